@@ -1,0 +1,203 @@
+"""Pictures of programs: well-formed, escaped, the same on every run, with and without Graphviz."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import graphviz
+import pytest
+
+from ensue import errors
+from ensue.automaton import layout, picture
+from ensue.automaton.compile import compile_query
+from ensue.automaton.optimize import merge_states
+from ensue.automaton.picture import Picture
+from ensue.automaton.program import Program
+from ensue.front.grammar import parse_pattern
+from ensue.pattern.query import Query
+
+SVG = "{http://www.w3.org/2000/svg}"
+PATTERNS = [
+    "A",
+    "A B+ C+",
+    "A? B* C",
+    "(A | B)+ C{2,4} {- D+ -} E",
+    "^ PERMUTE(A, B, C) $",
+    "A (B C)* (D (E F)+)* G?",
+    "(A B* (C | D E)*)+ F | G ^ H",
+    "A{1,30}",
+    "()",
+]
+
+
+def program(text: str) -> Program:
+    return merge_states(compile_query(Query(pattern=parse_pattern(text))))
+
+
+@pytest.fixture
+def without_dot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(self: object, format: str) -> bytes:
+        raise graphviz.ExecutableNotFound(["dot"])
+
+    monkeypatch.setattr(graphviz.Source, "pipe", absent)
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_graphviz_source_of_a_small_program() -> None:
+    assert picture.dot(program("A {- B+ -} $")) == (
+        "digraph program {\n"
+        "  rankdir=LR;\n"
+        '  bgcolor="transparent";\n'
+        '  node [fontname="Helvetica", fontsize=14, style=filled, fillcolor="#eef1f6", '
+        'color="#76808f", fontcolor="#1f2733"];\n'
+        '  edge [fontname="Helvetica", fontsize=11, color="#76808f", fontcolor="#76808f"];\n'
+        '  0 [label="start", shape=circle, fixedsize=true, width=0.67, fontsize=10, '
+        'fontcolor="#76808f", tooltip="start"];\n'
+        '  1 [label="A", shape=circle, fixedsize=true, width=0.67, tooltip="state 1: A"];\n'
+        '  2 [label="B", shape=circle, fixedsize=true, width=0.67, style="filled,dashed", '
+        'tooltip="state 2: B, excluded from the output"];\n'
+        '  accept [label="accept", shape=circle, fixedsize=true, width=0.67, peripheries=2, '
+        'fontsize=10, fontcolor="#76808f", tooltip="accept"];\n'
+        "  0 -> 1;\n"
+        "  1 -> 2;\n"
+        '  2 -> 2 [label=" 1"];\n'
+        '  2 -> accept [label=" 2 $"];\n'
+        "}\n"
+    )
+
+
+@pytest.mark.parametrize("text", PATTERNS)
+def test_own_drawing_is_well_formed_and_repeatable(text: str) -> None:
+    compiled = program(text)
+    drawn = picture.draw_svg(compiled)
+    assert drawn == picture.draw_svg(program(text))
+    names = texts(drawn)
+    assert names.count("start") == names.count("accept") == 1
+    root = ET.fromstring(drawn)
+    assert len(list(root.iter(f"{SVG}path"))) == len(layout.collect_arcs(compiled))
+    assert "nan" not in drawn
+
+
+@pytest.mark.parametrize("text", PATTERNS)
+def test_states_do_not_overlap_and_stay_inside(text: str) -> None:
+    compiled = program(text)
+    placed = layout.arrange(compiled, [layout.RADIUS] * (compiled.states + 1))
+    for index, centre in enumerate(placed.centres):
+        assert layout.RADIUS <= centre[0] <= placed.width - layout.RADIUS
+        assert layout.RADIUS <= centre[1] <= placed.height - layout.RADIUS
+        for other in placed.centres[:index]:
+            assert math.dist(centre, other) > 2 * layout.RADIUS
+    for curve in placed.curves:
+        assert len(curve.points) % 3 == 1
+        assert all(0 <= x <= placed.width and 0 <= y <= placed.height for x, y in curve.points)
+
+
+def test_a_state_is_right_of_every_state_that_leads_to_it_forward() -> None:
+    placed = layout.arrange(program("A? B* C"), [layout.RADIUS] * 5)
+    columns = [x for x, _ in placed.centres]
+    assert columns == sorted(set(columns))
+
+
+def test_preferences_and_anchors_are_marked() -> None:
+    marks = texts(picture.draw_svg(program("^ A+ $ | B")))
+    assert {"1 ^", "2", "2 $"} <= set(marks)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["<script>alert(1)</script>", "a & b", "it's", "\\N", "]]>", "\x01\ud800", "名前", "$x$"],
+)
+def test_hostile_labels_stay_text(name: str) -> None:
+    compiled = program(f'"{name}" B')
+    drawn = picture.draw_svg(compiled)
+    root = ET.fromstring(drawn.encode("utf-8"))
+    assert all(element.tag != f"{SVG}script" for element in root.iter())
+    assert len(texts(drawn)) == 4
+    assert "<script" not in drawn
+    picture.dot(compiled).encode("utf-8")
+    assert picture._draw_image(compiled, "png").startswith(b"\x89PNG")
+
+
+def test_a_label_cannot_leave_its_string_in_graphviz_source() -> None:
+    source = picture.dot(program('"x""];0 -> 9;\\""" B'))
+    assert 'label="x\\"];0 -> 9;\\\\\\""' in source
+
+
+def test_long_labels_are_cut_and_kept_in_the_tooltip() -> None:
+    name = "a" * 60
+    drawn = picture.draw_svg(program(name))
+    assert name not in texts(drawn)
+    assert f"state 1: {name}" in drawn
+
+
+def test_svg_comes_from_graphviz_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def pipe(self: graphviz.Source, format: str) -> bytes:
+        asked.append((self.source, format))
+        return b"<svg>by dot</svg>"
+
+    monkeypatch.setattr(graphviz.Source, "pipe", pipe)
+    compiled = program("A B")
+    assert picture.svg(compiled) == "<svg>by dot</svg>"
+    assert asked == [(picture.dot(compiled), "svg")]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [graphviz.ExecutableNotFound(["dot"]), subprocess.CalledProcessError(1, "dot"), OSError("no")],
+)
+def test_svg_is_drawn_here_where_graphviz_is_not(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    def pipe(self: graphviz.Source, format: str) -> bytes:
+        raise problem
+
+    monkeypatch.setattr(graphviz.Source, "pipe", pipe)
+    compiled = program("A B")
+    assert picture.svg(compiled) == picture.draw_svg(compiled)
+
+
+def test_too_many_states_give_a_note(without_dot: None) -> None:
+    compiled = program(f"A{{{picture.MAX_STATES + 1}}}")
+    drawn = picture.svg(compiled)
+    assert texts(drawn)[0].startswith("202 states and 202 arcs: too many to draw")
+    assert picture._draw_image(compiled, "png").startswith(b"\x89PNG")
+
+
+def test_too_many_arcs_give_a_note(without_dot: None) -> None:
+    compiled = program(" ".join(f"A{i}?" for i in range(100)))
+    assert "too many to draw" in picture.svg(compiled)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "start"),
+    [(".svg", b"<svg"), (".dot", b"digraph"), (".gv", b"digraph"), (".png", b"\x89PNG")],
+)
+def test_save_by_suffix(without_dot: None, tmp_path: Path, suffix: str, start: bytes) -> None:
+    drawn = Picture(program("A B+"))
+    path = drawn.save(str(tmp_path / f"p{suffix}"))
+    assert path.read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_images_are_repeatable(kind: str) -> None:
+    compiled = program("A {- B+ -} C")
+    assert picture._draw_image(compiled, kind) == picture._draw_image(compiled, kind)
+
+
+def test_other_suffixes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(errors.UnsupportedError, match=r"'p\.doc'.*\.doc is not one of \.svg"):
+        Picture(program("A")).save(tmp_path / "p.doc")
+
+
+def test_a_notebook_shows_the_svg(without_dot: None) -> None:
+    drawn = Picture(program("A B+"))
+    assert drawn._repr_svg_() == drawn.svg == picture.draw_svg(program("A B+"))
+    assert drawn.dot == picture.dot(program("A B+"))
