@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from ensue import errors
 from ensue.automaton.layout import RADIUS, Curve, Layout, Point, arrange, collect_arcs
 from ensue.automaton.program import START, Program
@@ -341,8 +343,10 @@ def _draw_layout(axes: Any, program: Program, names: list[str], layout: Layout) 
 
     def pill(centre: Point, half: float, radius: float, **style: Any) -> None:
         # matplotlib's own rounded box has corners that are not circular.
-        left = Outline.arc(90, 270).vertices * radius + (centre[0] - half + radius, centre[1])
-        right = Outline.arc(-90, 90).vertices * radius + (centre[0] + half - radius, centre[1])
+        left = np.asarray(Outline.arc(90, 270).vertices) * radius
+        right = np.asarray(Outline.arc(-90, 90).vertices) * radius
+        left += (centre[0] - half + radius, centre[1])
+        right += (centre[0] + half - radius, centre[1])
         curved = [Outline.CURVE4] * (len(left) - 1)
         codes = [Outline.MOVETO, *curved, Outline.LINETO, *curved, Outline.CLOSEPOLY]
         outline = Outline([*left, *right, left[0]], codes)
@@ -361,6 +365,7 @@ def _draw_layout(axes: Any, program: Program, names: list[str], layout: Layout) 
     for state, (name, centre) in enumerate(zip(names, layout.centres, strict=True)):
         end = state == program.states
         dashed = not end and bool(program.excluded[state])
+        style: dict[str, Any]
         style = {"facecolor": _FILL, "edgecolor": _LINE, "linewidth": 1.6, "zorder": 2}
         for inset in (0.0, 4.0) if end else (0.0,):
             line_style = (0, (3, 2)) if dashed else "solid"
@@ -368,6 +373,7 @@ def _draw_layout(axes: Any, program: Program, names: list[str], layout: Layout) 
         write(centre, name, *_style(program, state), 3)
     for curve in layout.curves:
         if curve.arc.marks:
+            half, radius = _mark_size(curve)
             style = {"facecolor": _FILL, "edgecolor": _LINE, "linewidth": 0.8, "zorder": 4}
-            pill(curve.mark_at, *_mark_size(curve), **style)
+            pill(curve.mark_at, half, radius, **style)
             write(curve.mark_at, curve.arc.marks, _MARK_SIZE, _INK, 5)
