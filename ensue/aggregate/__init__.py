@@ -1,0 +1,51 @@
+"""Aggregates: a monoid each, over Python values and over Arrow columns. See `base.py`.
+
+One file per aggregate. `get` finds one by its Spark SQL name.
+"""
+
+from __future__ import annotations
+
+from ensue import errors
+from ensue.aggregate.average import Average
+from ensue.aggregate.base import Aggregate
+from ensue.aggregate.choice import MaxBy, MinBy
+from ensue.aggregate.collect import ArrayAgg
+from ensue.aggregate.count import Count
+from ensue.aggregate.distinct import Distinct
+from ensue.aggregate.extrema import Max, Min
+from ensue.aggregate.logic import BoolAnd, BoolOr
+from ensue.aggregate.total import Sum
+
+__all__ = ["Aggregate", "get", "names"]
+
+_ALL: tuple[Aggregate, ...] = (
+    Count(),
+    Sum(),
+    Average(),
+    Min(),
+    Max(),
+    ArrayAgg(),
+    Distinct(ArrayAgg(), "collect_set"),
+    MinBy(),
+    MaxBy(),
+    BoolAnd(),
+    BoolOr(),
+)
+_BY_NAME = {aggregate.name: aggregate for aggregate in _ALL}
+# For the rest, a value that comes twice changes nothing: DISTINCT is the aggregate itself.
+_DISTINCT = {name: Distinct(_BY_NAME[name]) for name in ("count", "sum", "avg", "array_agg")}
+
+
+def get(name: str, distinct: bool = False) -> Aggregate:
+    """The aggregate of that (lower case) name, over each different value once if `distinct`."""
+    if name not in _BY_NAME:
+        raise errors.UnsupportedFunctionError(
+            f"{name!r} is not an aggregate that Ensue knows",
+            remedy="use one of " + ", ".join(names()),
+        )
+    return _DISTINCT.get(name, _BY_NAME[name]) if distinct else _BY_NAME[name]
+
+
+def names() -> tuple[str, ...]:
+    """Of all aggregates, in alphabetical order."""
+    return tuple(sorted(_BY_NAME))

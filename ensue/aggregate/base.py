@@ -1,0 +1,202 @@
+"""What an aggregate is: a monoid over the rows, and the same thing over columns.
+
+As a monoid, in plain Python values, rows become states and states are joined:
+
+    finish(combine(combine(identity(), lift(3)), lift(4)))        # sum: 7
+
+`combine` is associative and keeps the order of rows (left is earlier), so evaluators may cut the
+rows anywhere and join the parts later. Where `inverts(types)` holds, the states form a group and
+`inverse(a, b)` takes b's rows out of a again, wherever they stood. Null is None and is skipped as
+SQL says; what no rows give (null, 0, an empty list) is `finish(identity())`.
+
+Over columns, rows lie in contiguous segments, segment i from `offsets[i]` to `offsets[i + 1]`:
+
+    reduce(columns, offsets)    one result per segment
+    scan(columns, offsets)      at each row, the result of its segment up to and with that row
+
+Both are given here for any type by walking the monoid, one Python value per row. An aggregate
+that can do better overrides `reduce_columns` and `scan_columns`; these get columns that start at
+row 0, end with the last segment and hold no dictionaries, and return None for types they leave to
+the walk. Both ways give the same answer: the contract tests compare them.
+
+How to add one
+1. Write a class in a file of its own: `name`, `arity`, `result_type`, `identity`, `lift`,
+   `combine`, `finish`; `inverse` and `inverts` where rows can be taken out again; `absorb` where
+   adding a row in place saves a copy.
+2. If the states are numbers, add `reduce_columns` and `scan_columns` over flat arrays
+   (`columns.py` turns Arrow into NumPy and back; compile loops with Numba).
+3. List it in `__init__.py`. `tests/contract/test_aggregates.py` finds it there and checks the laws
+   above; add a line to `tests/spark/test_aggregates_like_spark.py` if Spark has it too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+
+State = Any  # plain Python values; each aggregate's header says which
+Offsets = NDArray[np.int64]
+
+ONE_ARGUMENT = range(1, 2)
+TWO_ARGUMENTS = range(2, 3)
+
+
+class Aggregate(ABC):
+    """One aggregate function. Holds no data: one object serves every query."""
+
+    name: str
+    arity: range = ONE_ARGUMENT  # how many arguments it takes
+    distinct: bool = False
+    invertible: bool = False  # `inverse` is defined; `inverts` says for which types it is exact
+
+    @abstractmethod
+    def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
+        """The type of the result as Spark has it, or `ColumnTypeError`."""
+
+    @abstractmethod
+    def identity(self) -> State:
+        """The state of no rows; a new object each time, since `absorb` may change it."""
+
+    @abstractmethod
+    def lift(self, *values: Any) -> State:
+        """The state of one row with these arguments."""
+
+    @abstractmethod
+    def combine(self, a: State, b: State) -> State:
+        """The state of a's rows followed by b's; changes neither."""
+
+    @abstractmethod
+    def finish(self, state: State) -> Any:
+        """The result for a state, which can still be used afterwards."""
+
+    def absorb(self, state: State, *values: Any) -> State:
+        """`combine(state, lift(*values))` for a caller that gives `state` away."""
+        return self.combine(state, self.lift(*values))
+
+    def inverse(self, a: State, b: State) -> State:
+        """The state x for which `combine(x, b)` is a."""
+        raise errors.UnsupportedError(
+            f"{self} cannot take rows out of its state again",
+            remedy="ask `inverts(types)` first, and aggregate the remaining rows anew",
+        )
+
+    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
+        """Whether `inverse` undoes `combine` exactly for arguments of these types."""
+        return self.invertible
+
+    def reduce(self, arguments: Sequence[pa.Array], offsets: Offsets) -> pa.Array:
+        """One result per segment; a segment may be empty."""
+        columns, starts, result = self._prepared(arguments, offsets)
+        found = self.reduce_columns(columns, starts)
+        if found is not None:
+            return found
+        rows = _rows(columns, int(starts[-1]))
+        results = []
+        for segment in range(len(starts) - 1):
+            state = self.identity()
+            for row in rows[starts[segment] : starts[segment + 1]]:
+                state = self.absorb(state, *row)
+            results.append(self.finish(state))
+        return self._column(results, result)
+
+    def scan(self, arguments: Sequence[pa.Array], offsets: Offsets) -> pa.Array:
+        """The running result at each row from `offsets[0]` to `offsets[-1]`, itself included."""
+        columns, starts, result = self._prepared(arguments, offsets)
+        found = self.scan_columns(columns, starts)
+        if found is not None:
+            return found
+        rows = _rows(columns, int(starts[-1]))
+        results = []
+        for segment in range(len(starts) - 1):
+            state = self.identity()
+            for row in rows[starts[segment] : starts[segment + 1]]:
+                state = self.absorb(state, *row)
+                results.append(self.finish(state))
+        return self._column(results, result)
+
+    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
+        """`reduce` over flat arrays, or None for types that need the walk."""
+        return None
+
+    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
+        """`scan` over flat arrays, or None for types that need the walk."""
+        return None
+
+    def check_arity(self, argument_types: Sequence[pa.DataType]) -> None:
+        if len(argument_types) not in self.arity:
+            least, most = self.arity[0], self.arity[-1]
+            expected = f"{least}" if least == most else f"{least} or more"
+            raise errors.ColumnTypeError(
+                f"{self} takes {expected} argument(s), not {len(argument_types)}",
+                remedy=f"give {self} {expected} argument(s)",
+            )
+
+    def refuse_type(self, given: pa.DataType, accepted: str) -> errors.ColumnTypeError:
+        return errors.ColumnTypeError(
+            f"{self} of {given} is not defined: it takes {accepted}",
+            remedy=f"cast the argument to {accepted}",
+        )
+
+    def overflow(self, limit: pa.DataType) -> errors.OverflowDataError:
+        return errors.OverflowDataError(
+            f"{self} left the range of its type {limit}",
+            remedy="cast the argument to a wider type, such as decimal(38, 0) or double",
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}(distinct)" if self.distinct else self.name
+
+    def __repr__(self) -> str:
+        return f"<aggregate {self}>"
+
+    def _prepared(
+        self, arguments: Sequence[pa.Array], offsets: Offsets
+    ) -> tuple[list[pa.Array], Offsets, pa.DataType]:
+        """Decoded columns that start at row 0, the offsets into them, and the result's type."""
+        starts = np.ascontiguousarray(offsets, dtype=np.int64)
+        shortest = min((len(a) for a in arguments), default=None)
+        if not len(starts) or starts[0] < 0 or np.any(starts[1:] < starts[:-1]):
+            raise errors.DataError(
+                f"{self}: the offsets of segments must be one or more numbers that never decrease",
+                remedy="give n + 1 offsets for n segments",
+            )
+        if shortest is not None and starts[-1] > shortest:
+            raise errors.DataError(
+                f"{self}: the last segment ends at {starts[-1]}, the shortest column has "
+                f"{shortest} rows",
+                remedy="give offsets that lie inside the columns",
+            )
+        begin, size = int(starts[0]), int(starts[-1] - starts[0])
+        columns = []
+        for argument in arguments:
+            column = argument.slice(begin, size)
+            if pa.types.is_dictionary(column.type):
+                column = column.dictionary_decode()
+            columns.append(column)
+        return columns, starts - begin, self.result_type([column.type for column in columns])
+
+    def _column(self, results: list[Any], result: pa.DataType) -> pa.Array:
+        try:
+            return pa.array(results, type=result)
+        except pa.ArrowInvalid as error:
+            if pa.types.is_decimal(result):
+                raise self.overflow(result) from error
+            raise
+
+
+def plain_type(given: pa.DataType) -> pa.DataType:
+    """The type of the values: what a dictionary encodes, otherwise the type itself."""
+    return given.value_type if pa.types.is_dictionary(given) else given
+
+
+def _rows(columns: list[pa.Array], size: int) -> list[tuple[Any, ...]]:
+    if not columns:
+        return [()] * size
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -1,0 +1,309 @@
+"""sum(x): exact for whole numbers and decimals, in row order for floating point.
+
+The state is (total, how many values); the number tells a sum of nothing, null, from 0, and lets
+`inverse` get back there.
+
+The kernels never lose a carry. A sum of int64 is kept as a wrapped int64 and the number of times it
+wrapped; a sum of decimal128 as three 64-bit limbs. Overflow is therefore a property of the result,
+not of the way there: Long.MAX + 1 - 1 is Long.MAX, while Spark, which checks after every row, may
+or may not raise, by the order in which the rows come. Results outside the type raise
+`OverflowDataError`, as Spark's ANSI mode does.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.aggregate import columns as flat
+from ensue.aggregate.base import Aggregate, Offsets, plain_type
+
+NUMERIC = "a whole number, a floating point number, a decimal or an interval"
+Total = tuple[Any, int]
+
+_INT64 = range(-(2**63), 2**63)
+# decimal256 has 76 digits and there are fewer than 10^19 rows: no sum is ever rounded.
+EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
+
+
+class Sum(Aggregate):
+    name = "sum"
+    invertible = True
+
+    def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
+        self.check_arity(argument_types)
+        given = plain_type(argument_types[0])
+        if pa.types.is_integer(given):
+            return pa.int64()
+        if pa.types.is_floating(given) or pa.types.is_null(given):
+            return pa.float64()
+        if pa.types.is_decimal(given):
+            return pa.decimal128(min(38, given.precision + 10), given.scale)
+        if pa.types.is_duration(given):
+            return given
+        raise self.refuse_type(given, NUMERIC)
+
+    def identity(self) -> Total:
+        return 0, 0
+
+    def lift(self, *values: Any) -> Total:
+        return lift_total(values[0])
+
+    def combine(self, a: Total, b: Total) -> Total:
+        return add_totals(a, b)
+
+    def inverse(self, a: Total, b: Total) -> Total:
+        return subtract_totals(a, b)
+
+    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
+        return exact_total(argument_types)
+
+    def finish(self, state: Total) -> Any:
+        total, count = state
+        if count == 0:
+            return None
+        if isinstance(total, int) and total not in _INT64:
+            raise self.overflow(pa.int64())
+        return total
+
+    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
+        return self._totals(columns[0], offsets, running=False)
+
+    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
+        return self._totals(columns[0], offsets, running=True)
+
+    def _totals(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
+        result = self.result_type([column.type])
+        if has_exact_integers(column.type):
+            totals, wraps, counts = integer_totals(column, offsets, running)
+            if wraps.any():
+                raise self.overflow(result)
+            return flat.column(totals, counts > 0, result)
+        if pa.types.is_floating(column.type):
+            sums, counts = float_totals(column, offsets, running)
+            return flat.column(sums, counts > 0, result)
+        if pa.types.is_decimal128(column.type):
+            parts, counts = decimal_totals(column, offsets, running)
+            if not _fits(parts, *divmod(10**result.precision, 2**64)):
+                raise self.overflow(result)
+            return flat.column(np.ascontiguousarray(parts[:, :2]), counts > 0, result)
+        return None
+
+
+# -- totals as states, shared with avg -------------------------------------------------------------
+
+
+def lift_total(value: Any) -> Total:
+    if value is None:
+        return 0, 0
+    # 0.0 + x turns -0.0 into 0.0, as a sum that starts at zero does.
+    return (0.0 + value if isinstance(value, float) else value), 1
+
+
+def add_totals(a: Total, b: Total) -> Total:
+    if a[1] == 0:
+        return b
+    if b[1] == 0:
+        return a
+    if isinstance(a[0], decimal.Decimal):
+        return EXACT.add(a[0], b[0]), a[1] + b[1]
+    return a[0] + b[0], a[1] + b[1]
+
+
+def subtract_totals(a: Total, b: Total) -> Total:
+    if a[1] == b[1]:
+        return 0, 0
+    if b[1] == 0:
+        return a
+    if isinstance(a[0], decimal.Decimal):
+        return EXACT.subtract(a[0], b[0]), a[1] - b[1]
+    return a[0] - b[0], a[1] - b[1]
+
+
+def exact_total(argument_types: Sequence[pa.DataType]) -> bool:
+    """Floating point sums are rounded at each step, and infinity never goes away again."""
+    given = plain_type(argument_types[0])
+    return not pa.types.is_floating(given)
+
+
+# -- totals over columns, shared with avg ----------------------------------------------------------
+
+
+def has_exact_integers(kind: pa.DataType) -> bool:
+    """Whether the column's values can be read as int64."""
+    if pa.types.is_integer(kind):
+        return not pa.types.is_uint64(kind)
+    return pa.types.is_duration(kind)
+
+
+def integer_totals(
+    column: pa.Array, offsets: Offsets, running: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(total modulo 2^64, times it wrapped, values) for each segment, or each row if running."""
+    kernel = _scan_integers if running else _reduce_integers
+    return kernel(flat.integers(column), flat.validity(column), offsets)
+
+
+def float_totals(
+    column: pa.Array, offsets: Offsets, running: bool
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    kernel = _scan_floats if running else _reduce_floats
+    return kernel(flat.floats(column), flat.validity(column), offsets)
+
+
+def decimal_totals(
+    column: pa.Array, offsets: Offsets, running: bool
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """([result, 3] limbs of the unscaled total, low first, in two's complement; values)."""
+    kernel = _scan_decimals if running else _reduce_decimals
+    return kernel(flat.limbs(column), flat.validity(column), offsets)
+
+
+@njit(cache=True, nogil=True)
+def _add_wrapping(total: np.int64, wraps: np.int64, value: np.int64) -> tuple[np.int64, np.int64]:
+    added = total + value
+    if value >= 0:
+        return added, wraps + (1 if added < total else 0)
+    return added, wraps - (1 if added > total else 0)
+
+
+@njit(cache=True, nogil=True)
+def _reduce_integers(
+    values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
+    totals = np.empty(segments, np.int64)
+    all_wraps = np.empty(segments, np.int64)
+    counts = np.empty(segments, np.int64)
+    for segment in range(segments):
+        total, wraps, count = np.int64(0), np.int64(0), np.int64(0)
+        for row in range(offsets[segment], offsets[segment + 1]):
+            if not nullable or valid[row]:
+                total, wraps = _add_wrapping(total, wraps, values[row])
+                count += 1
+        totals[segment], all_wraps[segment], counts[segment] = total, wraps, count
+    return totals, all_wraps, counts
+
+
+@njit(cache=True, nogil=True)
+def _scan_integers(
+    values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    rows, nullable = offsets[-1], valid.shape[0] > 0
+    totals = np.empty(rows, np.int64)
+    all_wraps = np.empty(rows, np.int64)
+    counts = np.empty(rows, np.int64)
+    for segment in range(offsets.shape[0] - 1):
+        total, wraps, count = np.int64(0), np.int64(0), np.int64(0)
+        for row in range(offsets[segment], offsets[segment + 1]):
+            if not nullable or valid[row]:
+                total, wraps = _add_wrapping(total, wraps, values[row])
+                count += 1
+            totals[row], all_wraps[row], counts[row] = total, wraps, count
+    return totals, all_wraps, counts
+
+
+@njit(cache=True, nogil=True)
+def _reduce_floats(
+    values: NDArray[np.float64], valid: flat.Mask, offsets: Offsets
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
+    totals = np.empty(segments, np.float64)
+    counts = np.empty(segments, np.int64)
+    for segment in range(segments):
+        total, count = 0.0, np.int64(0)
+        for row in range(offsets[segment], offsets[segment + 1]):
+            if not nullable or valid[row]:
+                total += values[row]
+                count += 1
+        totals[segment], counts[segment] = total, count
+    return totals, counts
+
+
+@njit(cache=True, nogil=True)
+def _scan_floats(
+    values: NDArray[np.float64], valid: flat.Mask, offsets: Offsets
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rows, nullable = offsets[-1], valid.shape[0] > 0
+    totals = np.empty(rows, np.float64)
+    counts = np.empty(rows, np.int64)
+    for segment in range(offsets.shape[0] - 1):
+        total, count = 0.0, np.int64(0)
+        for row in range(offsets[segment], offsets[segment + 1]):
+            if not nullable or valid[row]:
+                total += values[row]
+                count += 1
+            totals[row], counts[row] = total, count
+    return totals, counts
+
+
+@njit(cache=True, nogil=True)
+def _add_limbs(total: NDArray[np.uint64], low: np.uint64, high: np.uint64) -> None:
+    """total += value, where the value's third limb is the sign of `high` extended."""
+    top = np.uint64(0xFFFFFFFFFFFFFFFF) if high >> np.uint64(63) else np.uint64(0)
+    zero, one = np.uint64(0), np.uint64(1)
+    added = total[0] + low
+    carry = one if added < low else zero
+    total[0] = added
+    middle = total[1] + high
+    carry_high = one if middle < high else zero
+    total[1] = middle + carry
+    if carry == one and total[1] == zero:
+        carry_high = one
+    total[2] = total[2] + top + carry_high
+
+
+@njit(cache=True, nogil=True)
+def _reduce_decimals(
+    values: NDArray[np.uint64], valid: flat.Mask, offsets: Offsets
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
+    totals = np.zeros((segments, 3), np.uint64)
+    counts = np.zeros(segments, np.int64)
+    for segment in range(segments):
+        for row in range(offsets[segment], offsets[segment + 1]):
+            if not nullable or valid[row]:
+                _add_limbs(totals[segment], values[row, 0], values[row, 1])
+                counts[segment] += 1
+    return totals, counts
+
+
+@njit(cache=True, nogil=True)
+def _scan_decimals(
+    values: NDArray[np.uint64], valid: flat.Mask, offsets: Offsets
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    rows, nullable = offsets[-1], valid.shape[0] > 0
+    totals = np.empty((rows, 3), np.uint64)
+    counts = np.empty(rows, np.int64)
+    total = np.empty(3, np.uint64)
+    for segment in range(offsets.shape[0] - 1):
+        total[:] = 0
+        count = np.int64(0)
+        for row in range(offsets[segment], offsets[segment + 1]):
+            if not nullable or valid[row]:
+                _add_limbs(total, values[row, 0], values[row, 1])
+                count += 1
+            totals[row] = total
+            counts[row] = count
+    return totals, counts
+
+
+def _fits(parts: NDArray[np.uint64], limit_high: int, limit_low: int) -> bool:
+    """Whether every |total| lies below the limit, 10^precision."""
+    low, high, top = parts[:, 0], parts[:, 1], parts[:, 2]
+    negative = high >> np.uint64(63) == 1
+    if np.any(top != np.where(negative, np.uint64(2**64 - 1), np.uint64(0))):
+        return False
+    # Two's complement: minus x is not x, plus 1.
+    magnitude_low = np.where(negative, ~low + np.uint64(1), low)
+    magnitude_high = np.where(negative, ~high + (low == 0).astype(np.uint64), high)
+    below = (magnitude_high < limit_high) | (
+        (magnitude_high == limit_high) & (magnitude_low < limit_low)
+    )
+    return bool(below.all())
