@@ -1,0 +1,1 @@
+"""What `ensue demo` shows, and the generated data it shows it on."""
