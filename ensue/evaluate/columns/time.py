@@ -1,0 +1,84 @@
+"""Date and timestamp functions, array functions, on Arrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ensue.evaluate.columns.faults import guarded
+from ensue.evaluate.columns.mapping import Value
+from ensue.pattern.functions.time import UNITS
+from ensue.pattern.infer import Typed
+from ensue.pattern.kinds import Kind
+
+Operands = list[Value]
+_PARTS: dict[str, Any] = {
+    "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "hour": pc.hour,
+    "minute": pc.minute, "second": pc.second, "dayofyear": pc.day_of_year,
+    "weekofyear": pc.iso_week,
+}
+
+
+def in_utc(kind: Kind) -> bool:
+    """Whether the wall clock of a timestamp's zone is UTC's."""
+    return not kind.zoned or kind.zone in (None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+
+
+def _part(name: str) -> Callable[[Operands, Typed], Value | None]:
+    function = _PARTS[name]
+    return lambda operands, _node: pc.cast(function(operands[0]), pa.int32())
+
+
+def _date_trunc(operands: Operands, node: Typed) -> Value | None:
+    unit, values = operands
+    if not isinstance(unit, pa.Scalar) or not in_utc(node.kind):
+        return None
+    name = UNITS.get((unit.as_py() or "").upper())
+    return None if name is None else pc.floor_temporal(values, unit=name)
+
+
+def _datediff(operands: Operands, _node: Typed) -> Value:
+    return pc.subtract(*(pc.cast(operand, pa.int32()) for operand in operands))
+
+
+def _date_add(operands: Operands, _node: Typed) -> Value:
+    def move(day: Value, by: Value) -> Value:
+        return pc.cast(pc.add_checked(pc.cast(day, pa.int32()), by), pa.date32())
+
+    return guarded(move, operands, "the date is out of range")
+
+
+def _unix_timestamp(operands: Operands, node: Typed) -> Value | None:
+    assert node.signature is not None
+    if node.signature.parameters[0].name == "string":
+        return None
+    return seconds(operands[0])
+
+
+def seconds(timestamps: Value) -> Value:
+    """Whole seconds since 1970, rounded down."""
+    micros = pc.cast(timestamps, pa.int64())
+    cut = pc.divide(micros, 1_000_000)
+    uneven = pc.not_equal(pc.multiply(cut, 1_000_000), micros)
+    negative = pc.and_(pc.less(micros, 0), uneven)
+    return pc.subtract(cut, pc.cast(negative, pa.int64()))
+
+
+def _size(operands: Operands, node: Typed) -> Value | None:
+    if node.operands[0].kind.name == "null":
+        return pc.cast(operands[0], pa.int32())
+    return pc.cast(pc.list_value_length(operands[0]), pa.int32())
+
+
+TIME: dict[str, Callable[[Operands, Typed], Value | None]] = {
+    **{name: _part(name) for name in _PARTS},
+    "date_trunc": _date_trunc,
+    "datediff": _datediff,
+    "date_add": _date_add,
+    "to_date": lambda operands, _node: operands[0],
+    "unix_timestamp": _unix_timestamp,
+    "size": _size,
+}
