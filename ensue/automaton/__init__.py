@@ -1,0 +1,1 @@
+"""The second IR: how to recognise. Flat arrays compiled from a `Query`."""

@@ -1,0 +1,200 @@
+"""`Plan`: what a runner must compute for each row, and what the evaluator makes of it.
+
+Runner and evaluator meet at *inputs*: row expressions that the runner computes before matching
+(on Spark by Spark, in process on Arrow), named `__ensue_0`, `__ensue_1`, ... Everything the
+evaluator does is written over inputs, so it never sees the user's columns or functions:
+
+- `flags[i]`: the row part of a label's definition; the runner packs them into bits.
+- `tests`: what is left of each definition (neighbour and correlated parts).
+- `atoms`: navigations and aggregates that the measures need; the evaluator's output columns.
+- `outer`: each measure as an expression over atoms; the runner computes it after matching.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ensue import errors
+from ensue.automaton import conditions
+from ensue.automaton.compile import compile_query
+from ensue.automaton.optimize import merge_states
+from ensue.automaton.program import Program
+from ensue.pattern import condition as c
+from ensue.pattern import functions
+from ensue.pattern.query import Query
+
+PREFIX = "__ensue_"
+# Calls that can raise in ANSI mode; their inputs are computed only where the row may be needed.
+_TOTAL = frozenset(
+    "eq neq lt lte gt gte nullsafeeq and or not is between in case if coalesce upper lower length "
+    "concat trim like literal var identifier".split()
+)
+
+
+def _known(node: c.Call) -> bool:
+    """Whether Ensue evaluates the function itself (words like HOUR are no functions)."""
+    try:
+        name = functions.positional(node).name
+    except errors.UnsupportedFunctionError:
+        return False
+    return name in functions.CATALOGUE or name in functions.FORMS or name == "var"
+
+
+def input_name(index: int) -> str:
+    return f"{PREFIX}{index}"
+
+
+def bits_name(index: int) -> str:
+    """Column of packed flags: bit i of column k is flag 63 k + i."""
+    return f"{PREFIX}bits_{index}"
+
+
+def atom_name(index: int) -> str:
+    return f"{PREFIX}atom_{index}"
+
+
+@dataclass(frozen=True)
+class Test:
+    """What remains of a label's definition when the row part is a bit; over inputs."""
+
+    label: str
+    flag: int | None  # index into `flags`; None: no row part
+    neighbour: tuple[c.Condition, ...]
+    correlated: tuple[c.Condition, ...]
+
+
+@dataclass(frozen=True)
+class Outer:
+    """A measure as an expression over atom columns."""
+
+    name: str
+    value: c.Condition
+
+
+@dataclass(frozen=True)
+class Plan:
+    program: Program
+    tiers: tuple[conditions.Tiers, ...]
+    inputs: tuple[c.Condition, ...]
+    flags: tuple[c.Condition, ...]
+    tests: tuple[Test, ...]
+    atoms: tuple[c.Condition, ...]
+    outer: tuple[Outer, ...]
+    lookback: int  # rows before a match that a condition or measure may read
+    lookahead: int
+
+    @property
+    def query(self) -> Query:
+        return self.program.query
+
+    @property
+    def correlated(self) -> bool:
+        return any(test.correlated for test in self.tests)
+
+
+@dataclass
+class _Planner:
+    program: Program
+    tiers: tuple[conditions.Tiers, ...]
+    inputs: dict[c.Condition, int] = field(default_factory=dict)
+    atoms: dict[c.Condition, int] = field(default_factory=dict)
+
+    def input(self, expression: c.Condition) -> c.Column:
+        return c.Column(input_name(self.inputs.setdefault(expression, len(self.inputs))))
+
+    def lift(self, condition: c.Condition) -> c.Condition:
+        """Row expressions inside replaced by inputs: columns, and what only Spark can compute."""
+
+        def change(node: c.Condition) -> c.Condition | None:
+            match node:
+                case c.Column():
+                    return self.input(node)
+                case c.Navigate(argument=argument, variable=variable, shift=shift):
+                    return replace(node, argument=self.argument(argument, variable, shift))
+                case c.Aggregate(arguments=arguments, where=where, variable=variable):
+                    return replace(
+                        node,
+                        arguments=tuple(self.argument(a, variable, 0) for a in arguments),
+                        where=None if where is None else self.argument(where, variable, 0),
+                    )
+                case c.Call() if self._only_spark(node):
+                    return self.input(node)
+                case _:
+                    return None
+
+        return c.transform(condition, change)
+
+    def _only_spark(self, node: c.Call) -> bool:
+        if _known(node) or not conditions.is_row_local(node):
+            return False
+        return bool(c.columns(node))
+
+    def argument(self, expression: c.Condition, variable: str | None, shift: int) -> c.Condition:
+        """A navigation's or aggregate's argument as an input; labels stay with the evaluator."""
+        if conditions.reads_label(expression):
+            return self.lift(expression)
+        if not c.columns(expression):
+            return expression
+        partial = any(isinstance(n, c.Call) and n.function not in _TOTAL for n in c.walk(expression))
+        if partial and shift == 0:
+            expression = self._where_labelled(expression, variable)
+        return self.input(expression)
+
+    def _where_labelled(self, expression: c.Condition, variable: str | None) -> c.Condition:
+        """The expression only where the row part of a label of the variable holds.
+
+        `SUM(A.x / A.y)` must not fail on a row with y = 0 that A's own definition rules out.
+        """
+        members = self.program.query.members(variable)
+        possible = [tier.row for tier in self.tiers if tier.label in members]
+        if c.TRUE in possible or not possible:
+            return expression
+        anyone = possible[0]
+        for other in possible[1:]:
+            anyone = c.binary("or", anyone, other)
+        return c.call("case", ifs=(c.call("if", this=anyone, true=expression),))
+
+    def atom(self, node: c.Condition) -> c.Column:
+        lifted = self.lift(node)
+        return c.Column(atom_name(self.atoms.setdefault(lifted, len(self.atoms))))
+
+    def measure(self, value: c.Condition) -> c.Condition:
+        def change(node: c.Condition) -> c.Condition | None:
+            if isinstance(node, (c.Navigate, c.Aggregate, c.MatchNumber)):
+                return self.atom(node)
+            return None
+
+        return c.transform(value, change)
+
+
+def plan(query: Query) -> Plan:
+    """The plan of a checked query in row semantics."""
+    program = merge_states(compile_query(query))
+    tiers = conditions.split(program)
+    planner = _Planner(program, tiers)
+    flags: dict[c.Condition, int] = {}
+    tests = []
+    for tier in tiers:
+        flag = None if tier.row == c.TRUE else flags.setdefault(tier.row, len(flags))
+        neighbour = tuple(planner.lift(part) for part in tier.neighbour)
+        correlated = tuple(planner.lift(part) for part in tier.correlated)
+        tests.append(Test(tier.label, flag, neighbour, correlated))
+    outer = [Outer(m.name, planner.measure(m.value)) for m in query.measures or ()]
+    shifts = [
+        node.shift - (node.offset if node.variable is None else 0)
+        for condition in (*(t for tier in tiers for t in tier.neighbour + tier.correlated),
+                          *planner.atoms)
+        for node in c.walk(condition)
+        if isinstance(node, c.Navigate)
+    ]
+    return Plan(
+        program=program,
+        tiers=tiers,
+        inputs=tuple(planner.inputs),
+        flags=tuple(flags),
+        tests=tuple(tests),
+        atoms=tuple(planner.atoms),
+        outer=tuple(outer),
+        lookback=max([0, *(-shift for shift in shifts)]),
+        lookahead=max([0, *shifts]),
+    )

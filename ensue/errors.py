@@ -1,0 +1,143 @@
+"""Every error Ensue raises on purpose.
+
+An error says what was given, which rule it breaks, where (line and column of the user's text, or
+the row of the data) and what to do next. Each class is one kind of mistake, so that a program can
+tell them apart; all derive from `EnsueError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in text the user wrote; `line` and `column` count from 1."""
+
+    text: str
+    line: int
+    column: int
+
+    @staticmethod
+    def at_offset(text: str, offset: int) -> Place:
+        offset = max(0, min(offset, len(text)))
+        line = text.count("\n", 0, offset) + 1
+        start = text.rfind("\n", 0, offset) + 1
+        return Place(text, line, offset - start + 1)
+
+    def pointer(self) -> str:
+        """The offending line with a caret under the column."""
+        lines = self.text.splitlines() or [""]
+        shown = lines[min(self.line, len(lines)) - 1]
+        return f"  {shown}\n  {' ' * (self.column - 1)}^"
+
+
+class EnsueError(Exception):
+    """Base of all. `problem` says what is wrong, `remedy` what to do, `place` where."""
+
+    def __init__(self, problem: str, *, remedy: str = "", place: Place | None = None) -> None:
+        self.problem = problem
+        self.remedy = remedy
+        self.place = place
+        super().__init__(self._message())
+
+    @property
+    def line(self) -> int | None:
+        return self.place.line if self.place else None
+
+    @property
+    def column(self) -> int | None:
+        return self.place.column if self.place else None
+
+    def _message(self) -> str:
+        parts = [self.problem]
+        if self.place is not None:
+            parts[0] = f"line {self.place.line}, column {self.place.column}: {self.problem}"
+            parts.append(self.place.pointer())
+        if self.remedy:
+            parts.append(f"What to do: {self.remedy}")
+        return "\n".join(parts)
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        # Spark carries a worker's exception to the driver; keyword arguments need this to survive.
+        return (_rebuild, (type(self), self.problem, self.remedy, self.place))
+
+
+def _rebuild(kind: type[EnsueError], problem: str, remedy: str, place: Place | None) -> EnsueError:
+    return kind(problem, remedy=remedy, place=place)
+
+
+class PatternSyntaxError(EnsueError):
+    """The pattern text is not well formed."""
+
+
+class ConditionSyntaxError(EnsueError):
+    """A condition or measure is not well formed SQL."""
+
+
+class QueryError(EnsueError):
+    """The parts of a query do not fit together (a rule of the standard is broken)."""
+
+
+class UnknownVariableError(QueryError):
+    """A pattern variable is used that the pattern does not have."""
+
+
+class DuplicateNameError(QueryError):
+    """Two measures, subsets or definitions of one name."""
+
+
+class ReservedNameError(QueryError):
+    """A name that Ensue or the standard keeps for itself."""
+
+
+class NavigationError(QueryError):
+    """PREV, NEXT, FIRST, LAST or an aggregate used in a way the standard forbids."""
+
+
+class NondeterministicError(QueryError):
+    """A function whose value changes from call to call stands in a condition."""
+
+
+class UnknownColumnError(EnsueError):
+    """A column that the input does not have."""
+
+
+class ColumnTypeError(EnsueError):
+    """An expression whose types do not fit."""
+
+
+class UnsupportedError(EnsueError):
+    """Asked for something that the chosen evaluator or runner declares it cannot do."""
+
+
+class UnsupportedFunctionError(UnsupportedError):
+    """A function that the in-process runner, or a correlated condition, does not know."""
+
+
+class UnsupportedInputError(UnsupportedError):
+    """The input is not a kind of table that Ensue reads."""
+
+
+class LimitError(EnsueError):
+    """A limit with a setting was reached: pattern size, threads, memory."""
+
+
+class SkipTargetError(EnsueError):
+    """AFTER MATCH SKIP TO a row that does not exist or is the first of the match."""
+
+
+class DataError(EnsueError):
+    """A value in the data cannot be processed; the message names the row."""
+
+
+class OverflowDataError(DataError):
+    """A sum or count left the range of its type."""
+
+
+class StateError(EnsueError):
+    """Stored state that is damaged, foreign or of an unknown version."""
+
+
+class JavaNotFoundError(EnsueError):
+    """No Java that Spark can run on."""

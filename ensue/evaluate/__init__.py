@@ -1,0 +1,1 @@
+"""Evaluators: one operator protocol, one file (or small folder) per algorithm."""

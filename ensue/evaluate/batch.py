@@ -1,0 +1,141 @@
+"""`Batch`: rows of several partitions with where matching stands in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import Plan, Test, bits_name
+from ensue.evaluate.columns import Rows, evaluate
+from ensue.kernels import automaton, bits
+from ensue.pattern import condition as c
+from ensue.pattern.query import WindowKind
+
+_FLAGS_PER_COLUMN = 63
+
+
+@dataclass
+class Batch:
+    """One unit of work for an engine. `cursor` is advanced in place."""
+
+    plan: Plan
+    columns: Mapping[str, pa.Array]
+    starts: NDArray[np.int64]  # first row of each partition, and the number of rows
+    is_open: NDArray[np.bool_]
+    heads: NDArray[np.bool_]  # the first row here is the first row of its partition
+    base: NDArray[np.int64]  # number of the first row here inside its partition
+    cursor: NDArray[np.int64]  # [partition, (next start, matches so far, end of matched rows)]
+
+    @property
+    def length(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def ends(self) -> NDArray[np.int64]:
+        """End of the rows that can be decided: a row whose NEXT may still come cannot."""
+        late = np.where(self.is_open, self.plan.lookahead, 0)
+        return np.maximum(self.starts[:-1], self.starts[1:] - late)
+
+    def rows(self) -> Rows:
+        return Rows(self.columns, self.length, self.starts[:-1])
+
+    def label_bits(self) -> NDArray[np.uint64]:
+        """Per row: the labels whose row and neighbour parts hold (correlated parts left open)."""
+        labels = len(self.plan.program.labels)
+        words = np.zeros((self.length, (labels + 63) // 64 or 1), np.uint64)
+        in_window = self._has_order_value()
+        for index, test in enumerate(self.plan.tests):
+            holds = self._holds(test)
+            if in_window is not None:
+                holds = in_window if holds is None else holds & in_window
+            if holds is None:
+                bits.set_label_everywhere(words, index)
+            else:
+                bits.set_label(words, index, holds)
+        return words
+
+    def _holds(self, test: Test) -> NDArray[np.bool_] | None:
+        """None: on every row."""
+        holds = None if test.flag is None else self._flag(test.flag)
+        for part in test.neighbour:
+            # AND with what holds so far, so that a part is not asked where the user ruled it out.
+            if holds is not None and not holds.all():
+                values = self._evaluate_where(part, holds)
+            else:
+                values = as_mask(evaluate(part, self.rows()))
+            holds = values if holds is None else holds & values
+        return holds
+
+    def _evaluate_where(self, part: c.Condition, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        guard = "__ensue_guard"
+        columns = {**self.columns, guard: pa.array(holds)}
+        guarded = c.binary("and", c.Column(guard), part)
+        return as_mask(evaluate(guarded, Rows(columns, self.length, self.starts[:-1])))
+
+    def _flag(self, index: int) -> NDArray[np.bool_]:
+        packed = self.columns[bits_name(index // _FLAGS_PER_COLUMN)]
+        return bits.packed_flag(
+            packed.to_numpy(zero_copy_only=False), index % _FLAGS_PER_COLUMN
+        )
+
+    def _has_order_value(self) -> NDArray[np.bool_] | None:
+        """A row without an order value is in no window; None where that needs no check."""
+        window = self.plan.query.within
+        if window is None or window.kind is WindowKind.ROWS:
+            return None
+        order = self.columns[self.plan.query.order_by[0].column]
+        if order.null_count == 0:
+            return None
+        valid: NDArray[np.bool_] = order.is_valid().to_numpy(zero_copy_only=False)
+        return valid
+
+    def window_limits(self) -> NDArray[np.int32]:
+        """Per row: how far a match that starts there may reach; empty without a window."""
+        window = self.plan.query.within
+        if window is None:
+            return np.empty(0, np.int32)
+        if window.kind is WindowKind.ROWS:
+            return automaton.window_limits(
+                np.empty(0, np.int64), self.starts, self.ends, self.is_open, int(window.size), True
+            )
+        key = self.plan.query.order_by[0]
+        order = order_numbers(self.columns[key.column])
+        if key.descending:
+            order = -order
+        size = float(window.size) if order.dtype == np.float64 else int(window.size)
+        return automaton.window_limits(order, self.starts, self.ends, self.is_open, size, False)
+
+
+def as_mask(values: pa.Array) -> NDArray[np.bool_]:
+    """Null is not satisfied."""
+    if values.null_count:
+        values = pc.fill_null(values, False)
+    mask: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def order_numbers(column: pa.Array) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Order values as numbers: microseconds for times, as they are for numbers; null as 0."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    elif pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise errors.ColumnTypeError(
+            f"WITHIN needs an order column that is a time or a number, not {kind}",
+            remedy="order by a timestamp, date or numeric column, or use a window in rows",
+        )
+    wide = pa.float64() if pa.types.is_floating(column.type) else pa.int64()
+    numbers: NDArray[np.int64] = (
+        pc.fill_null(column.cast(wide), 0).to_numpy(zero_copy_only=False)
+    )
+    return numbers

@@ -1,0 +1,23 @@
+"""Which evaluator and engine runs a query, and why."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ensue.automaton.guards import TooHard, compile_guards
+from ensue.automaton.plan import PREFIX, Plan
+from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.python_engine import PythonEngine
+from ensue.evaluate.row_engines import AutomatonEngine, Engine
+from ensue.evaluate.thread_engine import ThreadEngine
+
+
+def choose_row_engine(plan: Plan, schema: pa.Schema) -> Engine:
+    """The fastest engine that can answer the plan's conditions."""
+    if not plan.correlated:
+        return AutomatonEngine(plan)
+    kinds = {f.name: from_arrow(f.type) for f in schema if f.name.startswith(PREFIX)}
+    try:
+        return ThreadEngine(plan, compile_guards(plan, kinds))
+    except TooHard as problem:
+        return PythonEngine(plan, f"a condition needs plain Python: {problem}")

@@ -1,0 +1,263 @@
+"""The slow tier: conditions that only plain Python can evaluate.
+
+A depth-first search in order of preference. A place (row, state, what the conditions ahead can
+read of the match) that failed once is not tried again, so the search is polynomial wherever the
+conditions do not tell its paths apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ensue import aggregate, errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.program import AT_END, AT_START
+from ensue.evaluate.batch import Batch
+from ensue.evaluate.measures import Matches
+from ensue.evaluate.row_engines import skip_arguments, skip_error
+from ensue.evaluate.values import evaluate_value
+from ensue.kernels import automaton
+from ensue.pattern import condition as c
+
+MAX_STEPS = 10_000_000  # per start row
+_FLUSH = 4096
+
+
+@dataclass(frozen=True)
+class PythonEngine:
+    plan: Plan
+    reason: str
+    name: str = "python"
+
+    def find(self, batch: Batch) -> Iterator[Matches]:
+        program = self.plan.program
+        least = automaton.viability(
+            batch.label_bits(), batch.starts, batch.ends, batch.is_open, program.label,
+            program.arc_offset, program.arc_target, program.arc_flags,
+        )
+        limits = batch.window_limits()
+        skip_mode, skip_states, unmatched = skip_arguments(self.plan)
+        entries: list[list[int]] = []
+        positions: list[int] = []
+        for partition in range(len(batch.ends)):
+            end = int(batch.ends[partition])
+            cursor = batch.cursor[partition]
+            search = _Search(self.plan, batch, partition, least)
+            while cursor[0] < end:
+                start = int(cursor[0])
+                limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
+                path = search.preferred(start, min(limit, int(automaton.NEVER) - 1),
+                                        int(cursor[1]) + 1)
+                if path is UNDECIDED:
+                    break
+                if path is None:
+                    if unmatched and start >= cursor[2]:
+                        entries.append([partition, start, 1, 0, len(positions)])
+                        positions.append(0)
+                    cursor[0] += 1
+                    continue
+                cursor[1] += 1
+                entries.append([partition, start, len(path), int(cursor[1]), len(positions)])
+                following = automaton.next_start(
+                    start, len(path), skip_mode, skip_states, np.array(path, np.int32), 0)
+                if following < 0:
+                    raise skip_error(-following, batch, partition)
+                positions.extend(path)
+                cursor[2] = max(int(cursor[2]), start + len(path))
+                cursor[0] = following
+                if len(entries) >= _FLUSH:
+                    yield _matches(entries, positions)
+                    entries, positions = [], []
+        if entries:
+            yield _matches(entries, positions)
+
+
+def _matches(entries: list[list[int]], positions: list[int]) -> Matches:
+    return Matches(np.array(entries, np.int64), np.array(positions, np.int32))
+
+
+UNDECIDED: list[int] = []  # told apart by identity
+
+
+class _Search:
+    """The matches of one partition."""
+
+    def __init__(self, plan: Plan, batch: Batch, partition: int, least: np.ndarray) -> None:
+        self._plan = plan
+        self._program = plan.program
+        self._batch = batch
+        self._begin = int(batch.starts[partition])
+        self._end = int(batch.ends[partition])
+        self._physical_end = int(batch.starts[partition + 1])
+        self._head = bool(batch.heads[partition])
+        self._open = bool(batch.is_open[partition])
+        self._least = least
+        self._values: dict[str, list[object]] = {}
+        self._path: list[int] = []
+        self._start = 0
+        self._number = 0
+
+    def preferred(self, start: int, limit: int, number: int) -> list[int] | None:
+        """States of the preferred match from `start`; None: no match; or `UNDECIDED`."""
+        self._start, self._number, self._path = start, number, []
+        failed: set[Hashable] = set()
+        stack = [iter(self._program.arcs_of(0))]
+        steps = 0
+        while stack:
+            steps += 1
+            if steps > MAX_STEPS:
+                raise errors.LimitError(
+                    f"more than {MAX_STEPS:,} steps for the match that starts at row "
+                    f"{start - self._begin} of its partition",
+                    remedy="bound the pattern with within(...), or raise "
+                    "ensue.evaluate.python_engine.MAX_STEPS",
+                )
+            row = start + len(self._path)
+            arc = next(stack[-1], None)
+            if arc is None:
+                failed.add(self._place(row))
+                stack.pop()
+                if self._path:
+                    self._path.pop()
+                continue
+            target, flags = arc
+            if flags & AT_START and not (self._head and start == self._begin):
+                continue
+            if target == 0:
+                if flags & AT_END and row < self._end:
+                    continue
+                if flags & AT_END and self._open:
+                    return UNDECIDED
+                return self._path
+            if row == self._end:
+                if self._open and self._end + 1 <= limit:
+                    return UNDECIDED
+                continue
+            if self._least[row, target] > limit:
+                continue
+            self._path.append(target)
+            if not self._holds(target, row) or self._place(row + 1) in failed:
+                self._path.pop()
+                continue
+            stack.append(iter(self._program.arcs_of(target)))
+        return None
+
+    def _holds(self, state: int, row: int) -> bool:
+        test = self._plan.tests[int(self._program.label[state])]
+        leaf = self._leaf(row)
+        return all(evaluate_value(part, leaf) is True for part in test.correlated)
+
+    # -- what a condition reads ------------------------------------------------------------------
+
+    def _leaf(self, row: int):  # type: ignore[no-untyped-def]
+        def leaf(node: c.Condition) -> object:
+            match node:
+                case c.Column(name=name):
+                    return self._column(name)[row]
+                case c.Navigate():
+                    return self._navigate(node, row)
+                case c.Aggregate():
+                    return self._aggregate(node)
+                case c.MatchNumber():
+                    return self._number
+                case c.Classifier():
+                    return self._label_at(row)
+            raise AssertionError(node)
+
+        return leaf
+
+    def _column(self, name: str) -> list[object]:
+        if name not in self._values:
+            self._values[name] = self._batch.columns[name].to_pylist()
+        return self._values[name]
+
+    def _label_at(self, row: int) -> str | None:
+        index = row - self._start
+        if 0 <= index < len(self._path):
+            return self._program.labels[self._program.label[self._path[index]]]
+        return None
+
+    def _rows_of(self, variable: str | None) -> list[int]:
+        members = self._members(variable)
+        return [self._start + i for i, state in enumerate(self._path) if members[state]]
+
+    def _members(self, variable: str | None) -> np.ndarray:
+        found = self._member_cache.get(variable)
+        if found is None:
+            found = self._member_cache[variable] = self._program.members(variable)
+        return found
+
+    @cached_property
+    def _member_cache(self) -> dict[str | None, np.ndarray]:
+        return {}
+
+    def _navigate(self, node: c.Navigate, row: int) -> object:
+        rows = self._rows_of(node.variable)
+        index = node.offset if node.anchor is c.Anchor.FIRST else len(rows) - 1 - node.offset
+        if not 0 <= index < len(rows):
+            return None
+        target = rows[index] + node.shift
+        if not self._begin <= target < self._physical_end:
+            return None
+        return evaluate_value(node.argument, self._leaf(target))
+
+    def _aggregate(self, node: c.Aggregate) -> object:
+        function = aggregate.get(node.function, node.distinct)
+        state = function.identity()
+        for row in self._rows_of(node.variable):
+            leaf = self._leaf(row)
+            if node.where is not None and evaluate_value(node.where, leaf) is not True:
+                continue
+            values = [evaluate_value(argument, leaf) for argument in node.arguments]
+            state = function.combine(state, function.lift(*values))
+        return function.finish(state)
+
+    # -- memory of failures ----------------------------------------------------------------------
+
+    def _place(self, row: int) -> Hashable:
+        state = self._path[-1] if self._path else 0
+        seen: list[Hashable] = [row, state]
+        for kind, variable, count in self._reads[state]:
+            if kind == "labels":
+                seen.append(tuple(self._path))
+            else:
+                rows = self._rows_of(variable)
+                first = rows[:count] if kind == "first" else rows[-count:] if count else rows
+                seen.append(tuple(first))
+        return tuple(seen)
+
+    @cached_property
+    def _reads(self) -> list[tuple[tuple[str, str | None, int], ...]]:
+        """Per state: what conditions on some way ahead read of the match."""
+        own = [self._reads_of(test.correlated) for test in self._plan.tests]
+        program = self._program
+        live: list[set[tuple[str, str | None, int]]] = [set() for _ in range(program.states)]
+        changed = True
+        while changed:
+            changed = False
+            for state in range(program.states):
+                found = set(live[state])
+                for target, _ in program.arcs_of(state):
+                    if target:
+                        found |= live[target] | own[int(program.label[target])]
+                if found != live[state]:
+                    live[state], changed = found, True
+        return [tuple(sorted(reads, key=str)) for reads in live]
+
+    @staticmethod
+    def _reads_of(parts: tuple[c.Condition, ...]) -> set[tuple[str, str | None, int]]:
+        found: set[tuple[str, str | None, int]] = set()
+        for part in parts:
+            for node in c.walk(part):
+                if isinstance(node, c.Classifier):
+                    found.add(("labels", None, 0))
+                elif isinstance(node, c.Aggregate) and node.variable is not None:
+                    found.add(("all", node.variable, 0))
+                elif isinstance(node, c.Navigate) and node.variable is not None:
+                    kind = "first" if node.anchor is c.Anchor.FIRST else "last"
+                    found.add((kind, node.variable, node.offset + 1))
+        return found

@@ -1,0 +1,44 @@
+"""State as bytes: an Arrow IPC stream whose schema says what it is.
+
+The same bytes are Spark state, a checkpoint of the in-process matcher and a fixture in tests.
+Numbers that go with the rows travel in the schema's metadata as JSON; nothing is ever executed
+when state is read.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+
+from ensue import errors
+
+VERSION = 1
+_META = b"ensue"
+
+
+def to_bytes(kind: str, table: pa.Table, numbers: dict[str, int]) -> bytes:
+    header = json.dumps({"kind": kind, "version": VERSION, "numbers": numbers}).encode()
+    schema = table.schema.with_metadata({**(table.schema.metadata or {}), _META: header})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(table.cast(schema))
+    return bytes(sink.getvalue())
+
+
+def from_bytes(kind: str, blob: bytes) -> tuple[pa.Table, dict[str, int]]:
+    try:
+        table = pa.ipc.open_stream(pa.BufferReader(blob)).read_all()
+        header = json.loads((table.schema.metadata or {})[_META])
+    except (pa.ArrowInvalid, OSError, KeyError, ValueError):
+        raise errors.StateError(
+            "the stored state is not Ensue's, or is damaged",
+            remedy="restore it from the checkpoint it was written to, or start afresh",
+        ) from None
+    if header.get("kind") != kind or header.get("version", 0) > VERSION:
+        raise errors.StateError(
+            f"the stored state is of kind {header.get('kind')!r}, version "
+            f"{header.get('version')}; expected {kind!r}, version {VERSION} or earlier",
+            remedy="restore it with the query and the version of Ensue that wrote it",
+        )
+    return table, {name: int(value) for name, value in header["numbers"].items()}

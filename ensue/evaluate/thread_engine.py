@@ -1,0 +1,149 @@
+"""The engine for correlated conditions: batches to the banks of the register machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.guards import Guards
+from ensue.automaton.plan import Plan
+from ensue.evaluate.batch import Batch
+from ensue.evaluate.measures import Matches
+from ensue.evaluate.row_engines import MIN_OUTPUT, skip_arguments, skip_error
+from ensue.kernels import automaton, threads
+
+MAX_THREADS = 65_536
+MAX_TRACE = 1 << 24
+_FIRST_TRACE = 1 << 16
+
+
+@dataclass(frozen=True)
+class ThreadEngine:
+    plan: Plan
+    guards: Guards
+    name: str = "threads"
+    reason: str = "conditions read the match so far; guards run on the register machine"
+
+    def find(self, batch: Batch) -> Iterator[Matches]:
+        program, guards = self.plan.program, self.guards
+        least = automaton.viability(
+            batch.label_bits(), batch.starts, batch.ends, batch.is_open, program.label,
+            program.arc_offset, program.arc_target, program.arc_flags,
+        )
+        limits = batch.window_limits()
+        banks = _banks(guards, batch.columns, batch.length)
+        skip_mode, skip_states, unmatched = skip_arguments(self.plan)
+        capacity, trace_size = max(batch.length, MIN_OUTPUT), _FIRST_TRACE
+        partition = 0
+        while True:
+            match = np.empty((capacity, 5), np.int64)
+            positions = np.empty(capacity, np.int32)
+            status, partition, entries, written = threads.run_threads(
+                least, limits, batch.starts, batch.ends, batch.heads, batch.is_open,
+                program.label, program.arc_offset, program.arc_target, program.arc_flags,
+                skip_mode, skip_states, unmatched, batch.cursor, partition,
+                guards.code, guards.guard_offset, guards.cells, guards.updates, guards.applies,
+                guards.live_ints, guards.live_floats, guards.initial_ints, guards.initial_floats,
+                banks.ints, banks.floats, banks.int_nulls, banks.float_nulls,
+                banks.int_constants, guards.float_constants, MAX_THREADS, trace_size,
+                match, positions,
+            )
+            if entries:
+                yield Matches(match[:entries], positions[:written])
+            if status == automaton.DONE:
+                return
+            if status == automaton.FULL:
+                capacity = capacity if entries else 2 * capacity
+            elif status == threads.TOO_LONG and trace_size < MAX_TRACE:
+                trace_size *= 4
+            else:
+                raise _error(status, batch, partition)
+
+
+def _error(status: int, batch: Batch, partition: int) -> errors.EnsueError:
+    if status in (automaton.SKIP_MISSING, automaton.SKIP_FIRST):
+        return skip_error(status, batch, partition)
+    row = int(batch.cursor[partition, 0] - batch.starts[partition] + batch.base[partition])
+    where = f"for the match that starts at row {row} (counted from 0) of its partition"
+    if status == threads.GUARD_OVERFLOW:
+        return errors.OverflowDataError(
+            f"a number in DEFINE leaves the range of its type {where}",
+            remedy="cast the operands to a wider type (bigint, double, decimal)",
+        )
+    if status == threads.GUARD_BY_ZERO:
+        return errors.DataError(
+            f"a division by zero in DEFINE {where}", remedy="guard it with nullif(divisor, 0)"
+        )
+    what = "partial matches" if status == threads.TOO_MANY_THREADS else "steps"
+    limit = MAX_THREADS if status == threads.TOO_MANY_THREADS else MAX_TRACE
+    setting = "MAX_THREADS" if status == threads.TOO_MANY_THREADS else "MAX_TRACE"
+    return errors.LimitError(
+        f"more than {limit:,} {what} that cannot be merged are alive {where}",
+        remedy="bound the pattern with within(...), make the conditions read less of the match, or "
+        f"raise ensue.evaluate.thread_engine.{setting}",
+    )
+
+
+@dataclass(frozen=True)
+class _Banks:
+    ints: NDArray[np.int64]
+    floats: NDArray[np.float64]
+    int_nulls: NDArray[np.bool_]
+    float_nulls: NDArray[np.bool_]
+    int_constants: NDArray[np.int64]
+
+
+def _banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> _Banks:
+    ints = np.zeros((max(1, len(guards.int_inputs)), length), np.int64)
+    floats = np.zeros((max(1, len(guards.float_inputs)), length), np.float64)
+    int_nulls = np.zeros(ints.shape, np.bool_)
+    float_nulls = np.zeros(floats.shape, np.bool_)
+    dictionary = _dictionary(guards, columns)
+    for index, name in enumerate(guards.int_inputs):
+        column = columns[name]
+        if name in guards.text_inputs:
+            ints[index] = pc.fill_null(pc.index_in(column, dictionary), 0).to_numpy()
+        else:
+            ints[index] = _whole_numbers(column, guards.scales.get(name, 0))
+        int_nulls[index] = column.is_null().to_numpy(zero_copy_only=False)
+    for index, name in enumerate(guards.float_inputs):
+        column = columns[name].cast(pa.float64())
+        floats[index] = pc.fill_null(column, 0.0).to_numpy()
+        float_nulls[index] = column.is_null().to_numpy(zero_copy_only=False)
+    constants = guards.int_constants.copy()
+    if guards.literals:
+        ranks = pc.index_in(pa.array(guards.literals, pa.string()), dictionary).to_numpy()
+        constants[len(constants) - len(guards.literals):] = ranks
+    return _Banks(ints, floats, int_nulls, float_nulls, constants)
+
+
+def _dictionary(guards: Guards, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """All strings the guards may meet in this batch, sorted: a string's rank stands for it."""
+    parts = [pc.unique(columns[name].cast(pa.string())) for name in guards.text_inputs]
+    parts.append(pa.array(guards.literals, pa.string()))
+    values = pc.unique(pa.concat_arrays(parts)).drop_null()
+    return values.take(pc.sort_indices(values))
+
+
+def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date(kind):
+        column = column.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_decimal(kind):
+        shifted = pa.decimal128(38, 0)
+        unscaled = pc.multiply(column.cast(pa.decimal128(28, scale)), 10**scale)
+        column = unscaled.cast(shifted).cast(pa.int64())
+    elif pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64)
+    numbers: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(
+        zero_copy_only=False
+    )
+    return numbers

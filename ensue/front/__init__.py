@@ -1,0 +1,1 @@
+"""Front ends: any syntax to one `Query`. They hold no semantics."""

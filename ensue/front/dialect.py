@@ -1,0 +1,55 @@
+"""Row pattern expressions in a sqlglot dialect.
+
+`row_dialect(name)` is sqlglot's dialect of that name with the three things it lacks: the RUNNING
+and FINAL prefixes, FIRST/LAST/PREV/NEXT with an offset, and MATCH_RECOGNIZE's own functions kept
+by name instead of being read as the aggregates they share it with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+
+FRAME = "__FRAME"  # __FRAME('FINAL', f(...)): how a prefixed call travels through the tree
+_NAMED = ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")
+
+
+def _named(name: str) -> Callable[..., exp.Expression]:
+    def build(args: list[exp.Expression], *_: object, **__: object) -> exp.Expression:
+        return exp.Anonymous(this=name, expressions=args)
+
+    return build
+
+
+def parse_frame(parser: Any) -> exp.Expression | None:
+    """`RUNNING f(...)` or `FINAL f(...)` at the parser's position, else None."""
+    current, following = parser._curr, parser._next
+    if current is None or following is None or current.text.upper() not in ("RUNNING", "FINAL"):
+        return None
+    index = parser._index
+    parser._advance()
+    call = parser._parse_function()
+    if call is None:
+        parser._retreat(index)
+        return None
+    return exp.Anonymous(this=FRAME, expressions=[exp.Literal.string(current.text.upper()), call])
+
+
+@lru_cache(maxsize=16)
+def row_dialect(name: str) -> type[Dialect]:
+    """The dialect `name` extended for row pattern expressions."""
+    base: Any = Dialect.get_or_raise(name).__class__
+
+    class RowParser(base.Parser):  # type: ignore[misc]
+        FUNCTIONS = {**base.Parser.FUNCTIONS, **{f: _named(f) for f in _NAMED}}
+
+        def _parse_unary(self) -> exp.Expression | None:
+            return parse_frame(self) or super()._parse_unary()
+
+    return type(f"Row{base.__name__}", (base,), {"Parser": RowParser})
+
+

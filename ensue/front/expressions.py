@@ -1,0 +1,394 @@
+"""SQL expression text to `pattern.condition` (`pattern/sql.py` prints it back).
+
+sqlglot reads the scalar SQL; here its tree is mirrored into frozen nodes, and the
+match-dependent functions become `Navigate`, `Aggregate`, `Classifier` and `MatchNumber` under the
+standard's rules for nesting and labels (SQL:2016 6.x row pattern navigation; each broken rule is
+a `NavigationError` with its column).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from ensue import errors
+from ensue.front.dialect import FRAME, row_dialect
+from ensue.pattern import condition as c
+from ensue.pattern.variables import resolve
+
+MAX_TEXT = 100_000
+_AGGREGATES: dict[type[exp.Expression], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.ArrayAgg: "array_agg",
+    exp.ArrayUniqueAgg: "collect_set",
+    exp.ArgMax: "max_by",
+    exp.ArgMin: "min_by",
+    exp.CountIf: "count_if",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+}
+_FORBIDDEN = (exp.Subquery, exp.Select, exp.Window, exp.Exists, exp.Union)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What names mean where an expression stands."""
+
+    variables: tuple[str, ...] = ()
+    where: str = "the expression"  # for messages: "DEFINE B", "measure total"
+    define: bool = False  # FINAL is not allowed
+    fold: bool = False  # unquoted variables are upper-cased, as in SQL
+
+
+def parse_condition(text: str, scope: Scope, dialect: str = "spark") -> c.Condition:
+    """The condition tree of an SQL expression text."""
+    return _Reader(text, scope).match_level(parse_sql(text, scope.where, dialect))
+
+
+def from_sqlglot(tree: exp.Expression, scope: Scope, text: str = "") -> c.Condition:
+    """The condition tree of an expression that a statement parser has read already."""
+    return _Reader(text or tree.sql(), scope).match_level(tree)
+
+
+def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
+    """sqlglot's tree; a syntax error points at the column."""
+    if len(text) > MAX_TEXT:
+        raise errors.LimitError(
+            f"{where} has {len(text):,} characters; the limit is {MAX_TEXT:,}",
+            remedy="compute parts of it into columns first",
+        )
+    if not text.strip():
+        raise errors.ConditionSyntaxError(f"{where} is empty", remedy="write an SQL expression")
+    try:
+        tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))
+    except ParseError as problem:
+        detail = problem.errors[0] if problem.errors else {}
+        place = errors.Place(text, detail.get("line", 1) or 1, max(1, detail.get("col", 1) or 1))
+        what = str(detail.get("description", problem)).rstrip(".")
+        raise errors.ConditionSyntaxError(
+            f"{where} is not an SQL expression: {what}", remedy="check the text at the mark",
+            place=place,
+        ) from None
+    except (TokenError, RecursionError) as problem:
+        raise errors.ConditionSyntaxError(
+            f"{where} is not an SQL expression: {problem}", remedy="check quotes and brackets",
+            place=errors.Place.at_offset(text, 0),
+        ) from None
+    if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):
+        raise errors.ConditionSyntaxError(
+            f"{where} is a statement or has an alias, where one expression is expected",
+            remedy="give the expression alone", place=errors.Place.at_offset(text, 0),
+        )
+    return tree  # type: ignore[return-value]
+
+
+class _Reader:
+    """Mirrors one sqlglot tree; `_seen` collects the variables used at row level."""
+
+    def __init__(self, text: str, scope: Scope) -> None:
+        self._text = text
+        self._scope = scope
+        self._seen: list[str | None] = []
+
+    # -- at match level: a column is the running last row -------------------------------------
+
+    def match_level(self, node: exp.Expression) -> c.Condition:
+        self._forbid(node)
+        if isinstance(node, exp.Column):
+            argument, variable = self._column(node)
+            return c.Navigate(argument, variable)
+        special = self._special(node, final=False)
+        if special is not None:
+            return special
+        return self._mirror(node, self.match_level)
+
+    def _special(self, node: exp.Expression, final: bool) -> c.Condition | None:
+        name = _function_name(node)
+        if name == FRAME:
+            frame, inner = node.expressions
+            if frame.name == "FINAL" and self._scope.define:
+                raise self._error(
+                    node, f"{self._scope.where}: FINAL is not allowed in a definition, the match "
+                    "is not finished yet", "leave FINAL out, or use it in MEASURES", "FINAL")
+            if _function_name(inner) in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"):
+                raise self._error(
+                    node, f"{frame.name} cannot stand before {_function_name(inner)}",
+                    f"put {frame.name} on the FIRST or LAST inside, or leave it out", frame.name)
+            special = self._special(inner, frame.name == "FINAL")
+            if special is None:
+                raise self._error(
+                    node, f"{frame.name} stands before something that is neither FIRST, LAST nor "
+                    "an aggregate", f"leave {frame.name} out", frame.name)
+            return special
+        if name in ("FIRST", "LAST"):
+            return self._logical(node, final)
+        if name in ("PREV", "NEXT"):
+            return self._physical(node)
+        if name == "MATCH_NUMBER":
+            return c.MatchNumber()
+        if name == "CLASSIFIER":
+            variable = self._classifier_variable(node)
+            return c.Navigate(c.Classifier(), variable)
+        if isinstance(node, exp.Filter) and type(node.this) in _AGGREGATES:
+            aggregate = self._aggregate(node.this, final)
+            where = self._row_argument(node.expression.this, "FILTER", aggregate.variable)
+            return replace(aggregate, where=where)
+        if type(node) in _AGGREGATES:
+            return self._aggregate(node, final)
+        if isinstance(node, exp.AggFunc):
+            raise errors.UnsupportedFunctionError(
+                f"{self._scope.where}: the aggregate {node.sql('spark')!r} is not supported over "
+                "the rows of a match",
+                remedy="use one of " + ", ".join(sorted(_AGGREGATES.values())),
+                place=self._place(node))
+        return None
+
+    def _logical(self, node: exp.Expression, final: bool) -> c.Navigate:
+        name, (argument, offset) = _function_name(node), self._navigation_arguments(node, 0)
+        if _function_name(argument) in ("FIRST", "LAST", "PREV", "NEXT", FRAME):
+            raise self._error(
+                node, f"{name} cannot contain {_function_name(argument)}",
+                "only PREV or NEXT may contain FIRST or LAST, not the other way round", name)
+        value, variable = self._row_level(argument, name)
+        return c.Navigate(value, variable, c.Anchor[name], offset, 0, final)
+
+    def _physical(self, node: exp.Expression) -> c.Navigate:
+        name, (argument, offset) = _function_name(node), self._navigation_arguments(node, 1)
+        shift = -offset if name == "PREV" else offset
+        inner_name = _function_name(argument)
+        if inner_name in ("PREV", "NEXT"):
+            raise self._error(
+                node, f"{name} cannot contain {inner_name}",
+                "only FIRST or LAST may stand inside PREV or NEXT", inner_name)
+        if inner_name in ("FIRST", "LAST", FRAME):
+            inner = self._special(argument, final=False)
+            if not isinstance(inner, c.Navigate):
+                raise self._error(
+                    node, f"{name} cannot contain an aggregate", "use FIRST or LAST inside", name)
+            return replace(inner, shift=shift)
+        value, variable = self._row_level(argument, name)
+        return c.Navigate(value, variable, c.Anchor.LAST, 0, shift)
+
+    def _navigation_arguments(
+        self, node: exp.Expression, default: int
+    ) -> tuple[exp.Expression, int]:
+        name, arguments = _function_name(node), node.expressions
+        if len(arguments) not in (1, 2):
+            raise self._error(
+                node, f"{name} takes a value and an offset, {len(arguments)} arguments given",
+                f"write {name}(x) or {name}(x, 1)", name)
+        if len(arguments) == 1:
+            return arguments[0], default
+        offset = arguments[1]
+        if not (isinstance(offset, exp.Literal) and not offset.is_string and offset.name.isdigit()):
+            raise self._error(
+                node, f"the offset of {name} must be a whole number, not {offset.sql('spark')!r}",
+                "write a literal such as 1", name)
+        return arguments[0], int(offset.name)
+
+    def _aggregate(self, node: exp.Expression, final: bool) -> c.Aggregate:
+        function = _AGGREGATES[type(node)]
+        inner, distinct = node.this, False
+        if isinstance(inner, exp.Distinct):
+            distinct, arguments = True, list(inner.expressions)
+        else:
+            arguments = [inner] if inner is not None else []
+            extra = node.args.get("expression")
+            if extra is not None:
+                arguments.append(extra)
+            arguments.extend(node.args.get("expressions") or [])
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            return c.Aggregate(function, (), None, final=final)
+        if (
+            len(arguments) == 1
+            and isinstance(arguments[0], exp.Column)
+            and isinstance(arguments[0].this, exp.Star)
+        ):
+            variable = self._variable(arguments[0].args["table"])
+            if variable is None:
+                raise self._unknown(arguments[0].args["table"])
+            return c.Aggregate(function, (), variable, final=final)
+        self._seen = []
+        values = tuple(self._row_node(argument, function.upper()) for argument in arguments)
+        variable = self._agreed(node, function.upper())
+        if function == "count_if":
+            return c.Aggregate("count", (), variable, final=final, where=values[0])
+        return c.Aggregate(function, values, variable, distinct, final)
+
+    # -- at row level: inside one navigation or aggregate -------------------------------------
+
+    def _row_level(self, node: exp.Expression, name: str) -> tuple[c.Condition, str | None]:
+        self._seen = []
+        value = self._row_node(node, name)
+        if not self._seen:
+            raise self._error(
+                node, f"{name} needs a column of the row it moves to", f"write {name}(x)", name)
+        return value, self._agreed(node, name)
+
+    def _row_argument(self, node: exp.Expression, name: str, variable: str | None) -> c.Condition:
+        self._seen = []
+        value = self._row_node(node, name)
+        found = self._agreed(node, name)
+        if found is not None and found != variable:
+            raise self._error(
+                node, f"{name} reads {found!r} inside an aggregate over {variable or 'all rows'}",
+                "use the same variable in both", found)
+        return value
+
+    def _row_node(self, node: exp.Expression, name: str) -> c.Condition:
+        self._forbid(node)
+        if isinstance(node, exp.Column):
+            column, variable = self._column(node)
+            self._seen.append(variable)
+            return column
+        function = _function_name(node)
+        if function == "CLASSIFIER":
+            self._seen.append(self._classifier_variable(node))
+            return c.Classifier()
+        if function == "MATCH_NUMBER":
+            return c.MatchNumber()
+        if function in ("FIRST", "LAST", "PREV", "NEXT", FRAME) or isinstance(node, exp.AggFunc):
+            inner = function if function in ("FIRST", "LAST", "PREV", "NEXT") else "an aggregate"
+            raise self._error(
+                node, f"{name} cannot contain {inner}",
+                "only PREV or NEXT may contain FIRST or LAST; nothing else nests",
+                function or name)
+        return self._mirror(node, lambda child: self._row_node(child, name))
+
+    def _agreed(self, node: exp.Expression, name: str) -> str | None:
+        """The one variable all references name; the standard allows no mixture."""
+        kinds = list(dict.fromkeys(self._seen))
+        if len(kinds) > 1:
+            shown = " and ".join("all rows" if k is None else k for k in kinds)
+            raise self._error(
+                node, f"{self._scope.where}: {name} mixes references to {shown}",
+                "all columns inside one navigation or aggregate must name the same variable", name)
+        return kinds[0] if kinds else None
+
+    # -- names ---------------------------------------------------------------------------------
+
+    def _column(self, node: exp.Column) -> tuple[c.Column, str | None]:
+        parts = node.parts
+        variable = self._variable(parts[0]) if len(parts) > 1 else None
+        if variable is not None:
+            parts = parts[1:]
+        if isinstance(parts[-1], exp.Star):
+            raise self._error(node, "* stands only inside COUNT", "name a column", "*")
+        names = [part.name for part in parts]
+        return c.Column(names[0], tuple(names[1:])), variable
+
+    def _variable(self, identifier: exp.Expression) -> str | None:
+        name = identifier.name
+        if self._scope.fold:
+            quoted = bool(identifier.args.get("quoted"))
+            name = name if quoted else name.upper()
+            return name if name in self._scope.variables else None
+        return resolve(name, self._scope.variables)
+
+    def _classifier_variable(self, node: exp.Expression) -> str | None:
+        if not node.expressions:
+            return None
+        argument = node.expressions[0]
+        variable = self._variable(argument.this) if isinstance(argument, exp.Column) else None
+        if variable is None or len(node.expressions) > 1:
+            raise self._unknown(argument)
+        return variable
+
+    def _unknown(self, node: exp.Expression) -> errors.UnknownVariableError:
+        known = ", ".join(self._scope.variables)
+        return errors.UnknownVariableError(
+            f"{self._scope.where} names the variable {node.name!r}, which the pattern does not "
+            "have", remedy=f"use one of: {known}, or declare it with SUBSET",
+            place=self._place(node))
+
+    # -- everything else -----------------------------------------------------------------------
+
+    def _mirror(self, node: exp.Expression, visit: Any) -> c.Condition:
+        match node:
+            case exp.Paren():
+                return visit(node.this)  # type: ignore[no-any-return]
+            case exp.Literal():
+                return _literal(node)
+            case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
+                literal = _literal(node.this)
+                return c.Literal(literal.kind, -literal.value)  # type: ignore[operator]
+            case exp.Boolean():
+                return c.Literal("boolean", bool(node.this))
+            case exp.Null():
+                return c.Literal("null", None)
+            case exp.DataType():
+                return c.TypeName(node.sql("spark"))
+        if isinstance(node, exp.Anonymous):
+            given = tuple(visit(argument) for argument in node.expressions)
+            return c.call("anonymous", this=node.name.upper(), expressions=given)
+        arguments: list[tuple[str, c.Argument]] = []
+        for role in node.arg_types:
+            value = node.args.get(role)
+            if value is None or value is False or value == []:
+                continue
+            arguments.append((role, _argument(value, visit)))
+        # In Spark's dialect sqlglot reads CAST as a TryCast that prints as CAST.
+        plain_cast = isinstance(node, exp.TryCast) and not any(
+            role not in ("this", "to") for role, _ in arguments
+        )
+        return c.Call("cast" if plain_cast else node.key, tuple(arguments))
+
+    def _forbid(self, node: exp.Expression) -> None:
+        array_exists = isinstance(node, exp.Exists) and node.args.get("expression") is not None
+        if isinstance(node, _FORBIDDEN) and not array_exists:
+            kind = "a window function" if isinstance(node, exp.Window) else "a sub-query"
+            raise self._error(
+                node, f"{self._scope.where}: {kind} cannot stand here",
+                "compute it into a column before matching", "")
+
+    def _error(
+        self, node: exp.Expression, problem: str, remedy: str, word: str | None
+    ) -> errors.NavigationError:
+        return errors.NavigationError(problem, remedy=remedy, place=self._place(node, word))
+
+    def _place(self, node: exp.Expression, word: str | None = None) -> errors.Place:
+        starts = [
+            i.meta["start"] for i in node.find_all(exp.Identifier) if i.meta.get("start") is not None
+        ]
+        offset = min(starts, default=0)
+        if word:
+            before = [m.start() for m in re.finditer(rf"\b{re.escape(word)}\b", self._text, re.I)]
+            near = [b for b in before if b <= offset] or before
+            offset = near[-1] if near else offset
+        return errors.Place.at_offset(self._text, offset)
+
+
+def _function_name(node: exp.Expression) -> str:
+    """FIRST, LAST, PREV, NEXT, CLASSIFIER, MATCH_NUMBER or the frame marker; else ''."""
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _literal(node: exp.Literal) -> c.Literal:
+    if node.is_string:
+        return c.Literal("string", node.this)
+    text = node.this
+    if text.isdigit():
+        return c.Literal("int", int(text))
+    if "e" in text.lower():
+        return c.Literal("double", float(text))
+    return c.Literal("decimal", Decimal(text))
+
+
+def _argument(value: Any, visit: Any) -> c.Argument:
+    if isinstance(value, exp.Expression):
+        return visit(value)  # type: ignore[no-any-return]
+    if isinstance(value, list):
+        return tuple(_argument(item, visit) for item in value)
+    if isinstance(value, (str, bool, int)):
+        return value
+    return str(value)

@@ -1,0 +1,1 @@
+"""Numba loops over flat arrays. Nothing here knows queries, Arrow or Spark."""

@@ -1,0 +1,216 @@
+"""Pattern nodes: the regular expression over labels, as a frozen tree.
+
+The tree is what the text said, nothing more: quantifiers are not expanded and nothing is
+simplified (`pattern/rewrite.py` does that, `automaton/compile.py` expands). Order matters
+everywhere: the first alternative is the preferred one (SQL:2016 row pattern preferment).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Policy(Enum):
+    """What may lie between two consecutive events of a match."""
+
+    STRICT = "strict"  # nothing: the next row of the partition
+    NEXT = "next"  # what does not fit (skip-till-next-match)
+    ANY = "any"  # anything (skip-till-any-match)
+
+
+@dataclass(frozen=True)
+class Gap:
+    """The joint between two parts: its policy and an optional bound on the time it may take."""
+
+    policy: Policy = Policy.STRICT
+    within: int | None = None  # microseconds, or units of a numeric order column
+
+
+STRICT_GAP = Gap()
+
+
+@dataclass(frozen=True)
+class Empty:
+    """`()`: matches no row."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """A primary pattern variable, spelt as it is reported."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class AnchorStart:
+    """`^`: before the first row of the partition."""
+
+
+@dataclass(frozen=True)
+class AnchorEnd:
+    """`$`: after the last row of the partition."""
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """Parts one after the other; `gaps[i]` joins part i to part i + 1."""
+
+    parts: tuple[Node, ...]
+    gaps: tuple[Gap, ...]
+
+    def __post_init__(self) -> None:
+        assert len(self.gaps) == len(self.parts) - 1
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """Options in order of preference."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """`part` at least `least` and at most `most` times (None: no bound)."""
+
+    part: Node
+    least: int
+    most: int | None
+    greedy: bool = True
+    gap: Gap = STRICT_GAP  # between iterations
+
+
+@dataclass(frozen=True)
+class Permutation:
+    """All parts, each once, in any order; orders preferred lexicographically as listed."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """`{- part -}`: matched as usual, left out of ALL ROWS output."""
+
+    part: Node
+
+
+@dataclass(frozen=True)
+class Negation:
+    """`!part`: no such event inside the gap it stands in (event patterns only)."""
+
+    part: Label
+
+
+Node = (
+    Empty
+    | Label
+    | AnchorStart
+    | AnchorEnd
+    | Concatenation
+    | Alternation
+    | Repetition
+    | Permutation
+    | Exclusion
+    | Negation
+)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Concatenation(parts=parts) | Permutation(parts=parts):
+            return parts
+        case Alternation(options=options):
+            return options
+        case Repetition(part=part) | Exclusion(part=part) | Negation(part=part):
+            return (part,)
+        case _:
+            return ()
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, in the order of the text."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(children(current)))
+
+
+def labels(node: Node) -> tuple[str, ...]:
+    """Names of all labels in order of first appearance."""
+    return tuple(dict.fromkeys(n.name for n in walk(node) if isinstance(n, Label)))
+
+
+def concatenate(parts: list[Node], gaps: list[Gap] | None = None) -> Node:
+    """A concatenation, or its only part, or `()`."""
+    if not parts:
+        return Empty()
+    if len(parts) == 1:
+        return parts[0]
+    return Concatenation(tuple(parts), tuple(gaps or [STRICT_GAP] * (len(parts) - 1)))
+
+
+def is_strict(node: Node) -> bool:
+    """Whether every joint is strict and nothing is negated: a row pattern."""
+    for n in walk(node):
+        if isinstance(n, Negation):
+            return False
+        if isinstance(n, Concatenation) and any(g != STRICT_GAP for g in n.gaps):
+            return False
+        if isinstance(n, Repetition) and n.gap != STRICT_GAP:
+            return False
+    return True
+
+
+_POSTFIX = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+_ARROW = {Policy.STRICT: " ", Policy.NEXT: " -> ", Policy.ANY: " ->> "}
+
+
+def pattern_text(node: Node) -> str:
+    """The pattern as text that parses back to the same tree."""
+    return _text(node, 0)
+
+
+def quote_label(name: str) -> str:
+    """A label as SQL text: bare where upper-case folding keeps it, else in double quotes."""
+    if name.isidentifier() and name.upper() == name and name.isascii():
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(node: Node, level: int) -> str:
+    # level: 0 = anything, 1 = inside a concatenation, 2 = under a quantifier
+    match node:
+        case Empty():
+            return "()"
+        case Label(name=name):
+            return quote_label(name)
+        case AnchorStart():
+            return "^"
+        case AnchorEnd():
+            return "$"
+        case Concatenation(parts=parts, gaps=gaps):
+            text = _text(parts[0], 1)
+            for gap, part in zip(gaps, parts[1:], strict=True):
+                bound = f"within {gap.within} us " if gap.within is not None else ""
+                text += _ARROW[gap.policy] + bound + _text(part, 1)
+            return f"({text})" if level > 0 else text
+        case Alternation(options=options):
+            text = " | ".join(_text(option, 1) for option in options)
+            return f"({text})" if level > 0 else text
+        case Repetition(part=part, least=least, most=most, greedy=greedy):
+            quantifier = _POSTFIX.get((least, most))
+            if quantifier is None and most == least:
+                quantifier = f"{{{least}}}"
+            if quantifier is None:
+                quantifier = f"{{{least},{'' if most is None else most}}}"
+            text = _text(part, 2) + quantifier + ("" if greedy else "?")
+            return f"({text})" if level > 1 else text
+        case Permutation(parts=parts):
+            return "PERMUTE(" + ", ".join(_text(part, 0) for part in parts) + ")"
+        case Exclusion(part=part):
+            return "{- " + _text(part, 0) + " -}"
+        case Negation(part=part):
+            return "!" + _text(part, 2)

@@ -1,0 +1,152 @@
+"""Conditions printed back as SQL of any dialect, through sqlglot's generators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from ensue.pattern import condition as c
+
+
+@lru_cache(maxsize=1)
+def _classes() -> dict[str, type[exp.Expression]]:
+    found: dict[str, type[exp.Expression]] = {}
+    for value in vars(exp).values():
+        if isinstance(value, type) and issubclass(value, exp.Expression):
+            found.setdefault(value.key, value)
+    return found
+
+
+def row_sql(condition: c.Condition, dialect: str = "spark") -> str:
+    """SQL of an expression over one row (no navigation inside)."""
+    return to_sqlglot(condition, quote_all=True).sql(dialect=dialect)
+
+
+def condition_sql(condition: c.Condition, dialect: str = "spark") -> str:
+    """SQL of a condition or measure as it stands in MATCH_RECOGNIZE."""
+    return to_sqlglot(condition).sql(dialect=dialect)
+
+
+def to_sqlglot(
+    condition: c.Argument, *, variable: str | None = None, quote_all: bool = False
+) -> Any:
+    """sqlglot's tree of a condition; `variable` qualifies the columns at row level."""
+
+    def inner(value: c.Argument) -> Any:
+        return to_sqlglot(value, variable=variable, quote_all=quote_all)
+
+    match condition:
+        case c.Literal(kind=kind, value=value):
+            return _literal_sql(kind, value)
+        case c.Column(name=name, path=path):
+            return _column_sql(name, path, variable, quote_all)
+        case c.TypeName(text=text):
+            return exp.DataType.build(text, dialect="spark")
+        case c.MatchNumber():
+            return exp.Anonymous(this="MATCH_NUMBER", expressions=[])
+        case c.Classifier():
+            named = [_variable_sql(variable)] if variable else []
+            return exp.Anonymous(this="CLASSIFIER", expressions=named)
+        case c.Navigate():
+            return _navigate_sql(condition, quote_all)
+        case c.Aggregate():
+            return _aggregate_sql(condition, quote_all)
+        case c.Call(function=function, arguments=arguments):
+            kind_of = _classes()[function]
+            built = {role: inner(value) for role, value in arguments}
+            return kind_of(**{role: _wrapped(value, kind_of) for role, value in built.items()})
+        case tuple():
+            return [inner(item) for item in condition]
+        case _:
+            return condition
+
+
+def _wrapped(value: Any, parent: type[exp.Expression]) -> Any:
+    """Operands of operators in brackets: the tree has no Paren nodes to keep precedence."""
+    operators = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Is, exp.Case)
+    if isinstance(value, list):
+        return [_wrapped(item, parent) for item in value]
+    simple = isinstance(value, (exp.Dot, exp.Paren))
+    needs = issubclass(parent, (*operators, exp.Bracket, exp.Cast, exp.Interval))
+    if needs and isinstance(value, operators) and not simple:
+        return exp.Paren(this=value)
+    return value
+
+
+def _literal_sql(kind: str, value: Any) -> exp.Expression:
+    if kind == "null":
+        return exp.Null()
+    if kind == "boolean":
+        return exp.Boolean(this=value)
+    if kind == "string":
+        return exp.Literal.string(value)
+    text = repr(value) if kind == "double" else format(value, "f") if kind == "decimal" else str(value)
+    if kind == "double" and "e" not in text:
+        text += "e0"
+    number = exp.Literal.number(text.lstrip("-"))
+    return exp.Paren(this=exp.Neg(this=number)) if value < 0 else number
+
+
+def _column_sql(
+    name: str, path: Sequence[str], variable: str | None, quote_all: bool
+) -> exp.Expression:
+    parts: list[exp.Expression] = [
+        exp.to_identifier(part, quoted=True if quote_all else None) for part in (name, *path)
+    ]
+    if variable is not None:
+        parts.insert(0, _variable_sql(variable))
+    if len(parts) > 4:
+        tree: exp.Expression = exp.Column(this=parts[0])
+        for part in parts[1:]:
+            tree = exp.Dot(this=tree, expression=part)
+        return tree
+    roles = ("this", "table", "db", "catalog")
+    return exp.Column(**dict(zip(roles, reversed(parts), strict=False)))
+
+
+def _variable_sql(name: str) -> exp.Expression:
+    plain = name.isidentifier() and name.upper() == name and name.isascii()
+    return exp.Identifier(this=name, quoted=not plain)
+
+
+def _navigate_sql(node: c.Navigate, quote_all: bool) -> exp.Expression:
+    value: exp.Expression = to_sqlglot(
+        node.argument, variable=node.variable, quote_all=quote_all
+    )
+    plain = isinstance(node.argument, (c.Column, c.Classifier))
+    logical = node.anchor is c.Anchor.FIRST or node.offset or node.final
+    if logical or not (plain or node.shift):
+        arguments = [value]
+        if node.offset:
+            arguments.append(exp.Literal.number(node.offset))
+        value = exp.Anonymous(this=node.anchor.value, expressions=arguments)
+        if node.final:
+            value = exp.MatchRecognizeMeasure(this=value, window_frame="FINAL")
+    if node.shift:
+        name = "PREV" if node.shift < 0 else "NEXT"
+        value = exp.Anonymous(this=name, expressions=[value, exp.Literal.number(abs(node.shift))])
+    return value
+
+
+def _aggregate_sql(node: c.Aggregate, quote_all: bool) -> exp.Expression:
+    arguments = [
+        to_sqlglot(a, variable=node.variable, quote_all=quote_all) for a in node.arguments
+    ]
+    if not arguments:
+        star: exp.Expression = exp.Star()
+        if node.variable is not None:
+            star = exp.Column(this=star, table=_variable_sql(node.variable))
+        arguments = [star]
+    if node.distinct:
+        arguments = [exp.Distinct(expressions=arguments)]
+    value: exp.Expression = exp.Anonymous(this=node.function.upper(), expressions=arguments)
+    if node.final:
+        value = exp.MatchRecognizeMeasure(this=value, window_frame="FINAL")
+    if node.where is not None:
+        where = to_sqlglot(node.where, variable=node.variable, quote_all=quote_all)
+        value = exp.Filter(this=value, expression=exp.Where(this=where))
+    return value
+
