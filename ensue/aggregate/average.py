@@ -2,8 +2,8 @@
 
 The state is (total, how many values). Whole numbers are added exactly and turned to a double once,
 at the end; Spark adds doubles. The two differ only where a total passes 2^53, and there Spark's
-answer hangs on the order of its rows. Decimals divide as Spark's do: to 39 digits after the point,
-then to the scale of the result, half up both times.
+answer hangs on the order of its rows. Decimals and intervals are divided exactly and rounded once,
+half up, as Spark does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ensue.aggregate import total as totals
 from ensue.aggregate.base import Aggregate, Offsets, plain_type
 
 _MAX_DIGITS = 38  # of a decimal in Spark
-_QUOTIENT_SCALE = _MAX_DIGITS + 1
 _EXTRA_DIGITS = 4  # that an average has more than its argument
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -64,7 +63,8 @@ class Average(Aggregate):
         if count == 0:
             return None
         if isinstance(total, decimal.Decimal):
-            return _divide(total, count)
+            scale = -int(total.as_tuple().exponent)
+            return _quotient(int(total.scaleb(scale, totals.EXACT)), scale, count)
         if isinstance(total, timedelta):
             return _MICROSECOND * _half_up(total // _MICROSECOND, count)
         return float(total) / count
@@ -77,10 +77,10 @@ class Average(Aggregate):
 
     def _averages(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
         if pa.types.is_integer(column.type) and totals.has_exact_integers(column.type):
-            wrapped, wraps, counts = totals.integer_totals(column, offsets, running)
-            sums = wrapped.astype(np.float64)
-            for index in np.flatnonzero(wraps):
-                sums[index] = float(int(wrapped[index]) + (int(wraps[index]) << 64))
+            low, high, counts, beyond = totals.integer_totals(column, offsets, running)
+            sums = low.view(np.int64).astype(np.float64)
+            for index in beyond:
+                sums[index] = float(int(low[index]) + (int(high[index]) << 64))
         elif pa.types.is_floating(column.type):
             sums, counts = totals.float_totals(column, offsets, running)
         elif pa.types.is_decimal128(column.type):
@@ -93,26 +93,20 @@ class Average(Aggregate):
         """Exact totals from the kernel, then one division per result in Python's integers."""
         parts, counts = totals.decimal_totals(column, offsets, running)
         scale = column.type.scale
-        unscaled = _signed(parts)
         results = [
-            _divide(decimal.Decimal(total).scaleb(-scale, totals.EXACT), count) if count else None
-            for total, count in zip(unscaled, counts.tolist(), strict=True)
+            _quotient(unscaled, scale, count) if count else None
+            for unscaled, count in zip(_signed(parts), counts.tolist(), strict=True)
         ]
-        return self._column(results, self.result_type([column.type]))
+        return self.column(results, self.result_type([column.type]))
 
 
 def _average_scale(scale: int) -> int:
     return min(_MAX_DIGITS, scale + _EXTRA_DIGITS)
 
 
-def _divide(total: decimal.Decimal, count: int) -> decimal.Decimal:
-    exponent = total.as_tuple().exponent
-    assert isinstance(exponent, int)  # Arrow's decimals are finite
-    scale = -exponent
-    unscaled = int(total.scaleb(scale, totals.EXACT))
-    quotient = _half_up(unscaled * 10 ** (_QUOTIENT_SCALE - scale), count)
+def _quotient(unscaled: int, scale: int, count: int) -> decimal.Decimal:
     target = _average_scale(scale)
-    rounded = _half_up(quotient, 10 ** (_QUOTIENT_SCALE - target))
+    rounded = _half_up(unscaled * 10 ** (target - scale), count)
     return decimal.Decimal(rounded).scaleb(-target, totals.EXACT)
 
 

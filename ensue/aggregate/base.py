@@ -104,7 +104,7 @@ class Aggregate(ABC):
             for row in rows[starts[segment] : starts[segment + 1]]:
                 state = self.absorb(state, *row)
             results.append(self.finish(state))
-        return self._column(results, result)
+        return self.column(results, result)
 
     def scan(self, arguments: Sequence[pa.Array], offsets: Offsets) -> pa.Array:
         """The running result at each row from `offsets[0]` to `offsets[-1]`, itself included."""
@@ -119,7 +119,7 @@ class Aggregate(ABC):
             for row in rows[starts[segment] : starts[segment + 1]]:
                 state = self.absorb(state, *row)
                 results.append(self.finish(state))
-        return self._column(results, result)
+        return self.column(results, result)
 
     def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
         """`reduce` over flat arrays, or None for types that need the walk."""
@@ -128,6 +128,15 @@ class Aggregate(ABC):
     def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
         """`scan` over flat arrays, or None for types that need the walk."""
         return None
+
+    def column(self, results: Sequence[Any], result: pa.DataType) -> pa.Array:
+        """Finished results as a column of type `result`, or `OverflowDataError`."""
+        try:
+            return pa.array(results, type=result)
+        except pa.ArrowInvalid as error:
+            if pa.types.is_decimal(result):
+                raise self.overflow(result) from error
+            raise
 
     def check_arity(self, argument_types: Sequence[pa.DataType]) -> None:
         if len(argument_types) not in self.arity:
@@ -181,14 +190,6 @@ class Aggregate(ABC):
                 column = column.dictionary_decode()
             columns.append(column)
         return columns, starts - begin, self.result_type([column.type for column in columns])
-
-    def _column(self, results: list[Any], result: pa.DataType) -> pa.Array:
-        try:
-            return pa.array(results, type=result)
-        except pa.ArrowInvalid as error:
-            if pa.types.is_decimal(result):
-                raise self.overflow(result) from error
-            raise
 
 
 def plain_type(given: pa.DataType) -> pa.DataType:

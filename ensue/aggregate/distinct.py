@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ensue.aggregate import columns as flat
 from ensue.aggregate import ordering
-from ensue.aggregate.base import Aggregate, Offsets, State
+from ensue.aggregate.base import Aggregate, Offsets, State, plain_type
 
 Seen = dict[Any, tuple[tuple[Any, ...], int]]
 
@@ -37,6 +37,9 @@ class Distinct(Aggregate):
 
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
         self.check_arity(argument_types)
+        for given in argument_types:
+            if not ordering.is_orderable(plain_type(given)):
+                raise self.refuse_type(given, "values that can be compared")
         return self.inner.result_type(argument_types)
 
     def identity(self) -> Seen:
@@ -57,6 +60,8 @@ class Distinct(Aggregate):
         return joined
 
     def inverse(self, a: Seen, b: Seen) -> Seen:
+        if not self.invertible:
+            return super().inverse(a, b)
         left = dict(a)
         for key, (values, times) in b.items():
             _count(left, key, values, -times)

@@ -42,11 +42,9 @@ def key(value: Any) -> Any:
 
 
 def is_orderable(kind: pa.DataType) -> bool:
-    """Spark orders every type but maps, and what holds a map."""
-    if pa.types.is_map(kind):
+    """Spark orders every type but maps and calendar intervals, and what holds one."""
+    if pa.types.is_map(kind) or pa.types.is_interval(kind):
         return False
-    if pa.types.is_dictionary(kind):
-        return is_orderable(kind.value_type)
     return all(is_orderable(kind.field(i).type) for i in range(kind.num_fields))
 
 
@@ -61,8 +59,6 @@ def sort_keys(column: pa.Array) -> Keys | None:
         # With the first bit turned over, unsigned order is signed order.
         return flat.integers(column) ^ np.int64(-(2**63))
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_temporal(kind):
-        if pa.types.is_interval(kind):
-            return None
         return flat.integers(column)
     if pa.types.is_decimal128(kind) and kind.precision <= _INT64_DIGITS:
         return np.ascontiguousarray(flat.limbs(column)[:, 0]).view(np.int64)

@@ -3,11 +3,11 @@
 The state is (total, how many values); the number tells a sum of nothing, null, from 0, and lets
 `inverse` get back there.
 
-The kernels never lose a carry. A sum of int64 is kept as a wrapped int64 and the number of times it
-wrapped; a sum of decimal128 as three 64-bit limbs. Overflow is therefore a property of the result,
-not of the way there: Long.MAX + 1 - 1 is Long.MAX, while Spark, which checks after every row, may
-or may not raise, by the order in which the rows come. Results outside the type raise
-`OverflowDataError`, as Spark's ANSI mode does.
+The kernels never lose a carry: a sum of int64 is kept in two 64-bit limbs, one of decimal128 in
+three. (Low limbs are unsigned because Numba takes signed sums never to overflow.) Overflow is
+therefore a property of the result, not of the way there: Long.MAX + 1 - 1 is Long.MAX, while Spark,
+which checks after every row, may or may not raise, by the order in which the rows come. Results
+outside the type raise `OverflowDataError`, as Spark's ANSI mode does.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class Sum(Aggregate):
     def _totals(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
         result = self.result_type([column.type])
         if has_exact_integers(column.type):
-            totals, wraps, counts = integer_totals(column, offsets, running)
-            if wraps.any():
+            low, _, counts, beyond = integer_totals(column, offsets, running)
+            if len(beyond):
                 raise self.overflow(result)
-            return flat.column(totals, counts > 0, result)
+            return flat.column(low, counts > 0, result)
         if pa.types.is_floating(column.type):
             sums, counts = float_totals(column, offsets, running)
             return flat.column(sums, counts > 0, result)
@@ -144,10 +144,11 @@ def has_exact_integers(kind: pa.DataType) -> bool:
 
 def integer_totals(
     column: pa.Array, offsets: Offsets, running: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """(total modulo 2^64, times it wrapped, values) for each segment, or each row if running."""
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """(low limbs, high limbs, counts; indexes of totals outside int64) of segments, or rows."""
     kernel = _scan_integers if running else _reduce_integers
-    return kernel(flat.integers(column), flat.validity(column), offsets)
+    low, high, counts = kernel(flat.integers(column), flat.validity(column), offsets)
+    return low, high, counts, np.flatnonzero(high != low.view(np.int64) >> 63)
 
 
 def float_totals(
@@ -166,47 +167,46 @@ def decimal_totals(
 
 
 @njit(cache=True, nogil=True)
-def _add_wrapping(total: np.int64, wraps: np.int64, value: np.int64) -> tuple[np.int64, np.int64]:
-    added = total + value
-    if value >= 0:
-        return added, wraps + (1 if added < total else 0)
-    return added, wraps - (1 if added > total else 0)
+def _add_integer(low: np.uint64, high: np.int64, value: np.int64) -> tuple[np.uint64, np.int64]:
+    added = low + np.uint64(value)
+    carry = 1 if added < low else 0
+    return added, high + carry - (1 if value < 0 else 0)
 
 
 @njit(cache=True, nogil=True)
 def _reduce_integers(
     values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
-    totals = np.empty(segments, np.int64)
-    all_wraps = np.empty(segments, np.int64)
+    lows = np.empty(segments, np.uint64)
+    highs = np.empty(segments, np.int64)
     counts = np.empty(segments, np.int64)
     for segment in range(segments):
-        total, wraps, count = np.int64(0), np.int64(0), np.int64(0)
+        low, high, count = np.uint64(0), np.int64(0), np.int64(0)
         for row in range(offsets[segment], offsets[segment + 1]):
             if not nullable or valid[row]:
-                total, wraps = _add_wrapping(total, wraps, values[row])
+                low, high = _add_integer(low, high, values[row])
                 count += 1
-        totals[segment], all_wraps[segment], counts[segment] = total, wraps, count
-    return totals, all_wraps, counts
+        lows[segment], highs[segment], counts[segment] = low, high, count
+    return lows, highs, counts
 
 
 @njit(cache=True, nogil=True)
 def _scan_integers(
     values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     rows, nullable = offsets[-1], valid.shape[0] > 0
-    totals = np.empty(rows, np.int64)
-    all_wraps = np.empty(rows, np.int64)
+    lows = np.empty(rows, np.uint64)
+    highs = np.empty(rows, np.int64)
     counts = np.empty(rows, np.int64)
     for segment in range(offsets.shape[0] - 1):
-        total, wraps, count = np.int64(0), np.int64(0), np.int64(0)
+        low, high, count = np.uint64(0), np.int64(0), np.int64(0)
         for row in range(offsets[segment], offsets[segment + 1]):
             if not nullable or valid[row]:
-                total, wraps = _add_wrapping(total, wraps, values[row])
+                low, high = _add_integer(low, high, values[row])
                 count += 1
-            totals[row], all_wraps[row], counts[row] = total, wraps, count
-    return totals, all_wraps, counts
+            lows[row], highs[row], counts[row] = low, high, count
+    return lows, highs, counts
 
 
 @njit(cache=True, nogil=True)
