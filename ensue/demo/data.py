@@ -28,8 +28,8 @@ _NEXT = np.array(
     ]
 )
 _LEAVES = 0.03  # chance that a visit ends without a logout
-_PAUSE = 45e6  # microseconds between two clicks, on average
-_ABSENCE = 30 * 3600e6  # between two visits
+_PAUSE = 45e3  # milliseconds between two clicks, on average
+_ABSENCE = 30 * 3600e3  # between two visits
 _START = 1_767_225_600_000_000  # 2026-01-01 in microseconds
 
 
@@ -45,9 +45,11 @@ def funnel(users: int, events: int, seed: int = 0) -> pa.Table:
     kind, visit_ends = _visits(random, events)
     pause = random.exponential(_PAUSE, events)
     pause[visit_ends] = random.exponential(_ABSENCE, int(visit_ends.sum()))
-    joined = random.integers(0, 3 * 86_400_000_000, users)
+    joined = random.integers(0, 3 * 86_400_000, users)
     pause = np.roll(pause, 1)  # drawn for the time after a row, needed as the time before
-    time = _running_sums(np.round(pause).astype(np.int64) + 1, position) + joined[user] + _START
+    # Whole milliseconds, at least one apart: engines with coarser clocks see the same order.
+    waited = _running_sums(np.round(pause).astype(np.int64) + 1, position)
+    time = (waited + joined[user]) * 1_000 + _START
     amount = np.round(random.lognormal(3.3, 0.8, events), 2)
     priced = (kind == _CART) | (kind == _PAY) | (kind == _REFUND)
     order = np.argsort(time, kind="stable")
