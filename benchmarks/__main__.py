@@ -1,0 +1,60 @@
+"""`./dev bench NAME...`: runs benchmarks by name; without a name, lists them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import rows
+from benchmarks.harness import OUT, say
+
+BENCHMARKS = {
+    "w1": rows.run_w1,
+    "w2": rows.run_w2,
+    "growth": rows.run_growth,
+    "blowup": rows.run_blowup,
+    "memory": rows.run_memory,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    listing = [f"  {run.__doc__}" for run in BENCHMARKS.values()]
+    parser = argparse.ArgumentParser(
+        prog="./dev bench",
+        description="Benchmarks; `all` runs every one.",
+        epilog="\n".join(["benchmarks:", *listing]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="*", metavar="NAME", help="one of those below")
+    parser.add_argument("--peer", choices=["flink"], help="also run w1 and w2 in this engine")
+    parser.add_argument("--data", type=Path, help="keep the generated rows here, or find them")
+    parser.add_argument("--rows", type=int, help="another number of rows")
+    parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up (3)")
+    parser.add_argument("--strict", action="store_true", help="fail where a target is missed")
+    given = parser.parse_args(arguments)
+    if not given.name:
+        parser.print_help()
+        return 0
+    unknown = [name for name in given.name if name not in (*BENCHMARKS, "all")]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)} and all")
+    names = list(BENCHMARKS) if "all" in given.name else given.name
+
+    with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:
+        folder = given.data or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = rows.Settings(folder, given.rows, given.repeat, given.peer)
+        missed = [name for name in names if not BENCHMARKS[name](settings)]
+        for session in settings.session:
+            session.stop()
+    say(f"figures are in {OUT.relative_to(OUT.parent.parent)}")
+    if missed:
+        say(f"targets missed in: {', '.join(missed)}")
+    return 1 if missed and given.strict else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

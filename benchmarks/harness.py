@@ -1,0 +1,173 @@
+"""Runs variants of the same work side by side and reports them as ratios.
+
+All variants of a benchmark run in one process, in turn, after a warm-up of each, so that what else
+the machine does falls on all of them alike. Ratios are of medians. CPU seconds count this process
+and everything below it (`processes.py`); on a busy machine they are the figure to trust, and the
+column `others` says how busy it was: CPU seconds of everybody else while the variant ran.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.processes import Clock
+
+OUT = Path(__file__).parent / "out"
+CONSOLE = Console()
+
+
+@dataclass
+class Measurement:
+    """One variant; `rows` are what a run processes, `answer` what it returned (the last run)."""
+
+    name: str
+    rows: int
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    answer: Any = None
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, clock: Clock | Any) -> None:
+        self.wall.append(clock.wall)
+        self.cpu.append(clock.cpu)
+        self.others.append(clock.others)
+
+    @property
+    def wall_median(self) -> float:
+        return median(self.wall)
+
+    @property
+    def cpu_median(self) -> float:
+        return median(self.cpu)
+
+    @property
+    def rate(self) -> float:
+        """Rows per second of CPU, that is per core."""
+        return self.rows / max(self.cpu_median, 1e-9)
+
+
+@dataclass
+class Target:
+    """A promise about one number, e.g. a ratio of at most 1.5."""
+
+    name: str
+    value: float
+    limit: float
+    at_most: bool = True
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.limit if self.at_most else self.value >= self.limit
+
+    def __str__(self) -> str:
+        sign = "≤" if self.at_most else "≥"
+        verdict = "met" if self.met else "MISSED"
+        return (
+            f"{self.name}: {_figure(self.value)} (target {sign} {_figure(self.limit)}): {verdict}"
+        )
+
+
+def compare(
+    variants: Mapping[str, tuple[int, Callable[[], Any]]], *, repeat: int = 3, warm_up: int = 1
+) -> list[Measurement]:
+    """Runs each variant (its rows and a call) in turn; the answer of the last run is kept."""
+    found = [Measurement(name, rows) for name, (rows, _) in variants.items()]
+    for number in range(warm_up + repeat):
+        for measured, (_, call) in zip(found, variants.values(), strict=True):
+            with Clock() as clock:
+                measured.answer = call()
+            if number >= warm_up:
+                measured.add(clock)
+    return found
+
+
+def report(
+    title: str, found: Sequence[Measurement], targets: Sequence[Target] = (), name: str = ""
+) -> bool:
+    """Prints the measurements against the first of them, writes files; whether targets are met."""
+    base = found[0]
+    notes = list(dict.fromkeys(key for measured in found for key in measured.notes))
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("variant")
+    columns = ("rows", "wall s", "ratio", "CPU s", "ratio", "rows / CPU s", "others' CPU s", *notes)
+    for column in columns:
+        table.add_column(column, justify="right")
+    for measured in found:
+        table.add_row(
+            measured.name,
+            f"{measured.rows:,}",
+            f"{measured.wall_median:.2f}",
+            _figure(measured.wall_median / base.wall_median),
+            f"{measured.cpu_median:.2f}",
+            _figure(measured.cpu_median / max(base.cpu_median, 1e-9)),
+            _figure(measured.rate),
+            f"{median(measured.others):.1f}",
+            *(str(measured.notes.get(key, "")) for key in notes),
+        )
+    CONSOLE.print(table)
+    for target in targets:
+        CONSOLE.print(f"  {target}", style="green" if target.met else "yellow", highlight=False)
+    if name:
+        _write(name, title, found, targets)
+    return all(target.met for target in targets)
+
+
+def say(text: str) -> None:
+    CONSOLE.print(f"· {text}", highlight=False)
+
+
+def _figure(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:.1f} M"
+    if value >= 1e4:
+        return f"{value / 1e3:.0f} k"
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def _write(name: str, title: str, found: Sequence[Measurement], targets: Sequence[Target]) -> None:
+    OUT.mkdir(exist_ok=True)
+    record = {
+        "title": title,
+        "machine": machine(),
+        "measurements": [vars(measured) for measured in found],
+        "targets": [vars(target) | {"met": target.met} for target in targets],
+    }
+    (OUT / f"{name}.json").write_text(json.dumps(record, indent=1, default=str) + "\n")
+    with (OUT / f"{name}.csv").open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["variant", "run", "rows", "wall", "cpu", "others"])
+        for m in found:
+            for run, figures in enumerate(zip(m.wall, m.cpu, m.others, strict=True), 1):
+                writer.writerow([m.name, run, m.rows, *(f"{figure:.4f}" for figure in figures)])
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on."""
+    packages = ("pyspark", "pyarrow", "numpy", "numba")
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return {
+        "when": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "commit": described.stdout.strip(),
+        "cores": os.cpu_count(),
+        "load": [round(load, 2) for load in os.getloadavg()],
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{package: metadata.version(package) for package in packages},
+    }
