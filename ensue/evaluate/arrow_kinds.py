@@ -29,8 +29,12 @@ def from_arrow(kind: pa.DataType) -> Kind:
         return k.decimal(kind.precision, kind.scale)
     if types.is_string(kind) or types.is_large_string(kind) or _is_view(kind, "string_view"):
         return k.STRING
-    if (types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-            or _is_view(kind, "binary_view")):
+    if (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or _is_view(kind, "binary_view")
+    ):
         return k.BINARY
     if types.is_date(kind):
         return k.DATE
@@ -47,6 +51,14 @@ def from_arrow(kind: pa.DataType) -> Kind:
 
 def _is_view(kind: pa.DataType, name: str) -> bool:
     return str(kind) == name
+
+
+def foreign(kind: Kind) -> bool:
+    """Whether a type that is not one of ours is in it, so that columns pass through untouched."""
+    parts = [inner for _, inner in kind.fields]
+    if kind.element is not None:
+        parts.append(kind.element)
+    return kind.name == "other" or any(foreign(part) for part in parts)
 
 
 _PLAIN: dict[str, Any] = {

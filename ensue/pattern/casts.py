@@ -137,8 +137,9 @@ def parse_timestamp(text: str, zone: str | None) -> datetime | None:
     found = _TIMESTAMP.fullmatch(text.strip(_WHITE))
     if not found:
         return None
-    year, month, day, hour, minute, second = (int(found[i] or d) for i, d in
-                                              zip(range(1, 7), (0, 1, 1, 0, 0, 0), strict=True))
+    year, month, day, hour, minute, second = (
+        int(found[i] or d) for i, d in zip(range(1, 7), (0, 1, 1, 0, 0, 0), strict=True)
+    )
     micros = int((found[7] or "").ljust(6, "0")[:6])
     place: tzinfo | None = zone_of(zone) if zone is not None else None
     if found[8]:
@@ -181,12 +182,11 @@ def localized(value: datetime, zone: str | None) -> datetime:
     return value.replace(tzinfo=place).astimezone(UTC).astimezone(place)
 
 
-def from_seconds(seconds: Decimal | int, zone: str | None) -> datetime:
+def from_micros(micros: int, zone: str | None) -> datetime:
     try:
-        moment = EPOCH + timedelta(microseconds=int(seconds * 1_000_000))
-        return moment.astimezone(zone_of(zone))
+        return (EPOCH + timedelta(microseconds=micros)).astimezone(zone_of(zone))
     except (OverflowError, ValueError):
-        raise BadValueError(f"{seconds} seconds is no timestamp", overflow=True) from None
+        raise BadValueError(f"{micros} microseconds is no timestamp", overflow=True) from None
 
 
 def _malformed(value: object, target: Kind) -> BadValueError:
@@ -277,11 +277,9 @@ def _from_number(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
         return fit_decimal(exact, target)
 
     def to_timestamp(value: Any) -> datetime:
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                raise BadValueError(f"{float_text(value)} is no timestamp")
-            value = Decimal(value)
-        return from_seconds(value, target.zone)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadValueError(f"{float_text(value)} is no timestamp")
+        return from_micros(int(value * 1_000_000), target.zone)
 
     match target.name:
         case "int":
@@ -328,7 +326,7 @@ def _from_temporal(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
         case "int" if source.zoned:
             return lambda value: fit_int(micros_of(value) // 1_000_000, target)
         case "float" if source.zoned:
-            return lambda value: fit_float(micros_of(value) / 1_000_000, target.bits)
+            return lambda value: fit_float(float(micros_of(value)) / 1e6, target.bits)
         case "decimal" if source.zoned:
             return lambda value: fit_decimal(Decimal(micros_of(value)).scaleb(-6), target)
         case _:

@@ -5,9 +5,26 @@ from __future__ import annotations
 from ensue.pattern.condition import Argument, Call, Literal, Navigate, TypeName, dump
 
 _INFIX = {
-    "eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "nullsafeeq": "<=>",
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "intdiv": "div", "and": "AND",
-    "or": "OR", "dpipe": "||", "like": "LIKE", "ilike": "ILIKE", "regexplike": "RLIKE", "is": "IS",
+    "eq": "=",
+    "neq": "<>",
+    "lt": "<",
+    "lte": "<=",
+    "gt": ">",
+    "gte": ">=",
+    "nullsafeeq": "<=>",
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "mod": "%",
+    "intdiv": "div",
+    "and": "AND",
+    "or": "OR",
+    "dpipe": "||",
+    "like": "LIKE",
+    "ilike": "ILIKE",
+    "regexplike": "RLIKE",
+    "is": "IS",
 }
 _LONGEST = 120
 

@@ -31,8 +31,13 @@ from ensue.pattern.kinds import Kind
 
 ColumnKind = Callable[[Condition], Kind]
 _MICROS = {
-    "WEEK": 604_800_000_000, "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000,
-    "SECOND": 1_000_000, "MILLISECOND": 1_000, "MICROSECOND": 1,
+    "WEEK": 604_800_000_000,
+    "DAY": 86_400_000_000,
+    "HOUR": 3_600_000_000,
+    "MINUTE": 60_000_000,
+    "SECOND": 1_000_000,
+    "MILLISECOND": 1_000,
+    "MICROSECOND": 1,
 }
 _MONTHS = {"MONTH": 1, "YEAR": 12}
 _RANGE = re.compile(r"([+-])?(?:(\d+)(?:\s+|$))?(?:(\d+):(\d+)(?::(\d+(?:\.\d+)?))?)?")
@@ -160,9 +165,7 @@ class _Typer:
 
     def logical(self, call: Call) -> Typed:
         usage = f"a {call.function.upper()} b"
-        operands = tuple(
-            self._boolean(self.type(part), call, usage) for part in _conditions(call)
-        )
+        operands = tuple(self._boolean(self.type(part), call, usage) for part in _conditions(call))
         fails = any(operand.fails for operand in operands)
         return Typed(call.function, k.BOOLEAN, call, operands, fails=fails)
 
@@ -195,8 +198,9 @@ class _Typer:
         return Typed("and", k.BOOLEAN, call, (above, below), fails=above.fails or below.fails)
 
     def in_(self, call: Call) -> Typed:
-        if call["this"] is None or any(role not in ("this", "expressions") for role, _ in
-                                       call.arguments):
+        if call["this"] is None or any(
+            role not in ("this", "expressions") for role, _ in call.arguments
+        ):
             raise _unknown("in (sub-query)")
         nodes = [self.type(part) for part in _conditions(call)]
         shared = tuple(self._shared(nodes, call, "a IN (b, ...)"))
@@ -331,6 +335,8 @@ def read_interval(text: str, unit: str) -> tuple[Kind, timedelta | int] | None:
 def _range_interval(text: str, unit: str, sign: int) -> tuple[Kind, timedelta] | None:
     """`'1 2:03:04' DAY TO SECOND` and its shorter forms."""
     first, _, last = unit.partition(" TO ")
+    if unit == "DAY TO HOUR":
+        text, last = f"{text}:0", "MINUTE"
     found = _RANGE.fullmatch(text)
     if found is None or first not in ("DAY", "HOUR", "MINUTE"):
         return None
@@ -338,8 +344,6 @@ def _range_interval(text: str, unit: str, sign: int) -> tuple[Kind, timedelta] |
         return None
     clock = [Decimal(part) for part in (found[3], found[4], found[5]) if part is not None]
     units = ["HOUR", "MINUTE", "SECOND"]
-    if first == "DAY" and last == "HOUR":
-        return None
     start = 1 if first == "MINUTE" else 0
     if last not in units or len(clock) != units.index(last) + 1 - start:
         return None

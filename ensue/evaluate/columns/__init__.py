@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
+from ensue.evaluate.arrow_kinds import foreign, from_arrow, to_arrow
 from ensue.evaluate.columns.arithmetic import ARITHMETIC
 from ensue.evaluate.columns.cast import cast
 from ensue.evaluate.columns.compare import compare, is_in, null_safe_equal
@@ -41,8 +41,12 @@ _KERNELS: dict[str, Callable[[list[Value], Typed], Value | None]] = {**ARITHMETI
 def evaluate(condition: Condition, rows: Rows) -> pa.Array:
     """The value of a row-local condition at each row, in the Arrow type Spark would give it."""
     node = typed(condition, lambda leaf: _leaf_kind(leaf, rows), rows.session_zone)
+    if foreign(node.kind):
+        return _Evaluation(rows, None).array(node)
+    wanted = to_arrow(node.kind)
+    if rows.length == 0:
+        return pa.array([], wanted)
     value = _Evaluation(rows, None).array(node)
-    wanted = to_arrow(node.kind) if node.kind.name != "other" else value.type
     return value if value.type == wanted else pc.cast(value, wanted)
 
 
@@ -171,6 +175,8 @@ class _Evaluation:
         if isinstance(wanted, pa.Scalar):
             return self.value(node) if wanted.as_py() else pa.scalar(None, to_arrow(node.kind))
         rows = np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+        if len(rows) == 0:
+            return pa.scalar(None, to_arrow(node.kind))
         if len(rows) == self._length:
             return self.value(node)
         return _scattered(self._at(rows).array(node), rows, self._length)

@@ -17,6 +17,7 @@ from ensue.evaluate.arrow_kinds import to_arrow
 from ensue.evaluate.columns.compare import has_nan
 from ensue.evaluate.columns.faults import BadRowError, guarded
 from ensue.evaluate.columns.mapping import Value
+from ensue.evaluate.columns.time import in_utc, moved_days
 from ensue.pattern.casts import BadValueError
 from ensue.pattern.infer import Typed
 from ensue.pattern.kinds import MAX_PRECISION, Kind
@@ -31,10 +32,6 @@ def _kinds(node: Typed) -> tuple[Kind, ...]:
 
 def _overflow(node: Typed) -> str:
     return f"the result does not fit {node.kind}"
-
-
-def _utc(kind: Kind) -> bool:
-    return not kind.zoned or kind.zone in (None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
 def _binary(plain: Any, checked: Any) -> Callable[[Operands, Typed], Value | None]:
@@ -54,24 +51,20 @@ def _binary(plain: Any, checked: Any) -> Callable[[Operands, Typed], Value | Non
             days = pc.subtract(*(pc.cast(o, pa.int32()) for o in operands))
             return pc.multiply(pc.cast(days, pa.int64()), 86_400_000_000).cast(pa.duration("us"))
         if a.name == "date" and b.name == "int":
-            return guarded(_move_days(checked), operands, _overflow(node))
+            return moved_days(operands[0], operands[1], checked)
         return None
 
     return kernel
-
-
-def _move_days(checked: Any) -> Callable[[Value, Value], Value]:
-    return lambda day, by: pc.cast(checked(pc.cast(day, pa.int32()), by), pa.date32())
 
 
 def _moved(operands: Operands, node: Typed, plain: Any) -> Value | None:
     """Timestamps moved by an interval, or their difference, on the wall clock."""
     a, b = _kinds(node)
     if a.name == b.name:
-        if not _utc(a):
+        if not in_utc(a):
             operands = [pc.local_timestamp(o) for o in operands]
         return plain(*operands)
-    return plain(*operands) if _utc(node.kind) else None
+    return plain(*operands) if in_utc(node.kind) else None
 
 
 def _multiply(operands: Operands, node: Typed) -> Value | None:

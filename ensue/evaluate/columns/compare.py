@@ -84,6 +84,9 @@ def is_in(subject: Value, choices: list[Value], kind: Kind) -> Value:
     literals = [c for c in choices if isinstance(c, pa.Scalar)]
     if len(literals) == len(choices) and isinstance(subject, pa.Array) and kind.name != "boolean":
         known = [c for c in literals if c.is_valid]
+        if kind.name == "float":
+            # The lookup is by bits, and 0.0 = -0.0.
+            subject, known = pc.add(subject, 0.0), [pc.add(c, 0.0) for c in known]
         values = pa.array([c.as_py() for c in known], subject.type)
         found: Value = pc.is_in(subject, value_set=values)
         with_null = len(known) < len(literals)

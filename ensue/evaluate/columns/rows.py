@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
+from ensue.evaluate.arrow_kinds import foreign, from_arrow, to_arrow
 from ensue.pattern.condition import Column
 from ensue.pattern.kinds import DEFAULT_ZONE, Kind
 
@@ -68,7 +68,7 @@ class Rows:
 def normalized(values: pa.Array, kind: Kind) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if kind.name == "other":
+    if foreign(kind):
         return values
     wanted = to_arrow(kind)
     if values.type == wanted:

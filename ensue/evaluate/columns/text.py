@@ -65,7 +65,9 @@ def _concat(operands: Operands, _node: Typed) -> Value:
 
 def _concat_ws(operands: Operands, _node: Typed) -> Value | None:
     separator, *texts = operands
-    if len(texts) < 1 or _text(separator) is None:
+    texts = [text for text in texts if isinstance(text, pa.Array) or text.is_valid]
+    columns = sum(isinstance(text, pa.Array) for text in texts)
+    if len(texts) < 2 or not columns or _text(separator) is None:
         return None
     return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
 

@@ -44,18 +44,24 @@ def _datediff(operands: Operands, _node: Typed) -> Value:
     return pc.subtract(*(pc.cast(operand, pa.int32()) for operand in operands))
 
 
-def _date_add(operands: Operands, _node: Typed) -> Value:
-    def move(day: Value, by: Value) -> Value:
-        return pc.cast(pc.add_checked(pc.cast(day, pa.int32()), by), pa.date32())
+def moved_days(day: Value, by: Value, function: Any) -> Value:
+    """A date plus or minus whole days."""
 
-    return guarded(move, operands, "the date is out of range")
+    def move(day: Value, by: Value) -> Value:
+        return pc.cast(function(pc.cast(day, pa.int32()), by), pa.date32())
+
+    return guarded(move, [day, by], "the date is out of range")
+
+
+def _date_add(operands: Operands, _node: Typed) -> Value:
+    return moved_days(operands[0], operands[1], pc.add_checked)
 
 
 def _unix_timestamp(operands: Operands, node: Typed) -> Value | None:
     assert node.signature is not None
     if node.signature.parameters[0].name == "string":
         return None
-    return seconds(operands[0])
+    return pc.divide(pc.cast(operands[0], pa.int64()), 1_000_000)
 
 
 def seconds(timestamps: Value) -> Value:

@@ -8,12 +8,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from ensue.pattern import kinds as k
-from ensue.pattern.casts import EXACT, fit_decimal, fit_float, fit_int
+from ensue.pattern.casts import EXACT, BadValueError, fit_decimal, fit_float, fit_int, float_text
 from ensue.pattern.functions.base import Function, Given, Scalar, Signature, fixed, same
 from ensue.pattern.functions.operators import less
 from ensue.pattern.kinds import Kind, common
-
-_LONG = k.bounds(k.BIGINT)
 
 
 def _number(kind: Kind) -> Kind | None:
@@ -40,17 +38,14 @@ def _resolve_whole(given: Sequence[Given]) -> Signature | None:
         precision = min(kind.precision - kind.scale + 1, k.MAX_PRECISION)
         return Signature((kind,), k.decimal(precision))
     parameter = k.BIGINT if kind.name == "int" else k.DOUBLE
-    return Signature((parameter,), k.BIGINT)
+    return Signature((parameter,), k.BIGINT, parameter == k.DOUBLE)
 
 
 def _whole(rounding: str, function: Callable[[float], int]) -> Callable[[Signature], Scalar]:
     def cut(value: float) -> int:
-        """As Java's `(long)`: NaN is 0, beyond the range is the end of the range."""
-        if math.isnan(value):
-            return 0
-        if math.isinf(value):
-            return _LONG[value > 0]
-        return max(_LONG[0], min(_LONG[1], function(value)))
+        if not math.isfinite(value):
+            raise BadValueError(f"{float_text(value)} does not fit {k.BIGINT}", overflow=True)
+        return fit_int(function(value), k.BIGINT)
 
     def implement(signature: Signature) -> Scalar:
         kind = signature.parameters[0]

@@ -37,6 +37,9 @@ def _nan(value: Any) -> bool:
 
 
 def equal(a: Any, b: Any) -> bool:
+    """Equality in which NaN equals NaN, and, inside arrays, null equals null."""
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(equal, a, b))
     return bool(a == b) or (_nan(a) and _nan(b))
 
 
@@ -113,12 +116,10 @@ def _resolve_time(given: Sequence[Given], sign: int) -> Signature | None:
         return None
     if b.name == "int" and b.bits <= 32 and a.name == "date":
         return Signature((a, k.INT), k.DATE, True)
-    if b.name == "months":
-        return Signature((a, b), a, True)
-    if b.name == "interval":
-        if a.name == "date" and not b.days:
-            return Signature((k.TIMESTAMP, b), k.TIMESTAMP, True)
-        return Signature((a, b), a, True)
+    if b.name in ("months", "interval"):
+        whole_days = b.name == "months" or b.days
+        moved = a if a.name == "date" and whole_days else k.TIMESTAMP
+        return Signature((moved, b), moved, True)
     if sign < 0 and (b.temporal or b.name == "string"):
         if a.name == "date" and b.name in ("date", "string"):
             return Signature((a, k.DATE), k.DAYS)

@@ -88,8 +88,13 @@ def _replace(text: str, search: str, replacement: str = "") -> str:
     return text.replace(search, replacement) if search else text
 
 
-def _locate(search: str, text: str, start: int = 1) -> int:
-    return 0 if start < 1 else text.find(search, start - 1) + 1
+def _locate(search: str | None, text: str | None, start: int | None = 1) -> int | None:
+    """Spark answers 0 for a null start, and 1 for an empty search wherever it starts."""
+    if search is None or text is None:
+        return 0 if start is None else None
+    if start is None or start < 1:
+        return 0
+    return text.find(search, start - 1) + 1 if search else 1
 
 
 def _padding(text: str, length: int, pad: str) -> str:
@@ -180,8 +185,9 @@ TEXT = (
     _test("contains", "Whether part is in text.", lambda text, part: part in text),
     _entry("instr", "instr(text, part)", "Position of the first `part`, 0 if there is none.",
            fixed(S, S, result=N), lambda text, part: text.find(part) + 1, 2, 2),
-    _entry("locate", "locate(part, text, start)", "Position of `part` at or after `start`.",
-           fixed(S, S, N, result=N), _locate, 2, 3),
+    Function("locate", "locate(part, text, start)", "strings",
+             "Position of `part` at or after `start`.", 2, 3, fixed(S, S, N, result=N),
+             same(_locate), sees_null=True),
     _entry("lpad", "lpad(text, length[, pad])", "Filled at the start, or cut, to a length.",
            fixed(S, N, S, result=S), _lpad, 2, 3),
     _entry("rpad", "rpad(text, length[, pad])", "Filled at the end, or cut, to a length.",

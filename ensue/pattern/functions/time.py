@@ -19,7 +19,7 @@ from ensue.pattern.functions.base import (
     implicit,
     same,
 )
-from ensue.pattern.functions.operators import add_months, days_in_month, move
+from ensue.pattern.functions.operators import add_months, days_in_month, move, truncated_quotient
 
 D, N, S, T = k.DATE, k.INT, k.STRING, k.TIMESTAMP
 UNITS = {
@@ -102,7 +102,7 @@ def _resolve_unix(given: Sequence[Given]) -> Signature | None:
 
 def _unix(signature: Signature) -> Scalar:
     if signature.parameters[0].name != "string":
-        return lambda value: micros_of(value) // 1_000_000
+        return lambda value: truncated_quotient(micros_of(value), 1_000_000)
     zone = signature.zone
 
     def read(text: str) -> int:
@@ -155,6 +155,6 @@ TIME = (
     Function("to_date", "to_date(x)", "dates", "Cast to date.", 1, 1,
              fixed(D, result=D), same(lambda v: v)),
     Function("unix_timestamp", "unix_timestamp(x)", "dates",
-             "Seconds since 1970, of a timestamp or a text yyyy-MM-dd HH:mm:ss.", 1, 1,
+             "Whole seconds since 1970, of a timestamp or a text yyyy-MM-dd HH:mm:ss.", 1, 1,
              _resolve_unix, _unix),
 )
