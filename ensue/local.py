@@ -12,18 +12,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ensue import errors
-from ensue.automaton.plan import Plan, bits_name, input_name, plan
+from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
 from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import as_mask
 from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.rows import RowsEvaluator
+from ensue.evaluate.rows import RowsEvaluator, output_order
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
-
-_FLAGS_PER_COLUMN = 63
 
 
 def run(query: Query, table: pa.Table) -> pa.Table:
@@ -45,7 +42,7 @@ def run(query: Query, table: pa.Table) -> pa.Table:
 def prepare(planned: Plan, table: pa.Table) -> pa.Table:
     """The columns the evaluator reads: partition and order, inputs, packed flags, and the rest."""
     rows = Rows({name: flat(table, name) for name in table.column_names}, table.num_rows, None)
-    names = needed_columns(planned, table.column_names)
+    names = planned.carried(table.column_names)
     arrays = [rows.columns[name] for name in names]
     for index, expression in enumerate(planned.inputs):
         names.append(input_name(index))
@@ -54,48 +51,25 @@ def prepare(planned: Plan, table: pa.Table) -> pa.Table:
     for column, packed in enumerate(pack(flags)):
         names.append(bits_name(column))
         arrays.append(pa.array(packed))
-    return pa.table(arrays, names=names) if arrays else pa.table({"__ensue_row": np.arange(len(table))})
-
-
-def needed_columns(planned: Plan, names: Sequence[str]) -> list[str]:
-    """Columns of the input that travel with the rows under their own name."""
-    query = planned.query
-    if query.rows.all_rows:
-        return list(names)
-    wanted = (*query.partition_by, *(key.column for key in query.order_by))
-    return list(dict.fromkeys(wanted))
+    return (
+        pa.table(arrays, names=names)
+        if arrays
+        else pa.table({"__ensue_row": np.arange(len(table))})
+    )
 
 
 def pack(flags: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
-    for begin in range(0, len(flags), _FLAGS_PER_COLUMN):
+    for begin in range(0, len(flags), FLAGS_PER_COLUMN):
         packed = np.zeros(len(flags[begin]), np.int64)
-        for bit, flag in enumerate(flags[begin : begin + _FLAGS_PER_COLUMN]):
+        for bit, flag in enumerate(flags[begin : begin + FLAGS_PER_COLUMN]):
             packed |= flag.astype(np.int64) << bit
         yield packed
 
 
 def finish(planned: Plan, found: pa.Table) -> pa.Table:
     """Measures over atoms, in the standard's order of columns."""
-    query = planned.query
     rows = Rows({name: flat(found, name) for name in found.column_names}, found.num_rows, None)
-    names, arrays = [], []
-    measures = [(m.name, evaluate(m.value, rows)) for m in planned.outer]
-    carried = [n for n in found.column_names if not n.startswith("__ensue_")]
-    ahead = len(query.partition_by)
-    if query.rows.all_rows:
-        ahead += sum(key.column not in query.partition_by for key in query.order_by)
-    for name in carried[:ahead]:
-        names.append(name)
-        arrays.append(rows.columns[name])
-    for name, value in measures:
-        names.append(name)
-        arrays.append(value)
-    taken = {name.casefold() for name in names}
-    for name in carried[ahead:]:
-        if name.casefold() in taken:
-            raise errors.DuplicateNameError(
-                f"the measure {name!r} has the name of an input column that ALL ROWS PER MATCH "
-                "also shows", remedy="choose another name for the measure")
-        names.append(name)
-        arrays.append(rows.columns[name])
-    return pa.table(arrays, names=names)
+    values = {m.name: evaluate(m.value, rows) for m in planned.outer}
+    order = output_order(planned, found.column_names)
+    arrays = [values[name] if name in values else rows.columns[name] for name in order]
+    return pa.table(arrays, names=order)

@@ -156,9 +156,7 @@ class _Graph:
         choices = [enter, otherwise] if node.greedy else [otherwise, enter]
         return self.add(_Node(_Kind.SPLIT, choices))
 
-    def _permutation(
-        self, parts: tuple[nodes.Node, ...], following: int, excluded: bool
-    ) -> int:
+    def _permutation(self, parts: tuple[nodes.Node, ...], following: int, excluded: bool) -> int:
         everything = (1 << len(parts)) - 1
         if len(parts) << (len(parts) - 1) > MAX_STATES:
             raise _too_large(f"PERMUTE of {len(parts)} parts", "MAX_STATES")

@@ -27,8 +27,12 @@ from ensue.pattern.duration import MICROSECONDS
 MAX_OFFSET = 16  # LAST(A.x, n) keeps n + 1 row numbers per partial match
 _DIGITS = 18
 _COMPARE = {
-    "eq": (vm.EQUAL, False), "neq": (vm.NOT_EQUAL, False), "lt": (vm.LESS, False),
-    "lte": (vm.LESS_EQUAL, False), "gt": (vm.LESS, True), "gte": (vm.LESS_EQUAL, True),
+    "eq": (vm.EQUAL, False),
+    "neq": (vm.NOT_EQUAL, False),
+    "lt": (vm.LESS, False),
+    "lte": (vm.LESS_EQUAL, False),
+    "gt": (vm.LESS, True),
+    "gte": (vm.LESS_EQUAL, True),
     "nullsafeeq": (vm.SAME, False),
 }
 _ARITHMETIC = {"add": vm.ADD, "sub": vm.SUBTRACT, "mul": vm.MULTIPLY, "mod": vm.MODULO}
@@ -217,8 +221,11 @@ class _Compiler:
 
     def _navigate(self, node: c.Navigate) -> _Value:
         if not isinstance(node.argument, c.Column):
-            raise TooHard("it reads labels" if conditions.reads_label(node.argument)
-                          else "it navigates over a constant")
+            raise TooHard(
+                "it reads labels"
+                if conditions.reads_label(node.argument)
+                else "it navigates over a constant"
+            )
         row = self._cell()
         if conditions.is_neighbour(node):
             self._emit(vm.ROW, row)
@@ -243,7 +250,8 @@ class _Compiler:
             slots = self._new_ints(offset + 1, -1)
             kind = vm.KEEP_LAST if anchor is c.Anchor.LAST else vm.KEEP_FIRST
             self._registers[key] = _Register(
-                [(kind, slots[0], -1, -1, -1, offset)], slots, [], variable)
+                [(kind, slots[0], -1, -1, -1, offset)], slots, [], variable
+            )
         return self._registers[key].ints[offset]
 
     def _new_ints(self, count: int, initial: int) -> list[int]:
@@ -253,7 +261,9 @@ class _Compiler:
 
     def _aggregate(self, node: c.Aggregate) -> _Value:
         if node.distinct or node.function not in ("count", "sum", "avg", "min", "max"):
-            raise TooHard(f"{node.function}{' distinct' if node.distinct else ''} is kept as a list")
+            raise TooHard(
+                f"{node.function}{' distinct' if node.distinct else ''} is kept as a list"
+            )
         where = -1
         if node.where is not None:
             where, _ = self._plain_input(node.where)
@@ -290,7 +300,8 @@ class _Compiler:
             kind = vm.COUNT_ROWS if column is None else vm.COUNT_VALUES
             index, floating = column or (-1, False)
             self._registers[key] = _Register(
-                [(kind, slot[0], index, where, -1, int(floating))], slot, [], variable)
+                [(kind, slot[0], index, where, -1, int(floating))], slot, [], variable
+            )
         return self._registers[key].ints[0]
 
     def _sum(
@@ -300,8 +311,14 @@ class _Compiler:
             raise TooHard(f"a sum of {kind}")
         floating = kind.name == "float"
         register = self._accumulator(
-            "sum", node.variable, vm.SUM_FLOAT if floating else vm.SUM_INT, column, where, count,
-            floating)
+            "sum",
+            node.variable,
+            vm.SUM_FLOAT if floating else vm.SUM_INT,
+            column,
+            where,
+            count,
+            floating,
+        )
         if floating:
             return self._value(vm.FLOAT_REGISTER, kinds.DOUBLE, register, count)
         result = kinds.BIGINT
@@ -315,12 +332,19 @@ class _Compiler:
         floating = kind.name == "float"
         update = vm.MIN_INT if node.function == "min" else vm.MAX_INT
         register = self._accumulator(
-            node.function, node.variable, update + floating, column, where, count, floating)
+            node.function, node.variable, update + floating, column, where, count, floating
+        )
         operation = vm.FLOAT_REGISTER if floating else vm.INT_REGISTER
         return self._value(operation, kind, register, count)
 
     def _accumulator(
-        self, name: str, variable: str | None, update: int, column: int, where: int, count: int,
+        self,
+        name: str,
+        variable: str | None,
+        update: int,
+        column: int,
+        where: int,
+        count: int,
         floating: bool,
     ) -> int:
         key = (name, variable, column, where, floating)
@@ -333,7 +357,8 @@ class _Compiler:
                 ints, floats = self._new_ints(1, 0), []
                 slot = ints[0]
             self._registers[key] = _Register(
-                [(update, slot, column, where, count, 0)], ints, floats, variable)
+                [(update, slot, column, where, count, 0)], ints, floats, variable
+            )
         found = self._registers[key]
         return found.floats[0] if floating else found.ints[0]
 
@@ -382,7 +407,8 @@ class _Compiler:
                 return self._interval(node)
             case "coalesce":
                 return self._choice(
-                    [(None, v) for v in (node["this"], *_items(node["expressions"]))], None)
+                    [(None, v) for v in (node["this"], *_items(node["expressions"]))], None
+                )
             case "case":
                 return self._case(node)
             case "if":
@@ -525,8 +551,11 @@ class _Compiler:
             if not isinstance(item, c.CONDITIONS):
                 raise TooHard("the form of IN")
             equal = self._compare("eq", value, self._expression(item))
-            result = equal if result is None else self._value(
-                vm.OR, kinds.BOOLEAN, result.cell, equal.cell)
+            result = (
+                equal
+                if result is None
+                else self._value(vm.OR, kinds.BOOLEAN, result.cell, equal.cell)
+            )
         if result is None:
             raise TooHard("IN over a sub-query or array")
         return result
@@ -594,8 +623,11 @@ class _Compiler:
         value = self._operand(node, "this")
         if wanted is not None and wanted.name == "float" and wanted.bits == 64:
             return self._as_float(value)
-        if wanted is not None and wanted.name == value.kind.name == "int" \
-                and wanted.bits >= value.kind.bits:
+        if (
+            wanted is not None
+            and wanted.name == value.kind.name == "int"
+            and wanted.bits >= value.kind.bits
+        ):
             return _Value(value.cell, wanted)
         raise TooHard(f"a cast to {target}")
 

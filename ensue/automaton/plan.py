@@ -12,6 +12,7 @@ evaluator does is written over inputs, so it never sees the user's columns or fu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ensue import errors
@@ -21,9 +22,10 @@ from ensue.automaton.optimize import merge_states
 from ensue.automaton.program import Program
 from ensue.pattern import condition as c
 from ensue.pattern import functions
-from ensue.pattern.query import Query
+from ensue.pattern.query import Query, Rows
 
 PREFIX = "__ensue_"
+FLAGS_PER_COLUMN = 63
 # Calls that can raise in ANSI mode; their inputs are computed only where the row may be needed.
 _TOTAL = frozenset(
     "eq neq lt lte gt gte nullsafeeq and or not is between in case if coalesce upper lower length "
@@ -87,6 +89,13 @@ class Plan:
     def query(self) -> Query:
         return self.program.query
 
+    def carried(self, names: Sequence[str]) -> list[str]:
+        """Columns of the input that travel with the rows under their own name."""
+        if self.query.rows.all_rows:
+            return list(names)
+        wanted = (*self.query.partition_by, *(key.column for key in self.query.order_by))
+        return list(dict.fromkeys(wanted))
+
     @property
     def correlated(self) -> bool:
         return any(test.correlated for test in self.tests)
@@ -135,7 +144,9 @@ class _Planner:
             return self.lift(expression)
         if not c.columns(expression):
             return expression
-        partial = any(isinstance(n, c.Call) and n.function not in _TOTAL for n in c.walk(expression))
+        partial = any(
+            isinstance(n, c.Call) and n.function not in _TOTAL for n in c.walk(expression)
+        )
         if partial and shift == 0:
             expression = self._where_labelled(expression, variable)
         return self.input(expression)
@@ -164,7 +175,13 @@ class _Planner:
                 return self.atom(node)
             return None
 
-        return c.transform(value, change)
+        outer = c.transform(value, change)
+        if self.program.query.rows is Rows.ALL_WITH_UNMATCHED and not isinstance(outer, c.Column):
+            # Atoms of an unmatched row are null; a constant or COALESCE over them need not be.
+            number = c.binary("is", self.atom(c.MatchNumber()), c.Literal("null", None))
+            found = c.call("if", this=c.call("not", this=number), true=outer)
+            return c.call("case", ifs=(found,))
+        return outer
 
 
 def plan(query: Query) -> Plan:
@@ -182,8 +199,10 @@ def plan(query: Query) -> Plan:
     outer = [Outer(m.name, planner.measure(m.value)) for m in query.measures or ()]
     shifts = [
         node.shift - (node.offset if node.variable is None else 0)
-        for condition in (*(t for tier in tiers for t in tier.neighbour + tier.correlated),
-                          *planner.atoms)
+        for condition in (
+            *(t for tier in tiers for t in tier.neighbour + tier.correlated),
+            *planner.atoms,
+        )
         for node in c.walk(condition)
         if isinstance(node, c.Navigate)
     ]

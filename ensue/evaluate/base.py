@@ -110,7 +110,10 @@ class Evaluator(Protocol):
     metrics: Metrics
 
     def open(
-        self, plan: Plan, schema: pa.Schema, budget: Budget | None = None,
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
         state: Snapshot | None = None,
     ) -> None: ...
     def insert(self, events: Events) -> Output: ...

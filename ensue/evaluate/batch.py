@@ -11,13 +11,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.plan import Plan, Test, bits_name
+from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, Test, bits_name
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.kernels import automaton, bits
 from ensue.pattern import condition as c
 from ensue.pattern.query import WindowKind
-
-_FLAGS_PER_COLUMN = 63
 
 
 @dataclass
@@ -79,10 +77,8 @@ class Batch:
         return as_mask(evaluate(guarded, Rows(columns, self.length, self.starts[:-1])))
 
     def _flag(self, index: int) -> NDArray[np.bool_]:
-        packed = self.columns[bits_name(index // _FLAGS_PER_COLUMN)]
-        return bits.packed_flag(
-            packed.to_numpy(zero_copy_only=False), index % _FLAGS_PER_COLUMN
-        )
+        packed = self.columns[bits_name(index // FLAGS_PER_COLUMN)]
+        return bits.packed_flag(packed.to_numpy(zero_copy_only=False), index % FLAGS_PER_COLUMN)
 
     def _has_order_value(self) -> NDArray[np.bool_] | None:
         """A row without an order value is in no window; None where that needs no check."""
@@ -135,7 +131,5 @@ def order_numbers(column: pa.Array) -> NDArray[np.int64] | NDArray[np.float64]:
             remedy="order by a timestamp, date or numeric column, or use a window in rows",
         )
     wide = pa.float64() if pa.types.is_floating(column.type) else pa.int64()
-    numbers: NDArray[np.int64] = (
-        pc.fill_null(column.cast(wide), 0).to_numpy(zero_copy_only=False)
-    )
+    numbers: NDArray[np.int64] = pc.fill_null(column.cast(wide), 0).to_numpy(zero_copy_only=False)
     return numbers

@@ -146,8 +146,11 @@ class Measured:
             return self.columns[argument.name].take(_indices(rows))
         if isinstance(argument, c.Classifier):
             return self._classifier(rows, entries)
-        columns = {name: self.columns[name].take(_indices(rows)) for name in c.columns(argument)
-                   if name in self.columns}
+        columns = {
+            name: self.columns[name].take(_indices(rows))
+            for name in c.columns(argument)
+            if name in self.columns
+        }
         columns[_CLASSIFIER] = self._classifier(rows, entries)
         columns[_MATCH_NUMBER] = pa.array(self.matches.match[entries, kernels.NUMBER])
         value = evaluate(_as_columns(argument), Rows(columns, len(rows), None))
@@ -183,9 +186,9 @@ class Measured:
             "match_number": pa.array(match[:, kernels.NUMBER]),
             "first": order.take(pa.array(first, mask=nothing)),
             "last": order.take(pa.array(first + length - 1, mask=nothing)),
-            "events": pa.ListArray.from_arrays(
-                pa.array(offsets.astype(np.int32)), events
-            ).cast(LISTING_EVENTS),
+            "events": pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), events).cast(
+                LISTING_EVENTS
+            ),
         }
 
 

@@ -36,8 +36,14 @@ class PythonEngine:
     def find(self, batch: Batch) -> Iterator[Matches]:
         program = self.plan.program
         least = automaton.viability(
-            batch.label_bits(), batch.starts, batch.ends, batch.is_open, program.label,
-            program.arc_offset, program.arc_target, program.arc_flags,
+            batch.label_bits(),
+            batch.starts,
+            batch.ends,
+            batch.is_open,
+            program.label,
+            program.arc_offset,
+            program.arc_target,
+            program.arc_flags,
         )
         limits = batch.window_limits()
         skip_mode, skip_states, unmatched = skip_arguments(self.plan)
@@ -50,8 +56,9 @@ class PythonEngine:
             while cursor[0] < end:
                 start = int(cursor[0])
                 limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
-                path = search.preferred(start, min(limit, int(automaton.NEVER) - 1),
-                                        int(cursor[1]) + 1)
+                path = search.preferred(
+                    start, min(limit, int(automaton.NEVER) - 1), int(cursor[1]) + 1
+                )
                 if path is UNDECIDED:
                     break
                 if path is None:
@@ -63,7 +70,8 @@ class PythonEngine:
                 cursor[1] += 1
                 entries.append([partition, start, len(path), int(cursor[1]), len(positions)])
                 following = automaton.next_start(
-                    start, len(path), skip_mode, skip_states, np.array(path, np.int32), 0)
+                    start, len(path), skip_mode, skip_states, np.array(path, np.int32), 0
+                )
                 if following < 0:
                     raise skip_error(-following, batch, partition)
                 positions.extend(path)

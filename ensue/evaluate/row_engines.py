@@ -74,8 +74,14 @@ class AutomatonEngine:
     def find(self, batch: Batch) -> Iterator[Matches]:
         program = self.plan.program
         least = automaton.viability(
-            batch.label_bits(), batch.starts, batch.ends, batch.is_open, program.label,
-            program.arc_offset, program.arc_target, program.arc_flags,
+            batch.label_bits(),
+            batch.starts,
+            batch.ends,
+            batch.is_open,
+            program.label,
+            program.arc_offset,
+            program.arc_target,
+            program.arc_flags,
         )
         limits = batch.window_limits()
         skip_mode, skip_states, unmatched = skip_arguments(self.plan)
@@ -85,9 +91,22 @@ class AutomatonEngine:
             match = np.empty((capacity, 5), np.int64)
             positions = np.empty(capacity, np.int32)
             status, partition, entries, written = automaton.walk(
-                least, limits, batch.starts, batch.ends, batch.heads, batch.is_open,
-                program.arc_offset, program.arc_target, program.arc_flags,
-                skip_mode, skip_states, unmatched, batch.cursor, partition, match, positions,
+                least,
+                limits,
+                batch.starts,
+                batch.ends,
+                batch.heads,
+                batch.is_open,
+                program.arc_offset,
+                program.arc_target,
+                program.arc_flags,
+                skip_mode,
+                skip_states,
+                unmatched,
+                batch.cursor,
+                partition,
+                match,
+                positions,
             )
             if entries:
                 yield Matches(match[:entries], positions[:written])

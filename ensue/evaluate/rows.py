@@ -11,17 +11,25 @@ below `WORK_BYTES`, and one start that stays undecided over more than `MAX_BYTES
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.automaton.plan import Plan, atom_name
+from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.evaluate import state
 from ensue.evaluate.base import (
-    Budget, Capabilities, Events, Key, Metrics, Output, Refusing, Snapshot, Watermark,
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    Refusing,
+    Snapshot,
+    Watermark,
 )
 from ensue.evaluate.batch import Batch
 from ensue.evaluate.measures import Matches, Measured
@@ -63,7 +71,10 @@ class RowsEvaluator(Refusing):
         self._held: dict[Key, Held] = {}
 
     def open(
-        self, plan: Plan, schema: pa.Schema, budget: Budget | None = None,
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
         state: Snapshot | None = None,
     ) -> None:
         reason = supports(plan.query)
@@ -128,8 +139,13 @@ class RowsEvaluator(Refusing):
             zeros = np.zeros(partitions, np.int64)
             cursor = np.stack([events.starts[:-1], zeros, events.starts[:-1]], axis=1)
             batch = Batch(
-                self._plan, _arrays(events.table), events.starts, ~events.complete,
-                np.ones(partitions, np.bool_), zeros, np.ascontiguousarray(cursor),
+                self._plan,
+                _arrays(events.table),
+                events.starts,
+                ~events.complete,
+                np.ones(partitions, np.bool_),
+                zeros,
+                np.ascontiguousarray(cursor),
             )
             yield from self._run(batch, events.table)
             return
@@ -158,9 +174,13 @@ class RowsEvaluator(Refusing):
             )
         cursor = np.array([[held.start, held.matches, held.covered]], np.int64)
         batch = Batch(
-            self._plan, _arrays(held.table), np.array([0, rows], np.int64),
-            np.array([not complete]), np.array([held.base == 0]),
-            np.array([held.base], np.int64), cursor,
+            self._plan,
+            _arrays(held.table),
+            np.array([0, rows], np.int64),
+            np.array([not complete]),
+            np.array([held.base == 0]),
+            np.array([held.base], np.int64),
+            cursor,
         )
         yield from self._run(batch, held.table)
 
@@ -180,8 +200,12 @@ class RowsEvaluator(Refusing):
             rows = rows.take(np.arange(rows.num_rows))  # a slice would keep all its rows alive
         key = self._key_at(table, begin)
         self._held[key] = Held(
-            rows, int(batch.base[index]) + kept - begin, start - kept, matches,
-            max(0, covered - kept), 2 * rows.num_rows,
+            rows,
+            int(batch.base[index]) + kept - begin,
+            start - kept,
+            matches,
+            max(0, covered - kept),
+            2 * rows.num_rows,
         )
 
     def _end(self, keys: list[Key]) -> Iterator[pa.Table]:
@@ -209,8 +233,13 @@ class RowsEvaluator(Refusing):
         empty = schema.empty_table()
         zero = np.zeros(1, np.int64)
         batch = Batch(
-            self._plan, _arrays(empty), zero, np.zeros(0, np.bool_), np.zeros(0, np.bool_),
-            np.zeros(0, np.int64), np.zeros((0, 3), np.int64),
+            self._plan,
+            _arrays(empty),
+            zero,
+            np.zeros(0, np.bool_),
+            np.zeros(0, np.bool_),
+            np.zeros(0, np.int64),
+            np.zeros((0, 3), np.int64),
         )
         return self._output(batch, Matches(np.zeros((0, 5), np.int64), np.zeros(0, np.int32)))
 
@@ -244,8 +273,27 @@ def output_columns(plan: Plan, schema: pa.Schema) -> list[str]:
     names = list(query.partition_by)
     if query.rows.all_rows:
         names += [k.column for k in query.order_by if k.column not in names]
-        names += [n for n in schema.names if n not in names and not n.startswith("__ensue_")]
+        names += [n for n in schema.names if n not in names and not n.startswith(PREFIX)]
     return names
+
+
+def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
+    """Names of the result in the standard's order: keys, then measures, then the rest."""
+    query = plan.query
+    carried = [name for name in found if not name.startswith(PREFIX)]
+    ahead = len(query.partition_by)
+    if query.rows.all_rows:
+        ahead += sum(key.column not in query.partition_by for key in query.order_by)
+    measures = [measure.name for measure in plan.outer]
+    taken = {name.casefold() for name in measures}
+    for name in carried[ahead:]:
+        if name.casefold() in taken:
+            raise errors.DuplicateNameError(
+                f"the measure {name!r} has the name of an input column that ALL ROWS PER MATCH "
+                "also shows",
+                remedy="choose another name for the measure",
+            )
+    return carried[:ahead] + measures + carried[ahead:]
 
 
 def _normal(value: object) -> object:
@@ -283,8 +331,11 @@ def _slice(events: Events, group: tuple[int, int]) -> Events:
 
 def held_bytes(held: Held) -> bytes:
     numbers = {
-        "base": held.base, "start": held.start, "matches": held.matches,
-        "covered": held.covered, "retry_at": held.retry_at,
+        "base": held.base,
+        "start": held.start,
+        "matches": held.matches,
+        "covered": held.covered,
+        "retry_at": held.retry_at,
     }
     return state.to_bytes("rows", held.table, numbers)
 

@@ -33,8 +33,14 @@ class ThreadEngine:
     def find(self, batch: Batch) -> Iterator[Matches]:
         program, guards = self.plan.program, self.guards
         least = automaton.viability(
-            batch.label_bits(), batch.starts, batch.ends, batch.is_open, program.label,
-            program.arc_offset, program.arc_target, program.arc_flags,
+            batch.label_bits(),
+            batch.starts,
+            batch.ends,
+            batch.is_open,
+            program.label,
+            program.arc_offset,
+            program.arc_target,
+            program.arc_flags,
         )
         limits = batch.window_limits()
         banks = _banks(guards, batch.columns, batch.length)
@@ -45,14 +51,40 @@ class ThreadEngine:
             match = np.empty((capacity, 5), np.int64)
             positions = np.empty(capacity, np.int32)
             status, partition, entries, written = threads.run_threads(
-                least, limits, batch.starts, batch.ends, batch.heads, batch.is_open,
-                program.label, program.arc_offset, program.arc_target, program.arc_flags,
-                skip_mode, skip_states, unmatched, batch.cursor, partition,
-                guards.code, guards.guard_offset, guards.cells, guards.updates, guards.applies,
-                guards.live_ints, guards.live_floats, guards.initial_ints, guards.initial_floats,
-                banks.ints, banks.floats, banks.int_nulls, banks.float_nulls,
-                banks.int_constants, guards.float_constants, MAX_THREADS, trace_size,
-                match, positions,
+                least,
+                limits,
+                batch.starts,
+                batch.ends,
+                batch.heads,
+                batch.is_open,
+                program.label,
+                program.arc_offset,
+                program.arc_target,
+                program.arc_flags,
+                skip_mode,
+                skip_states,
+                unmatched,
+                batch.cursor,
+                partition,
+                guards.code,
+                guards.guard_offset,
+                guards.cells,
+                guards.updates,
+                guards.applies,
+                guards.live_ints,
+                guards.live_floats,
+                guards.initial_ints,
+                guards.initial_floats,
+                banks.ints,
+                banks.floats,
+                banks.int_nulls,
+                banks.float_nulls,
+                banks.int_constants,
+                guards.float_constants,
+                MAX_THREADS,
+                trace_size,
+                match,
+                positions,
             )
             if entries:
                 yield Matches(match[:entries], positions[:written])
@@ -119,7 +151,7 @@ def _banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> _Ban
     constants = guards.int_constants.copy()
     if guards.literals:
         ranks = pc.index_in(pa.array(guards.literals, pa.string()), dictionary).to_numpy()
-        constants[len(constants) - len(guards.literals):] = ranks
+        constants[len(constants) - len(guards.literals) :] = ranks
     return _Banks(ints, floats, int_nulls, float_nulls, constants)
 
 

@@ -51,5 +51,3 @@ def row_dialect(name: str) -> type[Dialect]:
             return parse_frame(self) or super()._parse_unary()
 
     return type(f"Row{base.__name__}", (base,), {"Parser": RowParser})
-
-

@@ -76,18 +76,21 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
         place = errors.Place(text, detail.get("line", 1) or 1, max(1, detail.get("col", 1) or 1))
         what = str(detail.get("description", problem)).rstrip(".")
         raise errors.ConditionSyntaxError(
-            f"{where} is not an SQL expression: {what}", remedy="check the text at the mark",
+            f"{where} is not an SQL expression: {what}",
+            remedy="check the text at the mark",
             place=place,
         ) from None
     except (TokenError, RecursionError) as problem:
         raise errors.ConditionSyntaxError(
-            f"{where} is not an SQL expression: {problem}", remedy="check quotes and brackets",
+            f"{where} is not an SQL expression: {problem}",
+            remedy="check quotes and brackets",
             place=errors.Place.at_offset(text, 0),
         ) from None
     if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):
         raise errors.ConditionSyntaxError(
             f"{where} is a statement or has an alias, where one expression is expected",
-            remedy="give the expression alone", place=errors.Place.at_offset(text, 0),
+            remedy="give the expression alone",
+            place=errors.Place.at_offset(text, 0),
         )
     return tree  # type: ignore[return-value]
 
@@ -118,17 +121,28 @@ class _Reader:
             frame, inner = node.expressions
             if frame.name == "FINAL" and self._scope.define:
                 raise self._error(
-                    node, f"{self._scope.where}: FINAL is not allowed in a definition, the match "
-                    "is not finished yet", "leave FINAL out, or use it in MEASURES", "FINAL")
+                    node,
+                    f"{self._scope.where}: FINAL is not allowed in a definition, the match "
+                    "is not finished yet",
+                    "leave FINAL out, or use it in MEASURES",
+                    "FINAL",
+                )
             if _function_name(inner) in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"):
                 raise self._error(
-                    node, f"{frame.name} cannot stand before {_function_name(inner)}",
-                    f"put {frame.name} on the FIRST or LAST inside, or leave it out", frame.name)
+                    node,
+                    f"{frame.name} cannot stand before {_function_name(inner)}",
+                    f"put {frame.name} on the FIRST or LAST inside, or leave it out",
+                    frame.name,
+                )
             special = self._special(inner, frame.name == "FINAL")
             if special is None:
                 raise self._error(
-                    node, f"{frame.name} stands before something that is neither FIRST, LAST nor "
-                    "an aggregate", f"leave {frame.name} out", frame.name)
+                    node,
+                    f"{frame.name} stands before something that is neither FIRST, LAST nor "
+                    "an aggregate",
+                    f"leave {frame.name} out",
+                    frame.name,
+                )
             return special
         if name in ("FIRST", "LAST"):
             return self._logical(node, final)
@@ -150,15 +164,19 @@ class _Reader:
                 f"{self._scope.where}: the aggregate {node.sql('spark')!r} is not supported over "
                 "the rows of a match",
                 remedy="use one of " + ", ".join(sorted(_AGGREGATES.values())),
-                place=self._place(node))
+                place=self._place(node),
+            )
         return None
 
     def _logical(self, node: exp.Expression, final: bool) -> c.Navigate:
         name, (argument, offset) = _function_name(node), self._navigation_arguments(node, 0)
         if _function_name(argument) in ("FIRST", "LAST", "PREV", "NEXT", FRAME):
             raise self._error(
-                node, f"{name} cannot contain {_function_name(argument)}",
-                "only PREV or NEXT may contain FIRST or LAST, not the other way round", name)
+                node,
+                f"{name} cannot contain {_function_name(argument)}",
+                "only PREV or NEXT may contain FIRST or LAST, not the other way round",
+                name,
+            )
         value, variable = self._row_level(argument, name)
         return c.Navigate(value, variable, c.Anchor[name], offset, 0, final)
 
@@ -168,13 +186,17 @@ class _Reader:
         inner_name = _function_name(argument)
         if inner_name in ("PREV", "NEXT"):
             raise self._error(
-                node, f"{name} cannot contain {inner_name}",
-                "only FIRST or LAST may stand inside PREV or NEXT", inner_name)
+                node,
+                f"{name} cannot contain {inner_name}",
+                "only FIRST or LAST may stand inside PREV or NEXT",
+                inner_name,
+            )
         if inner_name in ("FIRST", "LAST", FRAME):
             inner = self._special(argument, final=False)
             if not isinstance(inner, c.Navigate):
                 raise self._error(
-                    node, f"{name} cannot contain an aggregate", "use FIRST or LAST inside", name)
+                    node, f"{name} cannot contain an aggregate", "use FIRST or LAST inside", name
+                )
             return replace(inner, shift=shift)
         value, variable = self._row_level(argument, name)
         return c.Navigate(value, variable, c.Anchor.LAST, 0, shift)
@@ -185,15 +207,21 @@ class _Reader:
         name, arguments = _function_name(node), node.expressions
         if len(arguments) not in (1, 2):
             raise self._error(
-                node, f"{name} takes a value and an offset, {len(arguments)} arguments given",
-                f"write {name}(x) or {name}(x, 1)", name)
+                node,
+                f"{name} takes a value and an offset, {len(arguments)} arguments given",
+                f"write {name}(x) or {name}(x, 1)",
+                name,
+            )
         if len(arguments) == 1:
             return arguments[0], default
         offset = arguments[1]
         if not (isinstance(offset, exp.Literal) and not offset.is_string and offset.name.isdigit()):
             raise self._error(
-                node, f"the offset of {name} must be a whole number, not {offset.sql('spark')!r}",
-                "write a literal such as 1", name)
+                node,
+                f"the offset of {name} must be a whole number, not {offset.sql('spark')!r}",
+                "write a literal such as 1",
+                name,
+            )
         return arguments[0], int(offset.name)
 
     def _aggregate(self, node: exp.Expression, final: bool) -> c.Aggregate:
@@ -232,7 +260,8 @@ class _Reader:
         value = self._row_node(node, name)
         if not self._seen:
             raise self._error(
-                node, f"{name} needs a column of the row it moves to", f"write {name}(x)", name)
+                node, f"{name} needs a column of the row it moves to", f"write {name}(x)", name
+            )
         return value, self._agreed(node, name)
 
     def _row_argument(self, node: exp.Expression, name: str, variable: str | None) -> c.Condition:
@@ -241,8 +270,11 @@ class _Reader:
         found = self._agreed(node, name)
         if found is not None and found != variable:
             raise self._error(
-                node, f"{name} reads {found!r} inside an aggregate over {variable or 'all rows'}",
-                "use the same variable in both", found)
+                node,
+                f"{name} reads {found!r} inside an aggregate over {variable or 'all rows'}",
+                "use the same variable in both",
+                found,
+            )
         return value
 
     def _row_node(self, node: exp.Expression, name: str) -> c.Condition:
@@ -260,9 +292,11 @@ class _Reader:
         if function in ("FIRST", "LAST", "PREV", "NEXT", FRAME) or isinstance(node, exp.AggFunc):
             inner = function if function in ("FIRST", "LAST", "PREV", "NEXT") else "an aggregate"
             raise self._error(
-                node, f"{name} cannot contain {inner}",
+                node,
+                f"{name} cannot contain {inner}",
                 "only PREV or NEXT may contain FIRST or LAST; nothing else nests",
-                function or name)
+                function or name,
+            )
         return self._mirror(node, lambda child: self._row_node(child, name))
 
     def _agreed(self, node: exp.Expression, name: str) -> str | None:
@@ -271,8 +305,11 @@ class _Reader:
         if len(kinds) > 1:
             shown = " and ".join("all rows" if k is None else k for k in kinds)
             raise self._error(
-                node, f"{self._scope.where}: {name} mixes references to {shown}",
-                "all columns inside one navigation or aggregate must name the same variable", name)
+                node,
+                f"{self._scope.where}: {name} mixes references to {shown}",
+                "all columns inside one navigation or aggregate must name the same variable",
+                name,
+            )
         return kinds[0] if kinds else None
 
     # -- names ---------------------------------------------------------------------------------
@@ -308,8 +345,10 @@ class _Reader:
         known = ", ".join(self._scope.variables)
         return errors.UnknownVariableError(
             f"{self._scope.where} names the variable {node.name!r}, which the pattern does not "
-            "have", remedy=f"use one of: {known}, or declare it with SUBSET",
-            place=self._place(node))
+            "have",
+            remedy=f"use one of: {known}, or declare it with SUBSET",
+            place=self._place(node),
+        )
 
     # -- everything else -----------------------------------------------------------------------
 
@@ -348,8 +387,11 @@ class _Reader:
         if isinstance(node, _FORBIDDEN) and not array_exists:
             kind = "a window function" if isinstance(node, exp.Window) else "a sub-query"
             raise self._error(
-                node, f"{self._scope.where}: {kind} cannot stand here",
-                "compute it into a column before matching", "")
+                node,
+                f"{self._scope.where}: {kind} cannot stand here",
+                "compute it into a column before matching",
+                "",
+            )
 
     def _error(
         self, node: exp.Expression, problem: str, remedy: str, word: str | None
@@ -358,7 +400,9 @@ class _Reader:
 
     def _place(self, node: exp.Expression, word: str | None = None) -> errors.Place:
         starts = [
-            i.meta["start"] for i in node.find_all(exp.Identifier) if i.meta.get("start") is not None
+            i.meta["start"]
+            for i in node.find_all(exp.Identifier)
+            if i.meta.get("start") is not None
         ]
         offset = min(starts, default=0)
         if word:

@@ -73,7 +73,8 @@ def parse_pattern(text: str, *, fold: bool = False, arrows: bool = True) -> node
         )
     if not text.strip():
         raise errors.PatternSyntaxError(
-            "the pattern is empty", remedy="write at least one label, or () for the empty pattern",
+            "the pattern is empty",
+            remedy="write at least one label, or () for the empty pattern",
             place=errors.Place.at_offset(text, 0),
         )
     _check_brackets(text)
@@ -95,15 +96,21 @@ def _check_brackets(text: str) -> None:
     """Brackets balance and nest no deeper than the limit; said better here than by the parser."""
     closing = {")": "(", "-}": "{-", "}": "{"}
     stack: list[tuple[str, int]] = []
-    cleaned = re.sub(r'"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/', lambda m: " " * len(m[0]), text,
-                     flags=re.DOTALL)
+    cleaned = re.sub(
+        r'"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/',
+        lambda m: " " * len(m[0]),
+        text,
+        flags=re.DOTALL,
+    )
     for found in re.finditer(r"\{-|-\}|[(){}]", cleaned):
         token, offset = found[0], found.start()
         if token in closing:
             if not stack or stack[-1][0] != closing[token]:
                 raise errors.PatternSyntaxError(
-                    f"{token!r} closes nothing", remedy=f"remove it or open it with "
-                    f"{closing[token]!r}", place=errors.Place.at_offset(text, offset))
+                    f"{token!r} closes nothing",
+                    remedy=f"remove it or open it with {closing[token]!r}",
+                    place=errors.Place.at_offset(text, offset),
+                )
             stack.pop()
         else:
             stack.append((token, offset))
@@ -111,12 +118,15 @@ def _check_brackets(text: str) -> None:
                 raise errors.LimitError(
                     f"the pattern nests deeper than {_MAX_DEPTH} brackets",
                     remedy="remove redundant brackets",
-                    place=errors.Place.at_offset(text, offset))
+                    place=errors.Place.at_offset(text, offset),
+                )
     if stack:
         token, offset = stack[-1]
         raise errors.PatternSyntaxError(
-            f"{token!r} is never closed", remedy="close it",
-            place=errors.Place.at_offset(text, offset))
+            f"{token!r} is never closed",
+            remedy="close it",
+            place=errors.Place.at_offset(text, offset),
+        )
 
 
 def _syntax_error(text: str, problem: UnexpectedInput) -> errors.PatternSyntaxError:
@@ -175,8 +185,10 @@ class _Builder(Transformer[Token, nodes.Node]):
         token = items[0]
         if not self._arrows:
             raise errors.PatternSyntaxError(
-                f"{str(token)!r} is not part of SQL's PATTERN", remedy="use the Python builder",
-                place=self._place(token))
+                f"{str(token)!r} is not part of SQL's PATTERN",
+                remedy="use the Python builder",
+                place=self._place(token),
+            )
         policy = nodes.Policy.ANY if token == "->>" else nodes.Policy.NEXT
         return nodes.Gap(policy, items[1] if len(items) > 1 else None)
 
@@ -186,10 +198,12 @@ class _Builder(Transformer[Token, nodes.Node]):
     def negation(self, items: list[Any]) -> nodes.Node:
         if not isinstance(items[0], nodes.Label):
             raise errors.PatternSyntaxError(
-                "only a single label can be negated", remedy="write !label")
+                "only a single label can be negated", remedy="write !label"
+            )
         if not self._arrows:
             raise errors.PatternSyntaxError(
-                "negation is not part of SQL's PATTERN", remedy="use the Python builder")
+                "negation is not part of SQL's PATTERN", remedy="use the Python builder"
+            )
         return nodes.Negation(items[0])
 
     def quantified(self, items: list[Any]) -> nodes.Node:
@@ -255,8 +269,10 @@ class _Builder(Transformer[Token, nodes.Node]):
         name = str(token)
         if name.startswith(rules.RESERVED_PREFIX) or name.upper() in _RESERVED:
             raise errors.ReservedNameError(
-                f"{name!r} is a reserved name", remedy="choose another label, or quote it",
-                place=self._place(token))
+                f"{name!r} is a reserved name",
+                remedy="choose another label, or quote it",
+                place=self._place(token),
+            )
         return nodes.Label(name.upper() if self._fold else name)
 
     def _place(self, token: Token | None) -> errors.Place:

@@ -17,8 +17,11 @@ PARTITION, FIRST_ROW, LENGTH, NUMBER, OFFSET = 0, 1, 2, 3, 4  # columns of an en
 
 @njit(cache=True, nogil=True)
 def points(
-    match: NDArray[np.int64], per_row: bool, positions: NDArray[np.int32],
-    hidden: NDArray[np.bool_], omit_empty: bool,
+    match: NDArray[np.int64],
+    per_row: bool,
+    positions: NDArray[np.int32],
+    hidden: NDArray[np.bool_],
+    omit_empty: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Per point: its entry, its row, and whether it is shown."""
     total = 0
@@ -47,8 +50,14 @@ def points(
 
 @njit(cache=True, nogil=True)
 def locate(
-    match: NDArray[np.int64], positions: NDArray[np.int32], members: NDArray[np.bool_],
-    per_row: bool, total: int, from_last: bool, offset: int, final: bool,
+    match: NDArray[np.int64],
+    positions: NDArray[np.int32],
+    members: NDArray[np.bool_],
+    per_row: bool,
+    total: int,
+    from_last: bool,
+    offset: int,
+    final: bool,
 ) -> NDArray[np.int64]:
     """Per point: the row of FIRST or LAST of the member states at a logical offset, else -1."""
     found = np.full(total, -1, np.int64)
@@ -86,7 +95,9 @@ def locate(
 
 @njit(cache=True, nogil=True)
 def member_rows(
-    match: NDArray[np.int64], positions: NDArray[np.int32], members: NDArray[np.bool_],
+    match: NDArray[np.int64],
+    positions: NDArray[np.int32],
+    members: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rows of member states, entry after entry, and the offsets of the entries."""
     offsets = np.zeros(match.shape[0] + 1, np.int64)
@@ -108,7 +119,9 @@ def member_rows(
 
 @njit(cache=True, nogil=True)
 def running_index(
-    entries: NDArray[np.int64], rows: NDArray[np.int64], selected: NDArray[np.int64],
+    entries: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    selected: NDArray[np.int64],
     offsets: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Per point: the index in `selected` of the last row up to the point, else -1."""
@@ -127,8 +140,11 @@ def running_index(
 
 @njit(cache=True, nogil=True)
 def label_at(
-    match: NDArray[np.int64], positions: NDArray[np.int32], label: NDArray[np.int32],
-    entries: NDArray[np.int64], rows: NDArray[np.int64],
+    match: NDArray[np.int64],
+    positions: NDArray[np.int32],
+    label: NDArray[np.int32],
+    entries: NDArray[np.int64],
+    rows: NDArray[np.int64],
 ) -> NDArray[np.int32]:
     """Per point: the label of a row inside the point's match, else -1."""
     found = np.full(rows.shape[0], -1, np.int32)
@@ -143,7 +159,10 @@ def label_at(
 
 @njit(cache=True, nogil=True)
 def bounded_shift(
-    rows: NDArray[np.int64], shift: int, entries: NDArray[np.int64], match: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    shift: int,
+    entries: NDArray[np.int64],
+    match: NDArray[np.int64],
     starts: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Rows moved by `shift` inside their partition; -1 where there is none."""

@@ -163,18 +163,40 @@ def run_threads(
                         ints_next[made, :] = ints_now[thread, :]
                         floats_next[made, :] = floats_now[thread, :]
                         fits = update_registers(
-                            updates, applies[name], row, ints_next[made], floats_next[made],
-                            int_columns, float_columns, int_nulls, float_nulls,
+                            updates,
+                            applies[name],
+                            row,
+                            ints_next[made],
+                            floats_next[made],
+                            int_columns,
+                            float_columns,
+                            int_nulls,
+                            float_nulls,
                         )
                         if not fits:
                             cursor[partition, 0] = start
                             return GUARD_OVERFLOW, partition, entries, written
                         if guard_offset[name + 1] > guard_offset[name]:
                             verdict = run_guard(
-                                code, guard_offset[name], guard_offset[name + 1], row, start,
-                                begin, physical_end, number, ints_next[made], floats_next[made],
-                                int_columns, float_columns, int_nulls, float_nulls,
-                                int_constants, float_constants, cell_ints, cell_floats, cell_nulls,
+                                code,
+                                guard_offset[name],
+                                guard_offset[name + 1],
+                                row,
+                                start,
+                                begin,
+                                physical_end,
+                                number,
+                                ints_next[made],
+                                floats_next[made],
+                                int_columns,
+                                float_columns,
+                                int_nulls,
+                                float_nulls,
+                                int_constants,
+                                float_constants,
+                                cell_ints,
+                                cell_floats,
+                                cell_nulls,
                             )
                             if verdict == FALSE:
                                 continue

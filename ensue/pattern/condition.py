@@ -98,9 +98,7 @@ class Aggregate:
     where: Condition | None = None  # FILTER (WHERE ...)
 
 
-Condition = (
-    Literal | Column | TypeName | Call | Classifier | MatchNumber | Navigate | Aggregate
-)
+Condition = Literal | Column | TypeName | Call | Classifier | MatchNumber | Navigate | Aggregate
 Argument = Condition | str | bool | int | None | tuple["Argument", ...]
 
 TRUE = Literal("boolean", True)
@@ -257,5 +255,3 @@ def dump(condition: Argument) -> str:
             return "[" + ", ".join(dump(item) for item in condition) + "]"
         case _:
             return str(condition)
-
-

@@ -38,6 +38,8 @@ def parse_duration(text: str, place: errors.Place | None = None) -> int:
         position, found = part.end(), True
     if not found or total.denominator != 1:
         raise errors.QueryError(
-            f"{text!r} is not a duration of whole microseconds", remedy="write '1 hour'", place=place
+            f"{text!r} is not a duration of whole microseconds",
+            remedy="write '1 hour'",
+            place=place,
         )
     return int(total)

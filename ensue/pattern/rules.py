@@ -85,7 +85,9 @@ def bounds(least: int, most: int | None, place: errors.Place | None = None) -> N
         )
     if most == 0:
         raise errors.PatternSyntaxError(
-            "a quantifier's upper bound must be at least 1", remedy="leave the part out", place=place
+            "a quantifier's upper bound must be at least 1",
+            remedy="leave the part out",
+            place=place,
         )
     if max(least, most or 0) > MAX_REPETITION:
         raise errors.LimitError(

@@ -1,4 +1,4 @@
-"""Conditions printed back as SQL of any dialect, through sqlglot's generators."""
+"""Conditions and queries printed back as SQL of any dialect, through sqlglot's generators."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from ensue.pattern import condition as c
+from ensue.pattern import nodes
+from ensue.pattern.duration import MICROSECONDS
+from ensue.pattern.query import OrderKey, Query, Window, WindowKind
 
 
 @lru_cache(maxsize=1)
@@ -83,7 +86,9 @@ def _literal_sql(kind: str, value: Any) -> exp.Expression:
         return exp.Boolean(this=value)
     if kind == "string":
         return exp.Literal.string(value)
-    text = repr(value) if kind == "double" else format(value, "f") if kind == "decimal" else str(value)
+    text = (
+        repr(value) if kind == "double" else format(value, "f") if kind == "decimal" else str(value)
+    )
     if kind == "double" and "e" not in text:
         text += "e0"
     number = exp.Literal.number(text.lstrip("-"))
@@ -108,14 +113,11 @@ def _column_sql(
 
 
 def _variable_sql(name: str) -> exp.Expression:
-    plain = name.isidentifier() and name.upper() == name and name.isascii()
-    return exp.Identifier(this=name, quoted=not plain)
+    return exp.Identifier(this=name, quoted=nodes.quote_label(name) != name)
 
 
 def _navigate_sql(node: c.Navigate, quote_all: bool) -> exp.Expression:
-    value: exp.Expression = to_sqlglot(
-        node.argument, variable=node.variable, quote_all=quote_all
-    )
+    value: exp.Expression = to_sqlglot(node.argument, variable=node.variable, quote_all=quote_all)
     plain = isinstance(node.argument, (c.Column, c.Classifier))
     logical = node.anchor is c.Anchor.FIRST or node.offset or node.final
     if logical or not (plain or node.shift):
@@ -132,9 +134,7 @@ def _navigate_sql(node: c.Navigate, quote_all: bool) -> exp.Expression:
 
 
 def _aggregate_sql(node: c.Aggregate, quote_all: bool) -> exp.Expression:
-    arguments = [
-        to_sqlglot(a, variable=node.variable, quote_all=quote_all) for a in node.arguments
-    ]
+    arguments = [to_sqlglot(a, variable=node.variable, quote_all=quote_all) for a in node.arguments]
     if not arguments:
         star: exp.Expression = exp.Star()
         if node.variable is not None:
@@ -150,3 +150,65 @@ def _aggregate_sql(node: c.Aggregate, quote_all: bool) -> exp.Expression:
         value = exp.Filter(this=value, expression=exp.Where(this=where))
     return value
 
+
+def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str:
+    """The query as a statement with MATCH_RECOGNIZE over `table`."""
+    lines: list[str] = []
+    quoted = [_name_sql(name, dialect) for name in query.partition_by]
+    if quoted:
+        lines.append("PARTITION BY " + ", ".join(quoted))
+    if query.order_by:
+        lines.append("ORDER BY " + ", ".join(_order_sql(key, dialect) for key in query.order_by))
+    if query.measures:
+        measures = [
+            f"{condition_sql(m.value, dialect)} AS {_name_sql(m.name, dialect)}"
+            for m in query.measures
+        ]
+        lines.append("MEASURES " + ", ".join(measures))
+    lines.append(query.rows.value)
+    skip = query.skip
+    target = f" {nodes.quote_label(skip.variable)}" if skip.variable else ""
+    lines.append(f"AFTER MATCH SKIP {skip.mode.value}{target}")
+    lines.append(f"PATTERN ({nodes.pattern_text(query.pattern)})")
+    if query.within is not None:
+        lines.append("WITHIN " + _window_sql(query.within))
+    if query.subsets:
+        subsets = [
+            f"{nodes.quote_label(name)} = ({', '.join(map(nodes.quote_label, members))})"
+            for name, members in query.subsets
+        ]
+        lines.append("SUBSET " + ", ".join(subsets))
+    if query.define:
+        define = [
+            f"{nodes.quote_label(label)} AS {condition_sql(condition, dialect)}"
+            for label, condition in query.define
+        ]
+        lines.append("DEFINE " + ", ".join(define))
+    inside = "\n  ".join(lines)
+    return f"SELECT * FROM {table} MATCH_RECOGNIZE (\n  {inside}\n)"
+
+
+def _name_sql(name: str, dialect: str) -> str:
+    return exp.to_identifier(name).sql(dialect=dialect)
+
+
+def _order_sql(key: OrderKey, dialect: str) -> str:
+    text = _name_sql(key.column, dialect)
+    if key.descending:
+        text += " DESC"
+    if key.nulls_first == key.descending:
+        text += " NULLS FIRST" if key.nulls_first else " NULLS LAST"
+    return text
+
+
+def _window_sql(window: Window) -> str:
+    match window.kind:
+        case WindowKind.ROWS:
+            return f"{window.size} ROWS"
+        case WindowKind.NUMBER:
+            return f"{window.size}"
+        case WindowKind.TIME:
+            for unit in ("DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND"):
+                if window.size % MICROSECONDS[unit.lower()] == 0:
+                    return f"INTERVAL '{int(window.size) // MICROSECONDS[unit.lower()]}' {unit}"
+            return f"INTERVAL '{window.size}' MICROSECOND"

@@ -1,0 +1,13 @@
+"""Ensue finds, counts and ranks patterns of events: in tables, on Spark."""
+
+# The sub-package `ensue.pattern` is imported before the function of that name takes its place.
+from ensue import pattern as _pattern_package
+from ensue.api import Pattern, pattern
+from ensue.errors import EnsueError
+from ensue.evaluate.base import Budget
+from ensue.worker_python import use_this_python
+
+__version__ = "0.1.0"
+__all__ = ["Budget", "EnsueError", "Pattern", "pattern"]
+del _pattern_package
+use_this_python()

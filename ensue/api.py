@@ -1,0 +1,255 @@
+"""The fluent object users hold: a draft of a query, and what can be done with it.
+
+Each call returns a new object; nothing is changed in place and nothing runs until `matches`,
+`count` or another verb is called. Which runner works is decided by what is given: a Spark
+DataFrame goes to Spark and comes back as one, an Arrow, pandas or Polars table is matched in
+process and comes back in kind.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ensue import errors, local
+from ensue.automaton.picture import Picture
+from ensue.automaton.plan import Plan, plan
+from ensue.automaton.program import Program
+from ensue.evaluate.base import Budget
+from ensue.evaluate.choose import choose_row_engine
+from ensue.evaluate.explain import explain
+from ensue.evaluate.row_engines import AutomatonEngine, Engine
+from ensue.evaluate.warm import warm_up
+from ensue.front import builder
+from ensue.front.grammar import parse_pattern
+from ensue.pattern import nodes
+from ensue.pattern.binding import bind
+from ensue.pattern.query import OrderKey, Query
+from ensue.pattern.sql import query_sql
+
+
+def pattern(text: str, *, types: str | None = None) -> Pattern:
+    """A pattern from its text: `ensue.pattern("A B+ C+")`.
+
+    A blank means "the next row". With `types`, a symbol means `types = 'symbol'`, and `define`
+    adds to that. Symbols keep their spelling.
+    """
+    return Pattern(builder.Draft(parse_pattern(text), types=types))
+
+
+class Pattern:
+    """A query in the making; see the module."""
+
+    def __init__(self, draft: builder.Draft) -> None:
+        self._draft = draft
+
+    # -- saying what is asked --------------------------------------------------------------------
+
+    def define(self, **conditions: object) -> Pattern:
+        """What each label means, as SQL text or a pyspark Column; undefined is always true."""
+        given = builder.expression_texts(conditions, "DEFINE")
+        known = dict(self._draft.define)
+        resolved = []
+        for name, text in given:
+            label = self._draft.variable(name, f"DEFINE {name}")
+            if label in known or label in dict(resolved):
+                raise errors.DuplicateNameError(
+                    f"{label!r} is defined twice", remedy="join the two conditions with AND"
+                )
+            resolved.append((label, text))
+        return self._with(define=self._draft.define + tuple(resolved))
+
+    def subset(self, **subsets: str | list[str] | tuple[str, ...]) -> Pattern:
+        """Union variables: `subset(U="A, B")` or `subset(U=["A", "B"])`."""
+        added = []
+        for name, members in subsets.items():
+            parts = re.split(r"[,\s]+", members.strip()) if isinstance(members, str) else members
+            named = tuple(self._draft.variable(m, f"SUBSET {name}") for m in parts)
+            added.append((name, named))
+        return self._with(subsets=self._draft.subsets + tuple(added))
+
+    def partition_by(self, *columns: str) -> Pattern:
+        return self._with(partition_by=tuple(columns))
+
+    def order_by(self, *keys: str | OrderKey) -> Pattern:
+        """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`."""
+        return self._with(order_by=tuple(builder.order_key(key) for key in keys))
+
+    def within(self, size: str | int | float) -> Pattern:
+        """The longest time from first to last row, edge included: "1 hour", 100, "500 rows"."""
+        return self._with(within=builder.window(size))
+
+    def select(self, policy: str) -> Pattern:
+        """The selection policy of the blank: strict, next or any."""
+        try:
+            return self._with(selection=nodes.Policy(policy.lower()))
+        except ValueError:
+            raise errors.QueryError(
+                f"select({policy!r}) is not a selection policy", remedy="use strict, next or any"
+            ) from None
+
+    def after_match(self, text: str) -> Pattern:
+        """Where matching resumes: "past last row", "to next row", "to first B", "to last B"."""
+        return self._with(skip=builder.skip(text, self._draft))
+
+    def rows_per_match(self, text: str) -> Pattern:
+        """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched"."""
+        return self._with(rows=builder.rows_per_match(text))
+
+    def measures(self, **values: object) -> Pattern:
+        """Columns of the result, by name, as SQL text over the match."""
+        said = self._draft.measures or ()
+        return self._with(measures=said + builder.expression_texts(values, "measure"))
+
+    def _with(self, **changes: Any) -> Pattern:
+        return Pattern(replace(self._draft, **changes))
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    @cached_property
+    def query(self) -> Query:
+        """The frozen query; raises where the parts do not fit together."""
+        return self._draft.build()
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan(self.query)
+
+    @property
+    def program(self) -> Program:
+        return self.plan.program
+
+    def sql(self, dialect: str = "spark") -> str:
+        """The query as SQL with MATCH_RECOGNIZE."""
+        return query_sql(self.query, dialect=dialect)
+
+    def explain(self, data: Any = None) -> str:
+        """What would run, where each condition is evaluated, and why; exact with the data given."""
+        keys = ", ".join(self.query.partition_by)
+        order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
+        grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
+        engine: Engine | None = None
+        planned = self.plan
+        if not planned.correlated:
+            engine = AutomatonEngine(planned)
+        elif data is not None:
+            planned, schema = self._prepared(data)
+            engine = choose_row_engine(planned, schema)
+        return explain(planned, engine, f"{grouped}, sorted by {order} in the worker")
+
+    def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
+        if _is_spark(data):
+            from ensue.spark import batch
+
+            return batch.prepared_schema(self.query, data)
+        table = _to_arrow(data)
+        bound = plan(bind(self.query, table.column_names))
+        return bound, local.prepare(bound, table.slice(0, 0)).schema
+
+    def plot(self) -> Picture:
+        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
+        return Picture(self.program)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
+
+    def __repr__(self) -> str:
+        return f"<ensue pattern: {nodes.pattern_text(self._draft.pattern)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self.query == other.query
+
+    def __hash__(self) -> int:
+        return hash(self.query)
+
+    # -- running it ------------------------------------------------------------------------------
+
+    def matches(self, data: Any, budget: Budget | None = None, timeouts: bool = False) -> Any:
+        """All matches in `data`, in the kind of table that was given."""
+        if budget is not None:
+            raise errors.UnsupportedError(
+                "row patterns cannot run under a budget: shedding would report false matches",
+                remedy="leave the budget out",
+            )
+        if timeouts:
+            raise errors.UnsupportedError(
+                "row patterns have no timed-out partial matches in this version",
+                remedy="leave timeouts out",
+            )
+        query = self.query
+        try:
+            if _is_spark(data):
+                from ensue.spark import batch
+
+                warm_up()
+                return batch.run(query, data)
+            table = _to_arrow(data)
+            warm_up()
+            return _in_kind(local.run(query, table), data)
+        except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
+            raise self._placed(problem) from None
+
+    def count(self, data: Any) -> int:
+        """The number of matches over all partitions."""
+        listing = Pattern(replace(self._draft, measures=None, rows=builder.Rows.ONE))
+        found = listing.matches(data)
+        return int(found.count()) if _is_spark(data) else len(found)
+
+    def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
+        """The error with the position of the name in the text that has it."""
+        name = re.search(r"'([^']+)'", problem.problem)
+        if problem.place is None and name is not None:
+            for where, text in self._draft.texts():
+                found = re.search(rf"(?<![\w.]){re.escape(name[1])}\b", text, re.IGNORECASE)
+                if problem.problem.startswith(where + ":") and found:
+                    place = errors.Place.at_offset(text, found.start())
+                    return type(problem)(problem.problem, remedy=problem.remedy, place=place)
+        return problem
+
+
+def _is_spark(data: object) -> bool:
+    kind = type(data)
+    return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
+
+
+def _to_arrow(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _plain(pa.table(data))
+    raise errors.UnsupportedInputError(
+        f"{type(data).__module__}.{type(data).__name__} is not a table that Ensue reads",
+        remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, or anything "
+        "with the Arrow PyCapsule interface",
+    )
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """String views (Polars) as plain strings."""
+    fields = []
+    for field in table.schema:
+        kind = field.type
+        if kind == pa.string_view() or pa.types.is_large_string(kind):
+            kind = pa.string()
+        fields.append(field.with_type(kind))
+    return table.cast(pa.schema(fields))
+
+
+def _in_kind(found: pa.Table, data: Any) -> Any:
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas":
+        return found.to_pandas()
+    if module == "polars":
+        return sys.modules["polars"].from_arrow(found)
+    return found

@@ -1,0 +1,215 @@
+"""The fluent builder's parts: texts and Columns to a frozen `Query`.
+
+`Draft` holds what the user has said so far, as text; `build` turns it into a query. Texts are
+parsed for syntax when they are said, and resolved against the variables only when the query is
+built, so that a SUBSET may be declared after the condition that uses it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ensue import errors
+from ensue.front.columns import column_text, is_column
+from ensue.front.expressions import Scope, parse_condition, parse_sql
+from ensue.pattern import condition as c
+from ensue.pattern import nodes, rules
+from ensue.pattern.duration import parse_duration
+from ensue.pattern.query import (
+    Measure,
+    OrderKey,
+    Query,
+    Rows,
+    Skip,
+    SkipMode,
+    Window,
+    WindowKind,
+)
+from ensue.pattern.variables import resolve
+
+_ORDER = re.compile(
+    r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`]+))"
+    r"(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
+    re.IGNORECASE,
+)
+_ROWS = {
+    "one row": Rows.ONE,
+    "one row per match": Rows.ONE,
+    "all rows": Rows.ALL_SHOW_EMPTY,
+    "all rows per match": Rows.ALL_SHOW_EMPTY,
+    "all rows show empty": Rows.ALL_SHOW_EMPTY,
+    "all rows per match show empty matches": Rows.ALL_SHOW_EMPTY,
+    "all rows omit empty": Rows.ALL_OMIT_EMPTY,
+    "all rows per match omit empty matches": Rows.ALL_OMIT_EMPTY,
+    "all rows with unmatched": Rows.ALL_WITH_UNMATCHED,
+    "all rows per match with unmatched rows": Rows.ALL_WITH_UNMATCHED,
+}
+_SKIP = {
+    "past last row": SkipMode.PAST_LAST_ROW,
+    "to next row": SkipMode.TO_NEXT_ROW,
+    "next row": SkipMode.TO_NEXT_ROW,
+    "next": SkipMode.TO_NEXT_ROW,
+    "no skip": SkipMode.NONE,
+}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a builder has been told; conditions as SQL text."""
+
+    pattern: nodes.Node
+    types: str | None = None
+    define: tuple[tuple[str, str], ...] = ()
+    subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    partition_by: tuple[str, ...] = ()
+    order_by: tuple[OrderKey, ...] = ()
+    measures: tuple[tuple[str, str], ...] | None = None
+    rows: Rows = Rows.ONE
+    skip: Skip = Skip()
+    within: Window | None = None
+    selection: nodes.Policy | None = None
+
+    def build(self) -> Query:
+        """The query, checked; every name resolved."""
+        primary = nodes.labels(self.pattern)
+        variables = primary + tuple(name for name, _ in self.subsets)
+        given: dict[str, list[c.Condition]] = {label: [] for label in primary}
+        if self.types is not None:
+            column = c.Navigate(c.Column(self.types))
+            for label in primary:
+                given[label].append(c.binary("eq", column, c.Literal("string", label)))
+        for name, text in self.define:
+            scope = Scope(variables, f"DEFINE {name}", define=True)
+            given.setdefault(name, []).append(parse_condition(text, scope))
+        measures = None
+        if self.measures is not None:
+            measures = tuple(
+                Measure(name, parse_condition(text, Scope(variables, f"measure {name}")))
+                for name, text in self.measures
+            )
+        return rules.check(
+            Query(
+                pattern=self.pattern,
+                define=tuple((k, c.conjunction(v)) for k, v in given.items() if v),
+                subsets=self.subsets,
+                partition_by=self.partition_by,
+                order_by=self.order_by,
+                measures=measures,
+                rows=self.rows,
+                skip=self.skip,
+                within=self.within,
+                selection=self.selection,
+            )
+        )
+
+    def texts(self) -> tuple[tuple[str, str], ...]:
+        """(where, text) of every condition and measure, for error positions."""
+        return tuple((f"DEFINE {n}", t) for n, t in self.define) + tuple(
+            (f"measure {n}", t) for n, t in self.measures or ()
+        )
+
+    def variable(self, name: str, where: str) -> str:
+        variables = nodes.labels(self.pattern) + tuple(n for n, _ in self.subsets)
+        found = resolve(name, variables)
+        if found is None:
+            raise errors.UnknownVariableError(
+                f"{where} names the variable {name!r}, which the pattern does not have",
+                remedy=f"use one of: {', '.join(variables)}",
+            )
+        return found
+
+
+def expression_text(value: object, where: str) -> str:
+    """Text of a condition given as text or as a Column; its syntax is checked."""
+    if is_column(value):
+        value = column_text(value, where)
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    if not isinstance(value, str):
+        raise errors.ConditionSyntaxError(
+            f"{where} is {value!r}, a {type(value).__name__}",
+            remedy='give SQL text, such as "price > 10", or a pyspark Column',
+        )
+    parse_sql(value, where)
+    return value
+
+
+def expression_texts(given: Mapping[str, object], what: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, expression_text(v, f"{what} {name}")) for name, v in given.items())
+
+
+def order_key(text: str | OrderKey) -> OrderKey:
+    """`ts`, `ts DESC`, `ts DESC NULLS FIRST`."""
+    if isinstance(text, OrderKey):
+        return text
+    found = _ORDER.fullmatch(text)
+    if found is None:
+        raise errors.QueryError(
+            f"ORDER BY {text!r} is not a column with an optional direction",
+            remedy="write 'ts', 'ts DESC' or 'ts DESC NULLS LAST'; put other columns in their own "
+            "argument, and back-quote a name with blanks",
+        )
+    name = found["name"] or found["quoted"].replace("``", "`")
+    nulls = found["nulls"]
+    return OrderKey.of(
+        name,
+        (found["direction"] or "").lower() == "desc",
+        None if nulls is None else nulls.lower() == "first",
+    )
+
+
+def window(size: str | int | float) -> Window:
+    """`within`: a duration text, a number of order units, or `"500 rows"`."""
+    if isinstance(size, bool) or not isinstance(size, (str, int, float)):
+        raise errors.QueryError(
+            f"within takes a duration, a number or 'n rows', not {size!r}",
+            remedy="write within('1 hour'), within(100) or within('500 rows')",
+        )
+    if isinstance(size, str):
+        counted = re.fullmatch(r"\s*(\d+)\s+rows?\s*", size, flags=re.IGNORECASE)
+        if counted:
+            result = Window(WindowKind.ROWS, int(counted[1]))
+        elif re.fullmatch(r"\s*\d+(\.\d+)?\s*", size):
+            result = Window(WindowKind.NUMBER, float(size) if "." in size else int(size))
+        else:
+            result = Window(WindowKind.TIME, parse_duration(size))
+    else:
+        result = Window(WindowKind.NUMBER, size)
+    least = 1 if result.kind is WindowKind.ROWS else 0
+    if not result.size >= least:
+        raise errors.QueryError(
+            f"within({size!r}) is below {least}", remedy="give a window that can hold a match"
+        )
+    return result
+
+
+def rows_per_match(text: str) -> Rows:
+    found = _ROWS.get(" ".join(text.lower().split()))
+    if found is None:
+        raise errors.QueryError(
+            f"rows_per_match({text!r}) is not known",
+            remedy="use one of: " + ", ".join(sorted(_ROWS)),
+        )
+    return found
+
+
+def skip(text: str, draft: Draft) -> Skip:
+    """`past last row`, `to next row`, `to first B`, `to last B`, `to B`, `no skip`."""
+    folded = " ".join(text.split())
+    if folded.lower().startswith("skip "):
+        folded = folded[5:]
+    mode = _SKIP.get(folded.lower())
+    if mode is not None:
+        return Skip(mode)
+    found = re.fullmatch(r"to\s+(?:(first|last)\s+)?(\S+)", folded, flags=re.IGNORECASE)
+    if found is None:
+        raise errors.QueryError(
+            f"after_match({text!r}) is not known",
+            remedy="use 'past last row', 'to next row', 'to first X' or 'to last X'",
+        )
+    name = found[2].strip('"`')
+    first = (found[1] or "last").lower() == "first"
+    variable = draft.variable(name, "after_match")
+    return Skip(SkipMode.TO_FIRST if first else SkipMode.TO_LAST, variable)

@@ -1,0 +1,135 @@
+"""Row patterns on a batch DataFrame: one shuffle, one sort, Arrow all the way.
+
+Spark computes the row-local parts of the conditions (any Spark function) and packs them into bits,
+shuffles by the partition columns and hands each task's rows to one `mapInArrow` call. The worker
+arranges them with numpy, matches, and streams out atoms; Spark computes the measures over those.
+Nothing here touches the JVM gateway, so Spark Connect runs the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ensue import errors
+from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
+from ensue.evaluate.rows import RowsEvaluator, output_order
+from ensue.evaluate.sorting import sorted_events
+from ensue.pattern import rules
+from ensue.pattern.binding import bind
+from ensue.pattern.query import Query
+from ensue.pattern.sql import row_sql
+
+OUTPUT_ROWS = 10_000
+
+
+def run(query: Query, df: DataFrame) -> DataFrame:
+    """All matches of a row pattern in a batch DataFrame, as a lazy DataFrame."""
+    if df.isStreaming:
+        raise errors.UnsupportedInputError(
+            "a streaming DataFrame was given; this version matches batch DataFrames only",
+            remedy="use a batch DataFrame, or call matches inside foreachBatch",
+        )
+    bound = rules.check(bind(query, df.columns))
+    planned = plan(bound)
+    prepared = _prepare(planned, df)
+    keys = [F.col(_quoted(name)) for name in bound.partition_by]
+    shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
+    schema = _arrow_schema(prepared)
+    found = _output_schema(planned, schema)
+    matched = shuffled.mapInArrow(_worker(planned), found)
+    return _measures(planned, matched)
+
+
+def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
+    """The plan bound to a DataFrame, and the Arrow schema its workers will see."""
+    planned = plan(rules.check(bind(query, df.columns)))
+    return planned, _arrow_schema(_prepare(planned, df))
+
+
+def _arrow_schema(df: DataFrame) -> pa.Schema:
+    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
+    return to_arrow_schema(df.schema, timezone=zone)
+
+
+def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
+    """The columns the evaluator reads; Spark analyses every expression here, before any job."""
+    columns = [F.col(_quoted(name)) for name in planned.carried(df.columns)]
+    for index, expression in enumerate(planned.inputs):
+        text = row_sql(expression)
+        _analysed(df, text, f"the expression {text}")
+        columns.append(F.expr(text).alias(input_name(index)))
+    for flag in planned.flags:
+        text = row_sql(flag)
+        _analysed(df, f"IF({text}, 1, 0)", f"the condition {text}")
+    for begin in range(0, len(planned.flags), FLAGS_PER_COLUMN):
+        flags = planned.flags[begin : begin + FLAGS_PER_COLUMN]
+        bits = " + ".join(f"IF({row_sql(flag)}, {1 << bit}L, 0L)" for bit, flag in enumerate(flags))
+        columns.append(F.expr(bits).alias(bits_name(begin // FLAGS_PER_COLUMN)))
+    return df.select(*(columns or [F.lit(0).alias("__ensue_row")]))
+
+
+def _analysed(df: DataFrame, text: str, what: str) -> None:
+    """Ask Spark's analyser about one expression, so that an error names it."""
+    try:
+        df.select(F.expr(text)).schema  # noqa: B018
+    except AnalysisException as problem:
+        raise errors.ColumnTypeError(
+            f"Spark rejects {what}: {_first_line(problem)}",
+            remedy="check column names, types and functions of this expression",
+        ) from None
+    except PySparkException as problem:
+        raise errors.ConditionSyntaxError(
+            f"Spark cannot parse {what}: {_first_line(problem)}", remedy="check its syntax"
+        ) from None
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().splitlines()[0]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _output_schema(planned: Plan, schema: pa.Schema) -> StructType:
+    evaluator = RowsEvaluator()
+    evaluator.open(planned, schema)
+    return from_arrow_schema(evaluator.no_matches(schema).schema)
+
+
+def _worker(
+    planned: Plan,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        evaluator = RowsEvaluator()
+        evaluator.open(planned, first.schema)
+
+        def again() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from iterator
+
+        for events in sorted_events(again(), first.schema, planned.query):
+            for table in evaluator.insert(events).tables():
+                yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+
+    return work
+
+
+def _measures(planned: Plan, matched: DataFrame) -> DataFrame:
+    values = {m.name: F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer}
+    for measure in planned.outer:
+        text = row_sql(measure.value)
+        _analysed(matched, text, f"the measure {measure.name}")
+    order = output_order(planned, matched.columns)
+    return matched.select(*(values.get(n) if n in values else F.col(_quoted(n)) for n in order))
