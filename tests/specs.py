@@ -214,7 +214,8 @@ def check(case: Case, run: Callable[[Query, pa.Table], tuple[list[str], list[Row
     columns, rows = run(case.query(), case.table)
     expected_columns, expected_rows = case.expected()
     assert columns == expected_columns, f"{case}: columns"
-    assert comparable(case.query(), rows) == comparable(case.query(), expected_rows), str(case)
+    got, wanted = comparable(case.query(), rows), comparable(case.query(), expected_rows)
+    assert got == wanted, "\n".join([f"{case}: got", *got, "expected", *wanted])
 
 
 # -- comparing ------------------------------------------------------------------------------------
