@@ -29,7 +29,7 @@ from ensue.front import builder
 from ensue.front.grammar import parse_pattern
 from ensue.pattern import nodes
 from ensue.pattern.binding import bind
-from ensue.pattern.query import OrderKey, Query
+from ensue.pattern.query import OrderKey, Query, Rows
 from ensue.pattern.sql import query_sql
 
 
@@ -54,7 +54,7 @@ class Pattern:
         """What each label means, as SQL text or a pyspark Column; undefined is always true."""
         given = builder.expression_texts(conditions, "DEFINE")
         known = dict(self._draft.define)
-        resolved = []
+        resolved: list[tuple[str, str]] = []
         for name, text in given:
             label = self._draft.variable(name, f"DEFINE {name}")
             if label in known or label in dict(resolved):
@@ -196,7 +196,7 @@ class Pattern:
 
     def count(self, data: Any) -> int:
         """The number of matches over all partitions."""
-        listing = Pattern(replace(self._draft, measures=None, rows=builder.Rows.ONE))
+        listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
         found = listing.matches(data)
         return int(found.count()) if _is_spark(data) else len(found)
 

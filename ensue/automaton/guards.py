@@ -4,7 +4,7 @@ Each label's correlated parts become one guard. What a guard reads of the match 
 running sum) becomes a register with an update rule per label. Types are resolved here, so the
 machine knows only integers and floats: strings are ranks in a dictionary of the batch, times are
 microseconds, decimals are integers of a fixed scale while they fit 18 digits. What does not fit
-raises `TooHard`; the plan then takes the Python tier and says why.
+raises `TooHardError`; the plan then takes the Python tier and says why.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COMPARE = {
 _ARITHMETIC = {"add": vm.ADD, "sub": vm.SUBTRACT, "mul": vm.MULTIPLY, "mod": vm.MODULO}
 
 
-class TooHard(Exception):
+class TooHardError(Exception):
     """A condition that the register machine cannot hold; the message is the reason."""
 
 
@@ -65,7 +65,7 @@ class Guards:
 
 
 def compile_guards(plan: Plan, input_kind: Mapping[str, kinds.Kind]) -> Guards:
-    """Code for all correlated parts of a plan, or `TooHard`."""
+    """Code for all correlated parts of a plan, or `TooHardError`."""
     return _Compiler(plan, input_kind).compile()
 
 
@@ -117,7 +117,9 @@ class _Compiler:
             if test.correlated:
                 value = self._expression(c.conjunction(list(test.correlated)))
                 if value.kind.name not in ("boolean", "null"):
-                    raise TooHard(f"the condition of {test.label} is {value.kind}, not boolean")
+                    raise TooHardError(
+                        f"the condition of {test.label} is {value.kind}, not boolean"
+                    )
                 # The verdict is read from the last destination, whatever the code's shape.
                 self._emit(vm.MOVE_INT, self._cell(), value.cell)
             self._most_cells = max(self._most_cells, self._cells)
@@ -158,7 +160,7 @@ class _Compiler:
             case c.Call():
                 return self._call(node)
             case _:
-                raise TooHard("it reads labels")
+                raise TooHardError("it reads labels")
 
     def _literal(self, node: c.Literal) -> _Value:
         match node.kind:
@@ -169,7 +171,7 @@ class _Compiler:
             case "int":
                 number = int(node.value)  # type: ignore[arg-type]
                 if abs(number) > 2**63 - 1:
-                    raise TooHard("an integer literal does not fit 64 bits")
+                    raise TooHardError("an integer literal does not fit 64 bits")
                 kind = kinds.INT if abs(number) < 2**31 else kinds.BIGINT
                 return self._int_constant(number, kind)
             case "double":
@@ -209,19 +211,19 @@ class _Compiler:
         elif kind.name == "string":
             self._text.setdefault(name)
         elif kind.name not in ("int", "boolean", "date", "timestamp", "null"):
-            raise TooHard(f"it reads a value of type {kind}")
+            raise TooHardError(f"it reads a value of type {kind}")
         return self._int_inputs.setdefault(name, len(self._int_inputs)), kind
 
     def _fitting(self, kind: kinds.Kind) -> kinds.Kind:
         if kind.precision > _DIGITS:
-            raise TooHard(f"{kind} has more than {_DIGITS} digits")
+            raise TooHardError(f"{kind} has more than {_DIGITS} digits")
         return kind
 
     # -- what the match holds --------------------------------------------------------------------
 
     def _navigate(self, node: c.Navigate) -> _Value:
         if not isinstance(node.argument, c.Column):
-            raise TooHard(
+            raise TooHardError(
                 "it reads labels"
                 if conditions.reads_label(node.argument)
                 else "it navigates over a constant"
@@ -234,7 +236,7 @@ class _Compiler:
             self._emit(vm.FIRST_ROW if first else vm.LAST_ROW, row, node.offset)
         else:
             if node.offset > MAX_OFFSET:
-                raise TooHard(f"an offset of {node.offset} is above {MAX_OFFSET}")
+                raise TooHardError(f"an offset of {node.offset} is above {MAX_OFFSET}")
             register = self._row_register(node.variable, node.anchor, node.offset)
             self._emit(vm.REGISTER_ROW, row, register)
         if node.shift:
@@ -261,7 +263,7 @@ class _Compiler:
 
     def _aggregate(self, node: c.Aggregate) -> _Value:
         if node.distinct or node.function not in ("count", "sum", "avg", "min", "max"):
-            raise TooHard(
+            raise TooHardError(
                 f"{node.function}{' distinct' if node.distinct else ''} is kept as a list"
             )
         where = -1
@@ -280,14 +282,14 @@ class _Compiler:
         if node.function == "sum":
             return total
         if kind.name == "decimal":
-            raise TooHard("the average of decimals is computed exactly")
+            raise TooHardError("the average of decimals is computed exactly")
         number = self._value(vm.INT_REGISTER, kinds.BIGINT, count, -1)
         # No value: the sum is null, and null divided by anything is null.
         return self._divided(self._as_float(total), self._as_float(number))
 
     def _plain_input(self, node: c.Condition) -> tuple[int, kinds.Kind]:
         if not isinstance(node, c.Column):
-            raise TooHard("it aggregates labels or constants")
+            raise TooHardError("it aggregates labels or constants")
         return self._input(node.name)
 
     def _count_register(
@@ -308,7 +310,7 @@ class _Compiler:
         self, node: c.Aggregate, column: int, kind: kinds.Kind, where: int, count: int
     ) -> _Value:
         if not kind.numeric:
-            raise TooHard(f"a sum of {kind}")
+            raise TooHardError(f"a sum of {kind}")
         floating = kind.name == "float"
         register = self._accumulator(
             "sum",
@@ -379,7 +381,7 @@ class _Compiler:
             case "neg" | "abs":
                 value = self._operand(node, "this")
                 if not value.kind.numeric:
-                    raise TooHard(f"{name} of {value.kind}")
+                    raise TooHardError(f"{name} of {value.kind}")
                 operation = vm.NEGATE if name == "neg" else vm.ABSOLUTE
                 return self._value(operation + value.floating, value.kind, value.cell)
             case "is":
@@ -396,12 +398,12 @@ class _Compiler:
                 if "decimal" in (left.kind.name, right.kind.name) and not (
                     left.floating or right.floating
                 ):
-                    raise TooHard("a division of decimals is computed exactly")
+                    raise TooHardError("a division of decimals is computed exactly")
                 return self._divided(self._as_float(left), self._as_float(right))
             case "intdiv":
                 left, right = (self._operand(node, r) for r in ("this", "expression"))
                 if left.kind.name != "int" or right.kind.name != "int":
-                    raise TooHard("DIV of anything but integers")
+                    raise TooHardError("DIV of anything but integers")
                 return self._value(vm.DIVIDE_WHOLE, kinds.BIGINT, left.cell, right.cell)
             case "interval":
                 return self._interval(node)
@@ -416,20 +418,20 @@ class _Compiler:
             case "cast":
                 return self._cast(node)
             case _:
-                raise TooHard(f"the function {name} over other events")
+                raise TooHardError(f"the function {name} over other events")
 
     def _operand(self, node: c.Call, role: str) -> _Value:
         value = node[role]
         if not isinstance(value, c.CONDITIONS):
-            raise TooHard(f"the form of {node.function}")
+            raise TooHardError(f"the form of {node.function}")
         return self._expression(value)
 
     def _boolean(self, argument: c.Argument) -> _Value:
         if not isinstance(argument, c.CONDITIONS):
-            raise TooHard("a condition is missing")
+            raise TooHardError("a condition is missing")
         value = self._expression(argument)
         if value.kind.name not in ("boolean", "null"):
-            raise TooHard(f"{value.kind} used as a condition")
+            raise TooHardError(f"{value.kind} used as a condition")
         return value
 
     def _logic(self, node: c.Call) -> _Value:
@@ -467,7 +469,7 @@ class _Compiler:
                 right = self._value(vm.MOVE_FLOAT, kinds.DOUBLE, right.cell)
             if left.kind.zoned == right.kind.zoned or "timestamp" not in names:
                 return left, right
-        raise TooHard(f"{left.kind} compared with {right.kind}")
+        raise TooHardError(f"{left.kind} compared with {right.kind}")
 
     def _scaled(self, value: _Value, scale: int) -> _Value:
         exact = kinds.as_decimal(value.kind)
@@ -482,7 +484,7 @@ class _Compiler:
         if value.floating:
             return value
         if not (value.kind.numeric or value.kind.name == "null"):
-            raise TooHard(f"{value.kind} used as a number")
+            raise TooHardError(f"{value.kind} used as a number")
         self._float_constants.append(float(10**value.kind.scale))
         place = len(self._float_constants) - 1
         return self._value(vm.TO_FLOAT, kinds.DOUBLE, value.cell, place)
@@ -505,7 +507,7 @@ class _Compiler:
             return self._value(operation, left.kind, left.cell, right.cell)
         if name in ("add", "sub") and pair == ("interval", "interval"):
             return self._value(operation, kinds.INTERVAL, left.cell, right.cell)
-        raise TooHard(f"{name} of {left.kind} and {right.kind}")
+        raise TooHardError(f"{name} of {left.kind} and {right.kind}")
 
     def _numeric(self, name: str, operation: int, left: _Value, right: _Value) -> _Value:
         if left.floating or right.floating:
@@ -522,7 +524,7 @@ class _Compiler:
             kind = self._fitting(kinds.product_kind(a, b))
             return self._value(operation, kind, left.cell, right.cell)
         if name == "mod":
-            raise TooHard("the remainder of decimals is computed exactly")
+            raise TooHardError("the remainder of decimals is computed exactly")
         kind = self._fitting(kinds.sum_kind(a, b))
         left, right = self._scaled(left, kind.scale), self._scaled(right, kind.scale)
         return self._value(operation, kind, left.cell, right.cell)
@@ -542,14 +544,14 @@ class _Compiler:
         if isinstance(literal, c.Literal) and literal.kind == "boolean":
             operation = vm.IS_TRUE if literal.value else vm.IS_FALSE
             return self._value(operation, kinds.BOOLEAN, value.cell)
-        raise TooHard("IS with anything but NULL, TRUE or FALSE")
+        raise TooHardError("IS with anything but NULL, TRUE or FALSE")
 
     def _in(self, node: c.Call) -> _Value:
         value = self._operand(node, "this")
         result: _Value | None = None
         for item in _items(node["expressions"]):
             if not isinstance(item, c.CONDITIONS):
-                raise TooHard("the form of IN")
+                raise TooHardError("the form of IN")
             equal = self._compare("eq", value, self._expression(item))
             result = (
                 equal
@@ -557,27 +559,27 @@ class _Compiler:
                 else self._value(vm.OR, kinds.BOOLEAN, result.cell, equal.cell)
             )
         if result is None:
-            raise TooHard("IN over a sub-query or array")
+            raise TooHardError("IN over a sub-query or array")
         return result
 
     def _interval(self, node: c.Call) -> _Value:
         amount, unit = node["this"], node["unit"]
         word = str(unit["this"]).lower() if isinstance(unit, c.Call) else ""
         if not isinstance(amount, c.Literal) or word not in MICROSECONDS:
-            raise TooHard("an interval that is not a number of days or smaller units")
+            raise TooHardError("an interval that is not a number of days or smaller units")
         try:
             size = Decimal(str(amount.value)) * MICROSECONDS[word]
         except ArithmeticError:
-            raise TooHard("an interval of several fields") from None
+            raise TooHardError("an interval of several fields") from None
         return self._int_constant(int(size), kinds.INTERVAL)
 
     def _case(self, node: c.Call) -> _Value:
         if node["this"] is not None:
-            raise TooHard("CASE with an operand")
+            raise TooHardError("CASE with an operand")
         branches: list[tuple[c.Argument, c.Argument]] = []
         for branch in _items(node["ifs"]):
             if not isinstance(branch, c.Call):
-                raise TooHard("the form of CASE")
+                raise TooHardError("the form of CASE")
             branches.append((branch["this"], branch["true"]))
         return self._choice(branches, node["default"])
 
@@ -594,7 +596,7 @@ class _Compiler:
                 self._emit(vm.NULL, target)
                 continue
             if not isinstance(result, c.CONDITIONS):
-                raise TooHard("the form of CASE")
+                raise TooHardError("the form of CASE")
             value = self._expression(result)
             kind = self._one_kind(kind, value.kind)
             self._emit(vm.MOVE_FLOAT if value.floating else vm.MOVE_INT, target, value.cell)
@@ -609,13 +611,13 @@ class _Compiler:
         return _Value(target, kind)
 
     def _one_kind(self, known: kinds.Kind, found: kinds.Kind) -> kinds.Kind:
-        if known == kinds.NULL or known == found:
+        if known in (kinds.NULL, found):
             return found
         if found == kinds.NULL:
             return known
         if known.name == found.name == "int":
             return known if known.bits >= found.bits else found
-        raise TooHard(f"a choice between {known} and {found}")
+        raise TooHardError(f"a choice between {known} and {found}")
 
     def _cast(self, node: c.Call) -> _Value:
         target = node["to"]
@@ -629,7 +631,7 @@ class _Compiler:
             and wanted.bits >= value.kind.bits
         ):
             return _Value(value.cell, wanted)
-        raise TooHard(f"a cast to {target}")
+        raise TooHardError(f"a cast to {target}")
 
     # -- result ----------------------------------------------------------------------------------
 

@@ -28,9 +28,12 @@ PREFIX = "__ensue_"
 FLAGS_PER_COLUMN = 63
 # Calls that can raise in ANSI mode; their inputs are computed only where the row may be needed.
 _TOTAL = frozenset(
-    "eq neq lt lte gt gte nullsafeeq and or not is between in case if coalesce upper lower length "
-    "concat trim like literal var identifier".split()
-)
+    {
+        "eq", "neq", "lt", "lte", "gt", "gte", "nullsafeeq", "and", "or", "not", "is", "between",
+        "in", "case", "if", "coalesce", "upper", "lower", "length", "concat", "trim", "like", "var",
+        "identifier",
+    }
+)  # fmt: skip
 
 
 def _known(node: c.Call) -> bool:

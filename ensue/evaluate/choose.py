@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ensue.automaton.guards import TooHard, compile_guards
+from ensue.automaton.guards import TooHardError, compile_guards
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.python_engine import PythonEngine
@@ -19,5 +19,5 @@ def choose_row_engine(plan: Plan, schema: pa.Schema) -> Engine:
     kinds = {f.name: from_arrow(f.type) for f in schema if f.name.startswith(PREFIX)}
     try:
         return ThreadEngine(plan, compile_guards(plan, kinds))
-    except TooHard as problem:
+    except TooHardError as problem:
         return PythonEngine(plan, f"a condition needs plain Python: {problem}")

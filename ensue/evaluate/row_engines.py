@@ -30,8 +30,10 @@ MIN_OUTPUT = 1 << 16
 
 
 class Engine(Protocol):
-    name: str
-    reason: str
+    @property
+    def name(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
 
     def find(self, batch: Batch) -> Iterator[Matches]: ...
 

@@ -11,6 +11,7 @@ below `WORK_BYTES`, and one start that stays undecided over more than `MAX_BYTES
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,9 +33,9 @@ from ensue.evaluate.base import (
     Watermark,
 )
 from ensue.evaluate.batch import Batch
+from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.measures import Matches, Measured
 from ensue.evaluate.row_engines import Engine
-from ensue.evaluate.choose import choose_row_engine
 from ensue.pattern.query import Query
 
 WORK_BYTES = 64 << 20
@@ -298,7 +299,7 @@ def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
 
 def _normal(value: object) -> object:
     """A key's value such that equal keys are equal in Python: NaN is one key, as in Spark."""
-    return value if value == value else "NaN"
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def _arrays(table: pa.Table) -> dict[str, pa.Array]:

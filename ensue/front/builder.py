@@ -18,6 +18,7 @@ from ensue.pattern import condition as c
 from ensue.pattern import nodes, rules
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import (
+    PAST_LAST_ROW,
     Measure,
     OrderKey,
     Query,
@@ -67,7 +68,7 @@ class Draft:
     order_by: tuple[OrderKey, ...] = ()
     measures: tuple[tuple[str, str], ...] | None = None
     rows: Rows = Rows.ONE
-    skip: Skip = Skip()
+    skip: Skip = PAST_LAST_ROW
     within: Window | None = None
     selection: nodes.Policy | None = None
 

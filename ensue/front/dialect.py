@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -45,7 +45,10 @@ def row_dialect(name: str) -> type[Dialect]:
     base: Any = Dialect.get_or_raise(name).__class__
 
     class RowParser(base.Parser):  # type: ignore[misc]
-        FUNCTIONS = {**base.Parser.FUNCTIONS, **{f: _named(f) for f in _NAMED}}
+        FUNCTIONS: ClassVar[dict[str, Any]] = {
+            **base.Parser.FUNCTIONS,
+            **{name: _named(name) for name in _NAMED},
+        }
 
         def _parse_unary(self) -> exp.Expression | None:
             return parse_frame(self) or super()._parse_unary()

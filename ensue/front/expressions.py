@@ -324,7 +324,7 @@ class _Reader:
         names = [part.name for part in parts]
         return c.Column(names[0], tuple(names[1:])), variable
 
-    def _variable(self, identifier: exp.Expression) -> str | None:
+    def _variable(self, identifier: Any) -> str | None:
         name = identifier.name
         if self._scope.fold:
             quoted = bool(identifier.args.get("quoted"))
@@ -355,7 +355,7 @@ class _Reader:
     def _mirror(self, node: exp.Expression, visit: Any) -> c.Condition:
         match node:
             case exp.Paren():
-                return visit(node.this)  # type: ignore[no-any-return]
+                return visit(node.this)
             case exp.Literal():
                 return _literal(node)
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
@@ -430,7 +430,7 @@ def _literal(node: exp.Literal) -> c.Literal:
 
 def _argument(value: Any, visit: Any) -> c.Argument:
     if isinstance(value, exp.Expression):
-        return visit(value)  # type: ignore[no-any-return]
+        return visit(value)
     if isinstance(value, list):
         return tuple(_argument(item, visit) for item in value)
     if isinstance(value, (str, bool, int)):

@@ -84,7 +84,7 @@ def parse_pattern(text: str, *, fold: bool = False, arrows: bool = True) -> node
         raise _syntax_error(text, problem) from None
     builder = _Builder(text, fold, arrows)
     try:
-        return builder.transform(tree)  # type: ignore[no-any-return]
+        return builder.transform(tree)
     except Exception as problem:
         original = getattr(problem, "orig_exc", problem)
         if isinstance(original, errors.EnsueError):
@@ -162,7 +162,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         self._arrows = arrows
 
     def start(self, items: list[Any]) -> nodes.Node:
-        return items[0]  # type: ignore[no-any-return]
+        return items[0]
 
     def alternation(self, items: list[Any]) -> nodes.Node:
         return items[0] if len(items) == 1 else nodes.Alternation(tuple(items))
@@ -208,7 +208,7 @@ class _Builder(Transformer[Token, nodes.Node]):
 
     def quantified(self, items: list[Any]) -> nodes.Node:
         if len(items) == 1:
-            return items[0]  # type: ignore[no-any-return]
+            return items[0]
         least, most, greedy = items[1]
         return nodes.Repetition(items[0], least, most, greedy)
 
@@ -241,13 +241,13 @@ class _Builder(Transformer[Token, nodes.Node]):
         return low, high
 
     def primary(self, items: list[Any]) -> nodes.Node:
-        return items[0]  # type: ignore[no-any-return]
+        return items[0]
 
     def empty(self, items: list[Any]) -> nodes.Node:
         return nodes.Empty()
 
     def group(self, items: list[Any]) -> nodes.Node:
-        return items[0]  # type: ignore[no-any-return]
+        return items[0]
 
     def anchor_start(self, items: list[Any]) -> nodes.Node:
         return nodes.AnchorStart()

@@ -62,15 +62,14 @@ def viability(
                             ahead = unknown
                         else:
                             ahead = least[row + 1, target]
-                        if ahead < best:
-                            best = ahead
+                        best = min(best, ahead)
                 least[row, state] = best
     return least
 
 
 @njit(cache=True, nogil=True)
 def window_limits(
-    order: NDArray[np.float64],
+    order: NDArray[np.int64] | NDArray[np.float64],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     is_open: NDArray[np.bool_],

@@ -132,7 +132,7 @@ def run_guard(
                 floats[target] = floats[a]
                 nulls[target] = nulls[a]
         elif operation < 50:
-            if operation == NEGATE or operation == ABSOLUTE:
+            if operation in (NEGATE, ABSOLUTE):
                 nulls[target] = nulls[a]
                 if not nulls[a]:
                     if ints[a] == np.iinfo(np.int64).min:

@@ -43,6 +43,9 @@ class Skip:
     variable: str | None = None
 
 
+PAST_LAST_ROW = Skip()
+
+
 class WindowKind(Enum):
     TIME = "time"  # `size` in microseconds of a timestamp order column
     NUMBER = "number"  # `size` in units of a numeric order column
@@ -87,7 +90,7 @@ class Query:
     order_by: tuple[OrderKey, ...] = ()
     measures: tuple[Measure, ...] | None = None
     rows: Rows = Rows.ONE
-    skip: Skip = Skip()
+    skip: Skip = PAST_LAST_ROW
     within: Window | None = None
     selection: nodes.Policy | None = None  # None: row semantics unless the pattern has arrows
 

@@ -16,10 +16,13 @@ from ensue.pattern.query import Query, Rows, SkipMode
 # Functions whose value differs from call to call: a condition must give the same answer when it
 # is asked twice, or matches would depend on the order of evaluation.
 NONDETERMINISTIC = frozenset(
-    "rand random randn uuid shuffle monotonically_increasing_id spark_partition_id input_file_name "
-    "uniform randstr current_timestamp currenttimestamp now current_date currentdate "
-    "currentdatetime current_time currenttime localtimestamp unix_timestamp_now".split()
-)
+    {
+        "rand", "random", "randn", "uniform", "randstr", "uuid", "shuffle",
+        "monotonically_increasing_id", "spark_partition_id", "input_file_name",
+        "current_timestamp", "currenttimestamp", "now", "localtimestamp", "current_date",
+        "currentdate", "currentdatetime", "current_time", "currenttime",
+    }
+)  # fmt: skip
 # Columns that Ensue adds to what it ships to a worker start with this.
 RESERVED_PREFIX = "__ensue"
 LISTING_COLUMNS = ("match_number", "first", "last", "events")
@@ -182,6 +185,6 @@ def _deterministic(condition: c.Condition) -> None:
                 name = str(node["this"]).lower()
             if name in NONDETERMINISTIC:
                 raise errors.NondeterministicError(
-                    f"{name}() gives another value each time, so a match could not be checked twice",
+                    f"{name}() gives another value each time, so no match could be checked twice",
                     remedy="compute it into a column before matching",
                 )

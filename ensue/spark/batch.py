@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -132,4 +132,4 @@ def _measures(planned: Plan, matched: DataFrame) -> DataFrame:
         text = row_sql(measure.value)
         _analysed(matched, text, f"the measure {measure.name}")
     order = output_order(planned, matched.columns)
-    return matched.select(*(values.get(n) if n in values else F.col(_quoted(n)) for n in order))
+    return matched.select(*(values[n] if n in values else F.col(_quoted(n)) for n in order))
