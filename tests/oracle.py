@@ -18,7 +18,7 @@ from datetime import timedelta
 from itertools import permutations
 from typing import Any
 
-from ensue.errors import SkipTargetError, UnknownColumnError
+from ensue.errors import DuplicateNameError, SkipTargetError, UnknownColumnError
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
 from ensue.pattern.query import Query, Rows, SkipMode, WindowKind
@@ -57,12 +57,12 @@ def run(
     result = Result(_output_columns(query, columns))
     for partition in _partitions(query, rows):
         matches = _find_matches(query, partition)
-        if query.measures is None:
-            shown = [_listing(match) for match in matches]
-        elif query.rows is Rows.ONE:
-            shown = [_one_row(match) for match in matches]
-        else:
+        if query.rows is not Rows.ONE:
             shown = _all_rows(query, partition, matches)
+        elif query.measures is None:
+            shown = [_listing(match) for match in matches]
+        else:
+            shown = [_one_row(match) for match in matches]
         result.rows.extend({name: row[name] for name in result.columns} for row in shown)
     return result
 
@@ -250,7 +250,7 @@ def _repetition(node: nodes.Repetition, done: int, match: _Match, hidden: bool) 
 
 
 def _in_window(match: _Match) -> bool:
-    """WITHIN: last minus first at most the size."""
+    """WITHIN: last minus first at most the size (first minus last where the order descends)."""
     window = match.query.within
     if window is None:
         return True
@@ -261,7 +261,7 @@ def _in_window(match: _Match) -> bool:
     if first is None or last is None:
         return False
     size = timedelta(microseconds=window.size) if window.kind is WindowKind.TIME else window.size
-    return bool(last - first <= size)
+    return bool(abs(last - first) <= size)
 
 
 # -- the search -----------------------------------------------------------------------------------
@@ -301,12 +301,15 @@ def _skip(match: _Match) -> int:
 
 
 def _output_columns(query: Query, columns: list[str]) -> list[str]:
-    if query.measures is None:
+    if query.rows is Rows.ONE and query.measures is None:
         return [*query.partition_by, "match_number", "first", "last", "events"]
-    measures = [measure.name for measure in query.measures]
+    measures = [measure.name for measure in query.measures or ()]
     if query.rows is Rows.ONE:
         return [*query.partition_by, *measures]
     keys = dict.fromkeys((*query.partition_by, *(key.column for key in query.order_by)))
+    for name in measures:
+        if name in columns:
+            raise DuplicateNameError(f"the measure {name!r} has the name of an input column")
     return [*keys, *measures, *(name for name in columns if name not in keys)]
 
 

@@ -2,7 +2,8 @@
 
 Values are Python's; null is None. What is not listed here fails with `NotImplementedError`, so
 that a test can not pass by accident. Spark's rules where SQL leaves a choice: NaN equals itself
-and is greater than any number, `/` of whole numbers is a double, `%` takes the dividend's sign.
+and is greater than any number, a number compares with a double as a double, `/` of whole numbers
+is a double, `%` takes the dividend's sign.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ def rank(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return (1, 0)
     return (0, value)
+
+
+def compare(left: Any, right: Any) -> int:
+    """Below, at or above 0 as `left` is less than, equal to or greater than `right`."""
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = float(left), float(right)
+    left, right = rank(left), rank(right)
+    return (left > right) - (left < right)
 
 
 def evaluate(call: c.Call, read: Read) -> Any:
@@ -74,13 +83,13 @@ def _null_safe_equal(call: c.Call, read: Read) -> bool:
     left, right = read(call["this"]), read(call["expression"])
     if left is None or right is None:
         return left is None and right is None
-    return rank(left) == rank(right)
+    return compare(left, right) == 0
 
 
 def _between(call: c.Call, read: Read) -> bool | None:
     value, low, high = (read(call[role]) for role in ("this", "low", "high"))
-    above = None if None in (value, low) else rank(low) <= rank(value)
-    below = None if None in (value, high) else rank(value) <= rank(high)
+    above = None if None in (value, low) else compare(low, value) <= 0
+    below = None if None in (value, high) else compare(value, high) <= 0
     if False in (above, below):
         return False
     return None if None in (above, below) else True
@@ -90,7 +99,7 @@ def _in(call: c.Call, read: Read) -> bool | None:
     value, options = read(call["this"]), [read(item) for item in call["expressions"]]
     if value is None:
         return None
-    if any(option is not None and rank(option) == rank(value) for option in options):
+    if any(option is not None and compare(option, value) == 0 for option in options):
         return True
     return None if None in options else False
 
@@ -101,7 +110,7 @@ def _case(call: c.Call, read: Read) -> Any:
             taken = read(branch["this"]) is True
         else:
             subject, option = read(call["this"]), read(branch["this"])
-            taken = None not in (subject, option) and rank(subject) == rank(option)
+            taken = None not in (subject, option) and compare(subject, option) == 0
         if taken:
             return read(branch["true"])
     return None if call["default"] is None else read(call["default"])
@@ -123,7 +132,7 @@ def _coalesce(call: c.Call, read: Read) -> Any:
 
 def _nullif(call: c.Call, read: Read) -> Any:
     left, right = read(call["this"]), read(call["expression"])
-    same = None not in (left, right) and rank(left) == rank(right)
+    same = None not in (left, right) and compare(left, right) == 0
     return None if same else left
 
 
@@ -184,12 +193,12 @@ def _like(text: str, pattern: str) -> bool:
 
 
 _STRICT: dict[str, Callable[..., Any]] = {
-    "eq": lambda a, b: rank(a) == rank(b),
-    "neq": lambda a, b: rank(a) != rank(b),
-    "lt": lambda a, b: rank(a) < rank(b),
-    "lte": lambda a, b: rank(a) <= rank(b),
-    "gt": lambda a, b: rank(a) > rank(b),
-    "gte": lambda a, b: rank(a) >= rank(b),
+    "eq": lambda a, b: compare(a, b) == 0,
+    "neq": lambda a, b: compare(a, b) != 0,
+    "lt": lambda a, b: compare(a, b) < 0,
+    "lte": lambda a, b: compare(a, b) <= 0,
+    "gt": lambda a, b: compare(a, b) > 0,
+    "gte": lambda a, b: compare(a, b) >= 0,
     "not": lambda a: not a,
     "add": _numbers(lambda a, b: a + b),
     "sub": _numbers(lambda a, b: a - b),

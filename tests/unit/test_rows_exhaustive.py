@@ -50,7 +50,7 @@ def report(found: list[str]) -> None:
 
 
 UP_TO_THREE = small_patterns(1) + small_patterns(2) + small_patterns(3)
-# A deterministic slice of the next size: a step prime to the operators meets every operator at every place.
+# A slice of the next size; the step shares no factor with the 11 forms under a quantifier.
 OF_FOUR = small_patterns(4)[::13]
 
 
