@@ -1,0 +1,80 @@
+"""The `ensue` command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import ensue
+from ensue import errors
+
+app = typer.Typer(
+    help="Find patterns of events in tables, on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def demo(
+    rows: Annotated[int, typer.Option(help="Rows of each generated table.", min=1_000)] = 200_000,
+    picture: Annotated[Path, typer.Option(help="Where to write the timeline picture.")] = Path(
+        "ensue-demo.svg"
+    ),
+) -> None:
+    """Generate events, find three patterns on local Spark, and show what was found."""
+    from ensue.demo.show import run
+
+    run(rows, picture, Console())
+
+
+@app.command()
+def explain(
+    pattern: Annotated[str, typer.Argument(help='The pattern, such as "A B+ C+".')],
+    define: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-d", help='A condition: -d "B: price < PREV(price)".'),
+    ] = None,
+    types: Annotated[
+        str | None, typer.Option(help="Column that holds the type of an event.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also draw the automaton (svg, dot or png).")
+    ] = None,
+) -> None:
+    """Show how a pattern would be matched, and why."""
+    query = ensue.pattern(pattern, types=types)
+    for text in define or ():
+        label, colon, condition = text.partition(":")
+        if not colon:
+            raise errors.QueryError(
+                f"--define {text!r} has no colon", remedy='write -d "B: price < PREV(price)"'
+            )
+        query = query.define(**{label.strip(): condition.strip()})
+    typer.echo(query.explain())
+    if picture is not None:
+        query.plot().save(str(picture))
+        typer.echo(f"The automaton is drawn in {picture}")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(ensue.__version__)
+
+
+def main() -> None:
+    """Entry point: a user's mistake ends with its message, not with a traceback."""
+    try:
+        app()
+    except errors.EnsueError as problem:
+        typer.echo(f"{type(problem).__name__}: {problem}", err=True)
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()
