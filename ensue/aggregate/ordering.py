@@ -6,7 +6,8 @@
 
 Over columns, `sort_keys` gives numbers in the same order, and `positions` finds where the extremum
 of each segment stands: min, max, min_by, max_by, bool_and and bool_or are then one `take`.
-Cost: one pass over the keys; for strings and wide decimals, first a dictionary and its sort.
+Cost: one pass over the keys; for strings and decimals beyond 64 bits, first a dictionary and its
+sort.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from ensue.aggregate import columns as flat
 from ensue.aggregate.base import Offsets
 
 Keys = NDArray[np.int64] | NDArray[np.float64]
-
-_INT64_DIGITS = 18  # a decimal of so many digits fits its low limb
 
 
 def key(value: Any) -> Any:
@@ -60,8 +59,10 @@ def sort_keys(column: pa.Array) -> Keys | None:
         return flat.integers(column) ^ np.int64(-(2**63))
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_temporal(kind):
         return flat.integers(column)
-    if pa.types.is_decimal128(kind) and kind.precision <= _INT64_DIGITS:
-        return np.ascontiguousarray(flat.limbs(column)[:, 0]).view(np.int64)
+    if pa.types.is_decimal128(kind):
+        low, high = np.ascontiguousarray(flat.limbs(column).view(np.int64).T)
+        if np.array_equal(high, low >> 63):  # every unscaled value fits its low limb
+            return low
     if pa.types.is_nested(kind):
         return None
     try:
@@ -95,6 +96,7 @@ def take_extrema(
     keys = sort_keys(ordered_by)
     if keys is None:
         return None
+    keys.flags.writeable = False  # as all arrays that kernels get
     kernel = _scan_positions if running else _reduce_positions
     found = kernel(keys, flat.validity(ordered_by), offsets, greatest, last_of_equals)
     return taken.take(flat.column(found, found >= 0, pa.int64()))
