@@ -99,8 +99,10 @@ def _float_to_int(value: pa.Array, target: Kind, wanted: pa.DataType) -> Value:
         row = pc.index(outside, True).as_py()
         shown = value[row].as_py()
         raise BadRowError(row, BadValueError(f"{shown} does not fit {target}", overflow=True))
-    return pc.cast(pc.fill_null(cut, 0), wanted, safe=False) if cut.null_count == 0 else _masked(
-        cut, wanted
+    return (
+        pc.cast(pc.fill_null(cut, 0), wanted, safe=False)
+        if cut.null_count == 0
+        else _masked(cut, wanted)
     )
 
 
@@ -114,5 +116,3 @@ def _text_to_int(value: pa.Array, wanted: pa.DataType) -> Value | None:
     most = {8: 2, 16: 4, 32: 9, 64: 18}[wanted.bit_width]
     plain = pc.match_substring_regex(value, pattern=rf"\A-?[0-9]{{1,{most}}}\z")
     return pc.cast(value, wanted) if pc.all(plain).as_py() is not False else None
-
-

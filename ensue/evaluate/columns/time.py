@@ -16,8 +16,14 @@ from ensue.pattern.kinds import Kind
 
 Operands = list[Value]
 _PARTS: dict[str, Any] = {
-    "year": pc.year, "quarter": pc.quarter, "month": pc.month, "day": pc.day, "hour": pc.hour,
-    "minute": pc.minute, "second": pc.second, "dayofyear": pc.day_of_year,
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "day": pc.day,
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+    "dayofyear": pc.day_of_year,
     "weekofyear": pc.iso_week,
 }
 

@@ -38,8 +38,11 @@ FORMS: dict[str, tuple[str, str, str]] = {
     "nullif": ("nullif(a, b)", "choice", "Null where a = b, else a."),
     "cast": ("CAST(a AS type)", "casts", "Converted; a value that does not fit raises."),
     "trycast": ("TRY_CAST(a AS type)", "casts", "Converted; null where CAST would raise."),
-    "interval": ("INTERVAL n unit", "dates", "A span of time: units week to microsecond, or "
-                 "month and year."),
+    "interval": (
+        "INTERVAL n unit",
+        "dates",
+        "A span of time: units week to microsecond, or month and year.",
+    ),
 }
 
 
@@ -49,6 +52,13 @@ def near(name: str) -> list[str]:
 
 
 __all__ = [
-    "CATALOGUE", "FORMS", "NOT_CONSTANT", "Function", "Given", "Shape", "Signature", "near",
+    "CATALOGUE",
+    "FORMS",
+    "NOT_CONSTANT",
+    "Function",
+    "Given",
+    "Shape",
+    "Signature",
+    "near",
     "positional",
 ]

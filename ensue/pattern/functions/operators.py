@@ -195,8 +195,7 @@ def remainder(a: Any, b: Any) -> Any:
     if isinstance(a, float):
         return math.fmod(a, b) if math.isfinite(a) and not math.isnan(b) else math.nan
     if isinstance(a, Decimal):
-        return EXACT.subtract(a, EXACT.multiply(b, EXACT.to_integral_value(
-            EXACT.divide_int(a, b))))
+        return EXACT.subtract(a, EXACT.multiply(b, EXACT.to_integral_value(EXACT.divide_int(a, b))))
     return a - b * truncated_quotient(a, b)
 
 
@@ -344,44 +343,98 @@ def _comparison(name: str) -> Function:
     sign, function = _COMPARISONS[name]
     ordered = name not in ("eq", "neq")
     return Function(
-        name, f"a {sign} b", "operators", "Compare; NaN equals NaN and is the greatest.", 2, 2,
-        _resolve_comparison(ordered), lambda _signature: function,
+        name,
+        f"a {sign} b",
+        "operators",
+        "Compare; NaN equals NaN and is the greatest.",
+        2,
+        2,
+        _resolve_comparison(ordered),
+        lambda _signature: function,
     )
 
 
 OPERATORS = (
     *(_comparison(name) for name in _COMPARISONS),
     Function(
-        "nullsafeeq", "a <=> b", "operators", "Equal, where two nulls are equal; never null.", 2, 2,
-        _resolve_comparison(False), lambda _signature: _null_safe_equal, sees_null=True,
+        "nullsafeeq",
+        "a <=> b",
+        "operators",
+        "Equal, where two nulls are equal; never null.",
+        2,
+        2,
+        _resolve_comparison(False),
+        lambda _signature: _null_safe_equal,
+        sees_null=True,
     ),
     Function(
-        "add", "a + b", "operators", "Sum; a date or timestamp moved by days or an interval.", 2, 2,
-        _resolve_sum(1), _implement_sum(1),
+        "add",
+        "a + b",
+        "operators",
+        "Sum; a date or timestamp moved by days or an interval.",
+        2,
+        2,
+        _resolve_sum(1),
+        _implement_sum(1),
     ),
     Function(
-        "sub", "a - b", "operators",
-        "Difference; of dates or timestamps, the interval between them.", 2, 2,
-        _resolve_sum(-1), _implement_sum(-1),
+        "sub",
+        "a - b",
+        "operators",
+        "Difference; of dates or timestamps, the interval between them.",
+        2,
+        2,
+        _resolve_sum(-1),
+        _implement_sum(-1),
     ),
     Function(
-        "mul", "a * b", "operators", "Product; an interval times a number.", 2, 2,
-        _resolve_product, _implement_product,
+        "mul",
+        "a * b",
+        "operators",
+        "Product; an interval times a number.",
+        2,
+        2,
+        _resolve_product,
+        _implement_product,
     ),
     Function(
-        "div", "a / b", "operators", "Quotient, double or decimal; zero below raises.", 2, 2,
-        _resolve_quotient, _implement_quotient,
+        "div",
+        "a / b",
+        "operators",
+        "Quotient, double or decimal; zero below raises.",
+        2,
+        2,
+        _resolve_quotient,
+        _implement_quotient,
     ),
     Function(
-        "mod", "a % b", "operators", "Remainder with the sign of a; zero below raises.", 2, 2,
-        _resolve_remainder, _implement_remainder,
+        "mod",
+        "a % b",
+        "operators",
+        "Remainder with the sign of a; zero below raises.",
+        2,
+        2,
+        _resolve_remainder,
+        _implement_remainder,
     ),
     Function(
-        "intdiv", "a div b", "operators", "Quotient cut to a whole bigint.", 2, 2,
-        _resolve_intdiv, _implement_intdiv,
+        "intdiv",
+        "a div b",
+        "operators",
+        "Quotient cut to a whole bigint.",
+        2,
+        2,
+        _resolve_intdiv,
+        _implement_intdiv,
     ),
     Function(
-        "neg", "-a", "operators", "The number or interval with its sign changed.", 1, 1,
-        _resolve_negation, _implement_negation,
+        "neg",
+        "-a",
+        "operators",
+        "The number or interval with its sign changed.",
+        1,
+        1,
+        _resolve_negation,
+        _implement_negation,
     ),
 )

@@ -11,9 +11,23 @@ from functools import lru_cache
 from ensue import errors
 from ensue.pattern.casts import BadValueError
 
-_REFUSED = {"p": "\\p{...}", "P": "\\P{...}", "h": "\\h", "H": "\\H", "R": "\\R", "X": "\\X",
-            "G": "\\G", "Q": "\\Q", "E": "\\E", "k": "\\k", "N": "\\N", "c": "\\c", "v": "\\v",
-            "V": "\\V", "Z": "\\Z"}
+_REFUSED = {
+    "p": "\\p{...}",
+    "P": "\\P{...}",
+    "h": "\\h",
+    "H": "\\H",
+    "R": "\\R",
+    "X": "\\X",
+    "G": "\\G",
+    "Q": "\\Q",
+    "E": "\\E",
+    "k": "\\k",
+    "N": "\\N",
+    "c": "\\c",
+    "v": "\\v",
+    "V": "\\V",
+    "Z": "\\Z",
+}
 
 
 @lru_cache(maxsize=256)
@@ -49,8 +63,10 @@ def java_regex(pattern: str) -> re.Pattern[str]:
             translated.append(r"[^\n\r\u0085\u2028\u2029]")
             at += 1
             continue
-        elif not inside and pattern.startswith("(?", at) and not re.match(
-            r"\(\?(?:[:=!>]|<[=!]|i\))", pattern[at:]
+        elif (
+            not inside
+            and pattern.startswith("(?", at)
+            and not re.match(r"\(\?(?:[:=!>]|<[=!]|i\))", pattern[at:])
         ):
             raise _refusal(pattern, pattern[at : at + 3])
         translated.append(char)

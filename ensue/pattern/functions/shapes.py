@@ -15,13 +15,53 @@ from ensue.pattern.condition import CONDITIONS, Argument, Call, Condition, Liter
 
 # Roles that only tell other dialects apart; in Spark's own text they change nothing.
 _FLAGS = {"safe", "ignore_nulls", "null_if_pos_overflow", "coalesce", "flatten"}
-_BINARY = ("eq", "neq", "lt", "lte", "gt", "gte", "nullsafeeq", "add", "sub", "mul", "div", "mod",
-           "intdiv", "startswith", "endswith", "contains", "like", "ilike")
+_BINARY = (
+    "eq",
+    "neq",
+    "lt",
+    "lte",
+    "gt",
+    "gte",
+    "nullsafeeq",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "mod",
+    "intdiv",
+    "startswith",
+    "endswith",
+    "contains",
+    "like",
+    "ilike",
+)
 _ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     **{name: (name, ("this", "expression")) for name in _BINARY},
-    **{name: (name, ("this",)) for name in (
-        "neg", "abs", "ceil", "floor", "sqrt", "exp", "ln", "sign", "isnan", "upper", "lower",
-        "length", "reverse", "year", "quarter", "month", "day", "hour", "minute", "second")},
+    **{
+        name: (name, ("this",))
+        for name in (
+            "neg",
+            "abs",
+            "ceil",
+            "floor",
+            "sqrt",
+            "exp",
+            "ln",
+            "sign",
+            "isnan",
+            "upper",
+            "lower",
+            "length",
+            "reverse",
+            "year",
+            "quarter",
+            "month",
+            "day",
+            "hour",
+            "minute",
+            "second",
+        )
+    },
     "negative": ("neg", ("this",)),
     "dayofmonth": ("day", ("this",)),
     "dayofweek": ("dayofweek", ("this",)),
@@ -53,15 +93,36 @@ _ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "arraycontains": ("array_contains", ("this", "expression")),
 }
 _SYNONYMS = {
-    "cardinality": "size", "btrim": "trim", "ceiling": "ceil", "pow": "power", "signum": "sign",
-    "char_length": "length", "character_length": "length", "len": "length", "substr": "substring",
-    "regexp_like": "rlike", "regexp": "rlike", "ucase": "upper", "lcase": "lower",
-    "dayofmonth": "day", "array_size": "size", "date_diff": "datediff", "dateadd": "date_add",
-    "negative": "neg", "mod": "mod",
+    "cardinality": "size",
+    "btrim": "trim",
+    "ceiling": "ceil",
+    "pow": "power",
+    "signum": "sign",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "substr": "substring",
+    "regexp_like": "rlike",
+    "regexp": "rlike",
+    "ucase": "upper",
+    "lcase": "lower",
+    "dayofmonth": "day",
+    "array_size": "size",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+    "negative": "neg",
+    "mod": "mod",
 }
 _FIELDS = {
-    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "WEEK": "weekofyear", "DAY": "day",
-    "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear", "HOUR": "hour",
+    "YEAR": "year",
+    "QUARTER": "quarter",
+    "MONTH": "month",
+    "WEEK": "weekofyear",
+    "DAY": "day",
+    "DAYOFWEEK": "dayofweek",
+    "DOW": "dayofweek",
+    "DOY": "dayofyear",
+    "HOUR": "hour",
     "MINUTE": "minute",
 }
 _PARSED_FORMAT = "%Y-%mstrict-%dstrict %Hstrict:%Mstrict:%Sstrict"
@@ -128,8 +189,9 @@ def _pad(call: Call) -> Shape:
 
 
 def _like(call: Call) -> Shape:
-    return Shape(call.function, _gather(call, ("this", "expression"), ("negate",)),
-                 bool(call["negate"]))
+    return Shape(
+        call.function, _gather(call, ("this", "expression"), ("negate",)), bool(call["negate"])
+    )
 
 
 def _escape(call: Call) -> Shape:
@@ -137,8 +199,9 @@ def _escape(call: Call) -> Shape:
     if not (isinstance(inner, Call) and inner.function in ("like", "ilike")):
         raise unsupported_form("ESCAPE", "something else than LIKE")
     shape = _like(inner)
-    return Shape(shape.name, (*shape.arguments, *_gather(call, ("expression",), ("this",))),
-                 shape.negated)
+    return Shape(
+        shape.name, (*shape.arguments, *_gather(call, ("expression",), ("this",))), shape.negated
+    )
 
 
 def _strposition(call: Call) -> Shape:
