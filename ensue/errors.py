@@ -71,6 +71,10 @@ class PatternSyntaxError(EnsueError):
     """The pattern text is not well formed."""
 
 
+class PathSyntaxError(EnsueError):
+    """The path expression is not well formed."""
+
+
 class ConditionSyntaxError(EnsueError):
     """A condition or measure is not well formed SQL."""
 
@@ -101,6 +105,18 @@ class NondeterministicError(QueryError):
 
 class UnknownColumnError(EnsueError):
     """A column that the input does not have."""
+
+
+class UnknownLabelError(EnsueError):
+    """A path expression names an edge label that the graph does not have."""
+
+
+class UnknownNodeError(EnsueError):
+    """A path is asked from or to a node that the graph does not have."""
+
+
+class UnboundedPathsError(EnsueError):
+    """Infinitely many paths answer the query: a loop of the expression meets a cycle."""
 
 
 class ColumnTypeError(EnsueError):
@@ -141,3 +157,35 @@ class StateError(EnsueError):
 
 class JavaNotFoundError(EnsueError):
     """No Java that Spark can run on."""
+
+
+class AutomatonError(EnsueError):
+    """A quantitative query whose automaton is not well formed."""
+
+
+class EmptyCycleError(AutomatonError):
+    """A loop that reads nothing: the value would depend on how often it is taken."""
+
+
+class AmbiguousError(AutomatonError):
+    """An input that a quantitative query can read in two ways; the message shows one."""
+
+
+class InconsistentError(AutomatonError):
+    """Parallel parts of a quantitative query that are not defined on the same inputs."""
+
+
+class UnsatisfiableError(AutomatonError):
+    """A predicate that no event satisfies, or a part of a query that no input reaches."""
+
+
+class UndecidedError(AutomatonError):
+    """A predicate about which the solver cannot decide; a declaration is needed."""
+
+
+class DistributivityError(AutomatonError):
+    """A fold that does not distribute over the collect operation."""
+
+
+class OperationTypeError(ColumnTypeError):
+    """An operation of a quantitative query that does not fit its arguments."""
