@@ -31,6 +31,7 @@ quantifier: STAR RELUCTANT? | PLUS RELUCTANT? | QUESTION RELUCTANT? | braces REL
 braces: "{" NUMBER "}"           -> exactly
       | "{" NUMBER "," "}"       -> at_least
       | "{" "," NUMBER "}"       -> at_most
+      | "{" "," "}"              -> any_number
       | "{" NUMBER "," NUMBER "}" -> between
 primary: label
        | "(" ")"                 -> empty
@@ -230,6 +231,9 @@ class _Builder(Transformer[Token, nodes.Node]):
     def at_most(self, items: list[Token]) -> tuple[int, int | None]:
         return self._bounds(None, items[0])
 
+    def any_number(self, items: list[Token]) -> tuple[int, int | None]:
+        return 0, None
+
     def between(self, items: list[Token]) -> tuple[int, int | None]:
         return self._bounds(items[0], items[1])
 
@@ -282,8 +286,12 @@ class _Builder(Transformer[Token, nodes.Node]):
 
 def _with_loop_policy(node: nodes.Node, gap: nodes.Gap) -> nodes.Node:
     """A loop takes the policy of the arrow before it."""
-    if isinstance(node, nodes.Repetition) and gap.policy is not nodes.Policy.STRICT:
+    if gap.policy is nodes.Policy.STRICT:
+        return node
+    if isinstance(node, nodes.Repetition):
         return nodes.Repetition(
             node.part, node.least, node.most, node.greedy, nodes.Gap(gap.policy)
         )
+    if isinstance(node, nodes.Permutation):
+        return nodes.Permutation(node.parts, nodes.Gap(gap.policy))
     return node

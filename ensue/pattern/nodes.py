@@ -8,7 +8,7 @@ everywhere: the first alternative is the preferred one (SQL:2016 row pattern pre
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -80,6 +80,8 @@ class Repetition:
     most: int | None
     greedy: bool = True
     gap: Gap = STRICT_GAP  # between iterations
+    exhaust: bool = False  # event patterns: what follows may not use an event that the loop can
+    until: Label | None = None  # event patterns: the loop ends before such an event
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ class Permutation:
     """All parts, each once, in any order; orders preferred lexicographically as listed."""
 
     parts: tuple[Node, ...]
+    gap: Gap = STRICT_GAP  # between parts
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return parts
         case Alternation(options=options):
             return options
+        case Repetition(part=part, until=until) if until is not None:
+            return (part, until)
         case Repetition(part=part) | Exclusion(part=part) | Negation(part=part):
             return (part,)
         case _:
@@ -159,9 +164,46 @@ def is_strict(node: Node) -> bool:
             return False
         if isinstance(n, Concatenation) and any(g != STRICT_GAP for g in n.gaps):
             return False
-        if isinstance(n, Repetition) and n.gap != STRICT_GAP:
+        if isinstance(n, Repetition) and (n.gap != STRICT_GAP or n.exhaust or n.until):
+            return False
+        if isinstance(n, Permutation) and n.gap != STRICT_GAP:
             return False
     return True
+
+
+def unseen(node: Node) -> frozenset[str]:
+    """Labels that are in no match: the negated ones and those that end a loop."""
+    hidden: set[str] = set()
+    for n in walk(node):
+        if isinstance(n, Negation):
+            hidden.add(n.part.name)
+        elif isinstance(n, Repetition) and n.until is not None:
+            hidden.add(n.until.name)
+    return frozenset(hidden)
+
+
+def with_blank(node: Node, policy: Policy) -> Node:
+    """The pattern in which a blank (a strict joint) means `policy`."""
+
+    def joint(gap: Gap) -> Gap:
+        return Gap(policy, gap.within) if gap.policy is Policy.STRICT else gap
+
+    match node:
+        case Concatenation(parts=parts, gaps=gaps):
+            return Concatenation(
+                tuple(with_blank(part, policy) for part in parts), tuple(map(joint, gaps))
+            )
+        case Alternation(options=options):
+            return Alternation(tuple(with_blank(option, policy) for option in options))
+        case Repetition():
+            part = with_blank(node.part, policy)
+            return replace(node, part=part, gap=joint(node.gap))
+        case Permutation(parts=parts, gap=gap):
+            return Permutation(tuple(with_blank(part, policy) for part in parts), joint(gap))
+        case Exclusion(part=part):
+            return Exclusion(with_blank(part, policy))
+        case _:
+            return node
 
 
 _POSTFIX = {(0, None): "*", (1, None): "+", (0, 1): "?"}

@@ -41,6 +41,7 @@ class Skip:
 
     mode: SkipMode = SkipMode.PAST_LAST_ROW
     variable: str | None = None
+    required: bool = False  # event patterns: a target that is missing is an error, not "no skip"
 
 
 PAST_LAST_ROW = Skip()
@@ -93,11 +94,18 @@ class Query:
     skip: Skip = PAST_LAST_ROW
     within: Window | None = None
     selection: nodes.Policy | None = None  # None: row semantics unless the pattern has arrows
+    all_matches: bool = False  # event semantics, even where every joint is strict
+    without: tuple[str, ...] = ()  # event patterns: labels of which no event lies inside a match
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Primary variables in order of appearance."""
-        return nodes.labels(self.pattern)
+        return nodes.labels(self.pattern) + self.without
+
+    @property
+    def unseen(self) -> frozenset[str]:
+        """Labels whose events are in no match (negated, `until`, `without`)."""
+        return nodes.unseen(self.pattern) | frozenset(self.without)
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -116,7 +124,12 @@ class Query:
     @property
     def row_semantics(self) -> bool:
         """SQL semantics: one match per start row by preference (else all matches)."""
-        return self.selection in (None, nodes.Policy.STRICT) and nodes.is_strict(self.pattern)
+        return (
+            not self.all_matches
+            and not self.without
+            and self.selection in (None, nodes.Policy.STRICT)
+            and nodes.is_strict(self.pattern)
+        )
 
     def conditions(self) -> tuple[c.Condition, ...]:
         """All conditions and measures."""
