@@ -3,8 +3,9 @@
 Each label's correlated parts become one guard. What a guard reads of the match (the last A, a
 running sum) becomes a register with an update rule per label. Types are resolved here, so the
 machine knows only integers and floats: strings are ranks in a dictionary of the batch, times are
-microseconds, decimals are integers of a fixed scale while they fit 18 digits. What does not fit
-raises `TooHardError`; the plan then takes the Python tier and says why.
+microseconds, decimals are integers of a fixed scale. Arithmetic is checked, and a batch in which a
+number leaves 64 bits is matched again in plain Python, which is exact. A condition that the machine
+cannot hold at all raises `TooHardError`; the plan then takes the Python tier and says why.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from ensue.pattern import kinds
 from ensue.pattern.duration import MICROSECONDS
 
 MAX_OFFSET = 16  # LAST(A.x, n) keeps n + 1 row numbers per partial match
-_DIGITS = 18
+_DIGITS = 38
 _COMPARE = {
     "eq": (vm.EQUAL, False),
     "neq": (vm.NOT_EQUAL, False),

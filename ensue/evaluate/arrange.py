@@ -45,7 +45,11 @@ def group_codes(table: pa.Table, names: Sequence[str]) -> tuple[Codes, int]:
     """One code per row, equal where all partition columns are, and the number of codes."""
     combined, count = np.zeros(table.num_rows, np.int64), 1
     for name in names:
-        encoded = flat(table, name).dictionary_encode(null_encoding="encode")
+        column = flat(table, name)
+        if pa.types.is_floating(column.type):
+            # 0.0 and −0.0 are one key, and so are all NaN.
+            column = pa.array(_ascending(column), mask=column.is_null().to_numpy(False))
+        encoded = column.dictionary_encode(null_encoding="encode")
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if count == 1:
             combined, count = codes, len(encoded.dictionary)

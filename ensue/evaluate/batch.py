@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, Test, bits_name
+from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.kernels import automaton, bits
 from ensue.pattern import condition as c
+from ensue.pattern.infer import require_boolean
 from ensue.pattern.query import WindowKind
 
 
@@ -101,11 +103,25 @@ class Batch:
                 np.empty(0, np.int64), self.starts, self.ends, self.is_open, int(window.size), True
             )
         key = self.plan.query.order_by[0]
-        order = order_numbers(self.columns[key.column])
+        order = order_numbers(self.columns[key.column], window.kind, key.column)
         if key.descending:
             order = -order
         size = float(window.size) if order.dtype == np.float64 else int(window.size)
         return automaton.window_limits(order, self.starts, self.ends, self.is_open, size, False)
+
+
+def check_types(plan: Plan, schema: pa.Schema) -> None:
+    """Refuse types that do not fit before any row is read: the window's and the conditions'."""
+    empty = schema.empty_table()
+    columns = {name: empty.column(name).combine_chunks() for name in schema.names}
+    window = plan.query.within
+    if window is not None and window.kind is not WindowKind.ROWS:
+        name = plan.query.order_by[0].column
+        order_numbers(columns[name], window.kind, name)
+    for test in plan.tests:
+        for part in test.neighbour:
+            found = evaluate(part, Rows(columns, 0, np.zeros(0, np.int64)))
+            require_boolean(part, from_arrow(found.type), f"a condition of {test.label}")
 
 
 def as_mask(values: pa.Array) -> NDArray[np.bool_]:
@@ -116,9 +132,19 @@ def as_mask(values: pa.Array) -> NDArray[np.bool_]:
     return mask
 
 
-def order_numbers(column: pa.Array) -> NDArray[np.int64] | NDArray[np.float64]:
+def order_numbers(
+    column: pa.Array, window: WindowKind, name: str
+) -> NDArray[np.int64] | NDArray[np.float64]:
     """Order values as numbers: microseconds for times, as they are for numbers; null as 0."""
     kind = column.type
+    temporal = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    if temporal != (window is WindowKind.TIME):
+        given = "a duration" if window is WindowKind.TIME else "a number"
+        raise errors.ColumnTypeError(
+            f"WITHIN is {given}, and the order column {name!r} is of type {kind}",
+            remedy="give a duration such as '1 hour' for times, a plain number for numbers, or "
+            "'500 rows'",
+        )
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
     elif pa.types.is_date(kind):

@@ -18,6 +18,8 @@ def choose_row_engine(plan: Plan, schema: pa.Schema) -> Engine:
         return AutomatonEngine(plan)
     kinds = {f.name: from_arrow(f.type) for f in schema if f.name.startswith(PREFIX)}
     try:
-        return ThreadEngine(plan, compile_guards(plan, kinds))
+        return ThreadEngine(plan, compile_guards(plan, kinds), schema)
     except TooHardError as problem:
-        return PythonEngine(plan, f"a condition needs plain Python: {problem}")
+        engine = PythonEngine(plan, schema, f"a condition needs plain Python: {problem}")
+        engine.check_types()
+        return engine

@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ensue import aggregate, errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.program import AT_END, AT_START
+from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
 from ensue.evaluate.batch import Batch
 from ensue.evaluate.measures import Matches
 from ensue.evaluate.row_engines import skip_arguments, skip_error
-from ensue.evaluate.values import evaluate_value
+from ensue.evaluate.values import Compiled, compile_value
 from ensue.kernels import automaton
 from ensue.pattern import condition as c
+from ensue.pattern import kinds
+from ensue.pattern.infer import infer, require_boolean
 
 MAX_STEPS = 10_000_000  # per start row
 _FLUSH = 4096
@@ -30,8 +35,47 @@ _FLUSH = 4096
 @dataclass(frozen=True)
 class PythonEngine:
     plan: Plan
+    schema: pa.Schema
     reason: str
     name: str = "python"
+
+    @cached_property
+    def values(self) -> dict[c.Condition, Compiled]:
+        """Every expression the search evaluates, compiled to closures once."""
+        found: dict[c.Condition, Compiled] = {}
+        for test in self.plan.tests:
+            for part in test.correlated:
+                found[part] = compile_value(part, self._kind)
+                for node in c.walk(part):
+                    inner = node.arguments if isinstance(node, c.Aggregate) else ()
+                    if isinstance(node, c.Aggregate) and node.where is not None:
+                        inner = (*inner, node.where)
+                    if isinstance(node, c.Navigate):
+                        inner = (node.argument,)
+                    for argument in inner:
+                        found[argument] = compile_value(argument, self._kind)
+        return found
+
+    def check_types(self) -> None:
+        """Every correlated condition has types that fit and is boolean."""
+        for test in self.plan.tests:
+            for part in test.correlated:
+                require_boolean(part, infer(part, self._kind), f"a condition of {test.label}")
+
+    def _kind(self, leaf: c.Condition) -> kinds.Kind:
+        match leaf:
+            case c.Column(name=name):
+                return from_arrow(self.schema.field(name).type)
+            case c.Navigate(argument=argument):
+                return infer(argument, self._kind)
+            case c.Aggregate(arguments=arguments):
+                types = [to_arrow(infer(argument, self._kind)) for argument in arguments]
+                function = aggregate.get(leaf.function, leaf.distinct)
+                return from_arrow(function.result_type(types))
+            case c.MatchNumber():
+                return kinds.BIGINT
+            case _:
+                return kinds.STRING
 
     def find(self, batch: Batch) -> Iterator[Matches]:
         program = self.plan.program
@@ -52,7 +96,7 @@ class PythonEngine:
         for partition in range(len(batch.ends)):
             end = int(batch.ends[partition])
             cursor = batch.cursor[partition]
-            search = _Search(self.plan, batch, partition, least)
+            search = _Search(self.plan, self.values, batch, partition, least)
             while cursor[0] < end:
                 start = int(cursor[0])
                 limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
@@ -94,13 +138,22 @@ UNDECIDED: list[int] = []  # told apart by identity
 class _Search:
     """The matches of one partition."""
 
-    def __init__(self, plan: Plan, batch: Batch, partition: int, least: np.ndarray) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        values: dict[c.Condition, Compiled],
+        batch: Batch,
+        partition: int,
+        least: NDArray[np.int32],
+    ) -> None:
         self._plan = plan
+        self._compiled = values
         self._program = plan.program
         self._batch = batch
         self._begin = int(batch.starts[partition])
         self._end = int(batch.ends[partition])
         self._physical_end = int(batch.starts[partition + 1])
+        self._base = int(batch.base[partition])
         self._head = bool(batch.heads[partition])
         self._open = bool(batch.is_open[partition])
         self._least = least
@@ -157,7 +210,15 @@ class _Search:
     def _holds(self, state: int, row: int) -> bool:
         test = self._plan.tests[int(self._program.label[state])]
         leaf = self._leaf(row)
-        return all(evaluate_value(part, leaf) is True for part in test.correlated)
+        try:
+            return all(self._compiled[part](leaf) is True for part in test.correlated)
+        except errors.DataError as problem:
+            first = self._start - self._begin + self._base
+            raise type(problem)(
+                f"DEFINE {test.label}: {problem.problem}, for the match that starts at row {first} "
+                "(counted from 0) of its partition",
+                remedy=problem.remedy,
+            ) from None
 
     # -- what a condition reads ------------------------------------------------------------------
 
@@ -193,14 +254,14 @@ class _Search:
         members = self._members(variable)
         return [self._start + i for i, state in enumerate(self._path) if members[state]]
 
-    def _members(self, variable: str | None) -> np.ndarray:
+    def _members(self, variable: str | None) -> NDArray[np.bool_]:
         found = self._member_cache.get(variable)
         if found is None:
             found = self._member_cache[variable] = self._program.members(variable)
         return found
 
     @cached_property
-    def _member_cache(self) -> dict[str | None, np.ndarray]:
+    def _member_cache(self) -> dict[str | None, NDArray[np.bool_]]:
         return {}
 
     def _navigate(self, node: c.Navigate, row: int) -> object:
@@ -211,17 +272,17 @@ class _Search:
         target = rows[index] + node.shift
         if not self._begin <= target < self._physical_end:
             return None
-        return evaluate_value(node.argument, self._leaf(target))
+        return self._compiled[node.argument](self._leaf(target))
 
     def _aggregate(self, node: c.Aggregate) -> object:
         function = aggregate.get(node.function, node.distinct)
         state = function.identity()
         for row in self._rows_of(node.variable):
             leaf = self._leaf(row)
-            if node.where is not None and evaluate_value(node.where, leaf) is not True:
+            if node.where is not None and self._compiled[node.where](leaf) is not True:
                 continue
-            values = [evaluate_value(argument, leaf) for argument in node.arguments]
-            state = function.combine(state, function.lift(*values))
+            values = [self._compiled[argument](leaf) for argument in node.arguments]
+            state = function.absorb(state, *values)
         return function.finish(state)
 
     # -- memory of failures ----------------------------------------------------------------------

@@ -32,7 +32,7 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
 )
-from ensue.evaluate.batch import Batch
+from ensue.evaluate.batch import Batch, check_types
 from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.measures import Matches, Measured
 from ensue.evaluate.row_engines import Engine
@@ -87,6 +87,7 @@ class RowsEvaluator(Refusing):
                 remedy="leave the budget out",
             )
         self._plan = plan
+        check_types(plan, schema)
         self._engine: Engine = choose_row_engine(plan, schema)
         self._rest = output_columns(plan, schema)
         if state is not None:

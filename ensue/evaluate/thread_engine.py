@@ -15,6 +15,7 @@ from ensue.automaton.guards import Guards
 from ensue.automaton.plan import Plan
 from ensue.evaluate.batch import Batch
 from ensue.evaluate.measures import Matches
+from ensue.evaluate.python_engine import PythonEngine
 from ensue.evaluate.row_engines import MIN_OUTPUT, skip_arguments, skip_error
 from ensue.kernels import automaton, threads
 
@@ -27,6 +28,7 @@ _FIRST_TRACE = 1 << 16
 class ThreadEngine:
     plan: Plan
     guards: Guards
+    schema: pa.Schema
     name: str = "threads"
     reason: str = "conditions read the match so far; guards run on the register machine"
 
@@ -44,6 +46,9 @@ class ThreadEngine:
         )
         limits = batch.window_limits()
         banks = _banks(guards, batch.columns, batch.length)
+        if banks is None:
+            yield from self._exactly(batch)
+            return
         skip_mode, skip_states, unmatched = skip_arguments(self.plan)
         capacity, trace_size = max(batch.length, MIN_OUTPUT), _FIRST_TRACE
         partition = 0
@@ -94,8 +99,15 @@ class ThreadEngine:
                 capacity = capacity if entries else 2 * capacity
             elif status == threads.TOO_LONG and trace_size < MAX_TRACE:
                 trace_size *= 4
+            elif status == threads.GUARD_OVERFLOW:
+                yield from self._exactly(batch)
+                return
             else:
                 raise _error(status, batch, partition)
+
+    def _exactly(self, batch: Batch) -> Iterator[Matches]:
+        """From where the batch stands, in plain Python: a number does not fit 64 bits."""
+        return PythonEngine(self.plan, self.schema, "a number does not fit 64 bits").find(batch)
 
 
 def _error(status: int, batch: Batch, partition: int) -> errors.EnsueError:
@@ -103,11 +115,6 @@ def _error(status: int, batch: Batch, partition: int) -> errors.EnsueError:
         return skip_error(status, batch, partition)
     row = int(batch.cursor[partition, 0] - batch.starts[partition] + batch.base[partition])
     where = f"for the match that starts at row {row} (counted from 0) of its partition"
-    if status == threads.GUARD_OVERFLOW:
-        return errors.OverflowDataError(
-            f"a number in DEFINE leaves the range of its type {where}",
-            remedy="cast the operands to a wider type (bigint, double, decimal)",
-        )
     if status == threads.GUARD_BY_ZERO:
         return errors.DataError(
             f"a division by zero in DEFINE {where}", remedy="guard it with nullif(divisor, 0)"
@@ -131,7 +138,8 @@ class _Banks:
     int_constants: NDArray[np.int64]
 
 
-def _banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> _Banks:
+def _banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> _Banks | None:
+    """The batch as the register machine reads it; None where a decimal does not fit 64 bits."""
     ints = np.zeros((max(1, len(guards.int_inputs)), length), np.int64)
     floats = np.zeros((max(1, len(guards.float_inputs)), length), np.float64)
     int_nulls = np.zeros(ints.shape, np.bool_)
@@ -142,7 +150,10 @@ def _banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> _Ban
         if name in guards.text_inputs:
             ints[index] = pc.fill_null(pc.index_in(column, dictionary), 0).to_numpy()
         else:
-            ints[index] = _whole_numbers(column, guards.scales.get(name, 0))
+            numbers = _whole_numbers(column, guards.scales.get(name, 0))
+            if numbers is None:
+                return None
+            ints[index] = numbers
         int_nulls[index] = column.is_null().to_numpy(zero_copy_only=False)
     for index, name in enumerate(guards.float_inputs):
         column = columns[name].cast(pa.float64())
@@ -163,16 +174,24 @@ def _dictionary(guards: Guards, columns: Mapping[str, pa.Array]) -> pa.Array:
     return values.take(pc.sort_indices(values))
 
 
-def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64]:
+def _unscaled(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
+    """Decimals as integers of that scale, read from their 128 bits; None where 64 are too few."""
+    wide = column.cast(pa.decimal128(38, scale))
+    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
+    low, high = words[wide.offset : wide.offset + len(wide)].T
+    if (high != low >> 63)[wide.is_valid().to_numpy(zero_copy_only=False)].any():
+        return None
+    return low
+
+
+def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
     elif pa.types.is_date(kind):
         column = column.cast(pa.date32()).cast(pa.int32())
     elif pa.types.is_decimal(kind):
-        shifted = pa.decimal128(38, 0)
-        unscaled = pc.multiply(column.cast(pa.decimal128(28, scale)), 10**scale)
-        column = unscaled.cast(shifted).cast(pa.int64())
+        return _unscaled(column, scale)
     elif pa.types.is_null(kind):
         return np.zeros(len(column), np.int64)
     numbers: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(

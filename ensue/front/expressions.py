@@ -34,9 +34,11 @@ _AGGREGATES: dict[type[exp.Expression], str] = {
     exp.ArgMax: "max_by",
     exp.ArgMin: "min_by",
     exp.CountIf: "count_if",
+    exp.AnyValue: "min",  # any value will do; this one does not depend on the order of rows
     exp.LogicalAnd: "bool_and",
     exp.LogicalOr: "bool_or",
 }
+_LOGICAL = {"EVERY": exp.LogicalAnd, "SOME": exp.LogicalOr}  # Spark's names, kept by the parser
 _FORBIDDEN = (exp.Subquery, exp.Select, exp.Window, exp.Exists, exp.Union)
 
 
@@ -55,9 +57,9 @@ def parse_condition(text: str, scope: Scope, dialect: str = "spark") -> c.Condit
     return _Reader(text, scope).match_level(parse_sql(text, scope.where, dialect))
 
 
-def from_sqlglot(tree: exp.Expression, scope: Scope, text: str = "") -> c.Condition:
-    """The condition tree of an expression that a statement parser has read already."""
-    return _Reader(text or tree.sql(), scope).match_level(tree)
+def from_sqlglot(tree: exp.Expression, scope: Scope, text: str = "", start: int = 0) -> c.Condition:
+    """The condition of a tree that a statement parser has read, from `start` of the text on."""
+    return _Reader(text or tree.sql(), scope, start).match_level(tree)
 
 
 def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
@@ -98,9 +100,10 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
 class _Reader:
     """Mirrors one sqlglot tree; `_seen` collects the variables used at row level."""
 
-    def __init__(self, text: str, scope: Scope) -> None:
+    def __init__(self, text: str, scope: Scope, start: int = 0) -> None:
         self._text = text
         self._scope = scope
+        self._start = start
         self._seen: list[str | None] = []
 
     # -- at match level: a column is the running last row -------------------------------------
@@ -153,6 +156,8 @@ class _Reader:
         if name == "CLASSIFIER":
             variable = self._classifier_variable(node)
             return c.Navigate(c.Classifier(), variable)
+        if name in _LOGICAL and len(node.expressions) == 1:
+            return self._aggregate(_LOGICAL[name](this=node.expressions[0]), final)
         if isinstance(node, exp.Filter) and type(node.this) in _AGGREGATES:
             aggregate = self._aggregate(node.this, final)
             where = self._row_argument(node.expression.this, "FILTER", aggregate.variable)
@@ -227,6 +232,13 @@ class _Reader:
     def _aggregate(self, node: exp.Expression, final: bool) -> c.Aggregate:
         function = _AGGREGATES[type(node)]
         inner, distinct = node.this, False
+        if isinstance(inner, exp.Order):
+            raise errors.UnsupportedFunctionError(
+                f"{self._scope.where}: ORDER BY inside {function} is not supported, the rows of a "
+                "match have their order",
+                remedy="leave it out, or sort the array: array_sort(...)",
+                place=self._place(node),
+            )
         if isinstance(inner, exp.Distinct):
             distinct, arguments = True, list(inner.expressions)
         else:
@@ -404,11 +416,12 @@ class _Reader:
             for i in node.find_all(exp.Identifier)
             if i.meta.get("start") is not None
         ]
-        offset = min(starts, default=0)
+        offset = min(starts, default=self._start)
         if word:
-            before = [m.start() for m in re.finditer(rf"\b{re.escape(word)}\b", self._text, re.I)]
-            near = [b for b in before if b <= offset] or before
-            offset = near[-1] if near else offset
+            found = re.finditer(rf"\b{re.escape(word)}\b", self._text, re.I)
+            places = [m.start() for m in found if m.start() >= self._start]
+            before = [place for place in places if place <= offset]
+            offset = before[-1] if before else next(iter(places), offset)
         return errors.Place.at_offset(self._text, offset)
 
 

@@ -38,6 +38,17 @@ TRUE, FALSE, OVERFLOW, BY_ZERO = 1, 0, -1, -2
 
 
 @njit(cache=True, nogil=True)
+def wrapped_sum(a: int, b: int) -> int:
+    """a + b modulo 2**64. Numba takes signed sums as never overflowing; unsigned ones wrap."""
+    return np.int64(np.uint64(a) + np.uint64(b))
+
+
+@njit(cache=True, nogil=True)
+def wrapped_difference(a: int, b: int) -> int:
+    return np.int64(np.uint64(a) - np.uint64(b))
+
+
+@njit(cache=True, nogil=True)
 def compare_floats(a: float, b: float) -> int:
     """-1, 0 or 1 with Spark's NaN: equal to itself and greater than anything else."""
     if a != a:
@@ -147,20 +158,20 @@ def run_guard(
             if nulls[target]:
                 continue
             if operation == ADD:
-                total = ints[a] + ints[b]
+                total = wrapped_sum(ints[a], ints[b])
                 if (ints[a] >= 0) == (ints[b] >= 0) and (total >= 0) != (ints[a] >= 0):
                     return OVERFLOW
                 ints[target] = total
             elif operation == SUBTRACT:
-                total = ints[a] - ints[b]
+                total = wrapped_difference(ints[a], ints[b])
                 if (ints[a] >= 0) != (ints[b] >= 0) and (total >= 0) != (ints[a] >= 0):
                     return OVERFLOW
                 ints[target] = total
             elif operation == MULTIPLY:
-                total = ints[a] * ints[b]
-                if abs(float(ints[a]) * float(ints[b])) > 9.2e18:
+                # Just below 2**63 this calls an exact product an overflow; never the reverse.
+                if abs(float(ints[a]) * float(ints[b])) > 9.223372036854e18:
                     return OVERFLOW
-                ints[target] = total
+                ints[target] = ints[a] * ints[b]
             elif operation == MODULO:
                 if ints[b] == 0:
                     return BY_ZERO
@@ -290,7 +301,7 @@ def update_registers(
             value, kept = int_columns[column, row], int_registers[register]
             fresh = int_registers[updates[index, 4]] == 1  # the count is updated before
             if kind == SUM_INT:
-                total = kept + value
+                total = wrapped_sum(kept, value)
                 if (kept >= 0) == (value >= 0) and (total >= 0) != (kept >= 0):
                     return False
                 int_registers[register] = total

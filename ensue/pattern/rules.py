@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ensue import errors
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
-from ensue.pattern.query import Query, Rows, SkipMode
+from ensue.pattern.query import Query, Rows, SkipMode, WindowKind
 
 # Functions whose value differs from call to call: a condition must give the same answer when it
 # is asked twice, or matches would depend on the order of evaluation.
@@ -37,6 +37,7 @@ def check(query: Query) -> Query:
     _measures(query)
     _skip(query)
     _output(query)
+    _window(query)
     for condition in query.conditions():
         _deterministic(condition)
     return query
@@ -50,15 +51,13 @@ def reserved(name: str) -> errors.ReservedNameError:
 
 
 def duplicates(names: Iterable[str], what: str) -> None:
-    seen: dict[str, str] = {}
+    seen: set[str] = set()
     for name in names:
-        folded = name.casefold()
-        if folded in seen:
+        if name in seen:
             raise errors.DuplicateNameError(
-                f"two {what}s are called {name!r} (names differ in more than case)",
-                remedy=f"give each {what} a name of its own",
+                f"two {what}s are called {name!r}", remedy=f"give each {what} a name of its own"
             )
-        seen[folded] = name
+        seen.add(name)
 
 
 def unknown_variable(name: str, where: str, query: Query) -> errors.UnknownVariableError:
@@ -136,7 +135,8 @@ def _definitions(query: Query) -> None:
 
 def _measures(query: Query) -> None:
     measures = query.measures or ()
-    duplicates((m.name for m in measures), "measure")
+    # Measures become columns, whose names Spark tells apart without regard to case.
+    duplicates((m.name.casefold() for m in measures), "measure")
     for measure in measures:
         if measure.name.startswith(RESERVED_PREFIX):
             raise reserved(measure.name)
@@ -161,6 +161,15 @@ def _skip(query: Query) -> None:
     skip = query.skip
     if skip.mode in (SkipMode.TO_FIRST, SkipMode.TO_LAST) and skip.variable not in query.variables:
         raise unknown_variable(str(skip.variable), "AFTER MATCH SKIP", query)
+
+
+def _window(query: Query) -> None:
+    window = query.within
+    if window is not None and window.kind is not WindowKind.ROWS and not query.order_by:
+        raise errors.QueryError(
+            "WITHIN measures the order column, and the query has no ORDER BY",
+            remedy="add order_by(...), or use a window in rows: within('500 rows')",
+        )
 
 
 def _output(query: Query) -> None:

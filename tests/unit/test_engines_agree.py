@@ -1,0 +1,41 @@
+"""Every engine gives the same answer: the spec cases with each engine forced in turn."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from ensue import local
+from ensue.automaton.guards import TooHardError, compile_guards
+from ensue.automaton.plan import PREFIX, Plan
+from ensue.evaluate import rows
+from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.python_engine import PythonEngine
+from ensue.evaluate.row_engines import Engine
+from ensue.evaluate.thread_engine import ThreadEngine
+from ensue.pattern.query import Query
+from tests import specs
+
+
+def _threads(plan: Plan, schema: pa.Schema) -> Engine:
+    kinds = {f.name: from_arrow(f.type) for f in schema if f.name.startswith(PREFIX)}
+    try:
+        return ThreadEngine(plan, compile_guards(plan, kinds), schema)
+    except TooHardError:
+        return PythonEngine(plan, schema, "only Python can")
+
+
+def _python(plan: Plan, schema: pa.Schema) -> Engine:
+    return PythonEngine(plan, schema, "asked for")
+
+
+@pytest.mark.parametrize("force", [_threads, _python], ids=["threads", "python"])
+@pytest.mark.parametrize("case", specs.cases(), ids=str)
+def test_spec(case: specs.Case, force: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "choose_row_engine", force)
+
+    def run(query: Query, table: pa.Table) -> tuple[list[str], list[specs.Row]]:
+        result = local.run(query, table)
+        return result.column_names, result.to_pylist()
+
+    specs.check(case, run)
