@@ -179,7 +179,10 @@ def midnight(value: date, zone: str | None) -> datetime:
 def localized(value: datetime, zone: str | None) -> datetime:
     """The instant of a wall-clock reading; a reading the clocks skip moves forward."""
     place = zone_of(zone)
-    return value.replace(tzinfo=place).astimezone(UTC).astimezone(place)
+    try:
+        return value.replace(tzinfo=place).astimezone(UTC).astimezone(place)
+    except OverflowError:
+        raise BadValueError(f"{value} is out of range in {zone}", overflow=True) from None
 
 
 def from_micros(micros: int, zone: str | None) -> datetime:

@@ -84,7 +84,8 @@ class _Typer:
         if isinstance(condition, Literal):
             return _literal(condition)
         if not isinstance(condition, Call):
-            return Typed("leaf", self._column_kind(condition), condition)
+            leaf = Typed("leaf", self._column_kind(condition), condition)
+            return self._cast(leaf, self._rezone(leaf.kind), condition)
         form = _FORMS.get(_form_name(condition))
         return form(self, condition) if form else self._function(condition)
 

@@ -186,6 +186,9 @@ def _same(ours: Any, theirs: Any, exact: bool) -> bool:
         if math.isnan(ours) or math.isnan(theirs):
             return math.isnan(ours) and math.isnan(theirs)
         return ours == theirs if exact else math.isclose(ours, theirs, rel_tol=1e-14)
+    if isinstance(ours, dt.datetime) and isinstance(theirs, dt.datetime) and ours.tzinfo:
+        # Python never calls a time that the clocks show twice equal to one of another zone.
+        ours, theirs = ours.astimezone(UTC), theirs.astimezone(UTC)
     return type(ours) is type(theirs) and bool(ours == theirs)
 
 
@@ -218,14 +221,36 @@ def test_columns_and_values_agree_with_spark(answers: dict[str, pa.Array], name:
     assert not problems, "\n" + "\n".join(problems)
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata"])
+def test_timestamps_are_read_in_the_zone_of_the_session(spark: Any, zone: str) -> None:
+    over = Rows(ROWS.columns, ROWS.length, zone=zone)
+    texts = DATA["zones"]["cases"]
+    kept = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        frame = spark.createDataFrame(TABLE).coalesce(1)
+        chosen = frame.selectExpr("id AS row", *(f"{t} AS c{k}" for k, t in enumerate(texts)))
+        table = chosen.toArrow().sort_by("row")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", kept)
+    problems = []
+    for place, text in enumerate(texts):
+        wanted = table[f"c{place}"].to_pylist()
+        column = evaluate(_condition(text), over).to_pylist()
+        problems += [f"{text}: columns {p}" for p in _differences(text, column, wanted)]
+        one = [_value(_condition(text), row, zone) for row in range(over.length)]
+        problems += [f"{text}: values {p}" for p in _differences(text, one, wanted)]
+    assert not problems, "\n" + "\n".join(problems)
+
+
 def _leaf_column(leaf: Any) -> Column:
     column = leaf.argument if isinstance(leaf, Navigate) else leaf
     assert isinstance(column, Column)
     return column
 
 
-def _value(condition: Any, row: int) -> Any:
-    compiled = compile_value(condition, lambda leaf: ROWS.kind(_leaf_column(leaf)))
+def _value(condition: Any, row: int, zone: str = "UTC") -> Any:
+    compiled = compile_value(condition, lambda leaf: ROWS.kind(_leaf_column(leaf)), zone)
     return compiled(lambda leaf: ROWS.read(_leaf_column(leaf))[row].as_py())
 
 

@@ -17,7 +17,7 @@ from ensue.evaluate.arrow_kinds import to_arrow
 from ensue.evaluate.columns.compare import has_nan
 from ensue.evaluate.columns.faults import BadRowError, guarded
 from ensue.evaluate.columns.mapping import Value
-from ensue.evaluate.columns.time import in_utc, moved_days
+from ensue.evaluate.columns.time import in_utc, moved_days, wall_clock
 from ensue.pattern.casts import BadValueError
 from ensue.pattern.infer import Typed
 from ensue.pattern.kinds import MAX_PRECISION, Kind
@@ -61,10 +61,18 @@ def _moved(operands: Operands, node: Typed, plain: Any) -> Value | None:
     """Timestamps moved by an interval, or their difference, on the wall clock."""
     a, b = _kinds(node)
     if a.name == b.name:
-        if not in_utc(a):
-            operands = [pc.local_timestamp(o) for o in operands]
-        return plain(*operands)
-    return plain(*operands) if in_utc(node.kind) else None
+        clocks = [wall_clock(operand, a) for operand in operands]
+        return None if any(clock is None for clock in clocks) else plain(*clocks)
+    interval = operands[1] if b.name == "interval" else operands[0]
+    return plain(*operands) if in_utc(node.kind) or _within_a_day(interval) else None
+
+
+def _within_a_day(intervals: Value) -> bool:
+    """Whether no whole day is added, which in other zones goes by the wall clock."""
+    micros = pc.abs(pc.cast(intervals, pa.int64()))
+    if isinstance(micros, pa.Scalar):
+        return not micros.is_valid or micros.as_py() < 86_400_000_000
+    return pc.all(pc.less(micros, 86_400_000_000)).as_py() is not False
 
 
 def _multiply(operands: Operands, node: Typed) -> Value | None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue.evaluate.arrow_kinds import to_arrow
 from ensue.evaluate.columns.faults import BadRowError, guarded
 from ensue.evaluate.columns.mapping import Value, mapped
-from ensue.evaluate.columns.time import in_utc, seconds
+from ensue.evaluate.columns.time import in_utc, seconds, wall_clock
 from ensue.pattern.casts import BadValueError, caster
 from ensue.pattern.infer import Typed
 from ensue.pattern.kinds import Kind, bounds
 
+# As many digits as a double holds exactly: the quotient by a power of ten is then rounded once.
+_EXACT_DIGITS = 15
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
@@ -59,6 +62,8 @@ def _fast(value: pa.Array, source: Kind, target: Kind, wanted: pa.DataType) -> V
             and target.precision - target.scale >= source.precision - source.scale
         ):
             return pc.cast(value, wanted)
+        case ("decimal", "float") if source.precision <= _EXACT_DIGITS and target.bits == 64:
+            return _decimal_to_double(value, source.scale)
         case ("float", "int"):
             return _float_to_int(value, target, wanted)
         case ("string", "int"):
@@ -70,8 +75,8 @@ def _fast(value: pa.Array, source: Kind, target: Kind, wanted: pa.DataType) -> V
         case ("date", "timestamp") if in_utc(target):
             return pc.cast(pc.cast(value, pa.timestamp("us")), wanted)
         case ("timestamp", "date"):
-            wall = pc.local_timestamp(value) if source.zoned else value
-            return pc.cast(pc.floor_temporal(wall, unit="day"), wanted)
+            wall = wall_clock(value, source)
+            return None if wall is None else pc.cast(pc.floor_temporal(wall, unit="day"), wanted)
         case ("timestamp", "int"):
             return guarded(lambda v: pc.cast(seconds(v), wanted), [value], problem)
         case ("interval", "interval"):
@@ -86,7 +91,7 @@ def _between_clocks(
     if source.zoned and target.zoned:
         return pc.cast(value, wanted)
     if source.zoned:
-        return pc.local_timestamp(value)
+        return wall_clock(value, source)
     return pc.cast(value, wanted) if in_utc(target) else None
 
 
@@ -104,6 +109,12 @@ def _float_to_int(value: pa.Array, target: Kind, wanted: pa.DataType) -> Value:
         if cut.null_count == 0
         else _masked(cut, wanted)
     )
+
+
+def _decimal_to_double(value: pa.Array, scale: int) -> pa.Array:
+    words = np.frombuffer(value.buffers()[1], np.int64)[::2]
+    unscaled = words[value.offset : value.offset + len(value)]
+    return pa.array(unscaled / 10.0**scale, mask=np.asarray(pc.is_null(value)))
 
 
 def _masked(cut: pa.Array, wanted: pa.DataType) -> pa.Array:

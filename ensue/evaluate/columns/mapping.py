@@ -33,7 +33,7 @@ def mapped(
         return _mapped_distinct(function, operands, arrays[0], wanted)
     length = len(arrays[0])
     columns = [
-        operand.to_pylist() if isinstance(operand, pa.Array) else [operand.as_py()] * length
+        _listed(operand) if isinstance(operand, pa.Array) else [operand.as_py()] * length
         for operand in operands
     ]
     return pa.array(_each(function, list(zip(*columns, strict=True)), sees_null), wanted)
@@ -43,16 +43,31 @@ def _mapped_distinct(
     function: Callable[..., Any], operands: Sequence[Value], array: pa.Array, wanted: pa.DataType
 ) -> pa.Array:
     encoded = pc.dictionary_encode(array)
-    rows = [
-        [value if operand is array else operand.as_py() for operand in operands]
-        for value in encoded.dictionary.to_pylist()
-    ]
     try:
+        rows = [
+            [value if operand is array else operand.as_py() for operand in operands]
+            for value in _listed(encoded.dictionary)
+        ]
         results = pa.array(_each(function, rows, False), wanted)
     except BadRowError as fault:
         first = pc.index(encoded.indices, pa.scalar(fault.row, encoded.indices.type)).as_py()
         raise BadRowError(first, fault.fault) from None
     return results.take(encoded.indices)
+
+
+def _listed(values: pa.Array) -> list[Any]:
+    try:
+        return values.to_pylist()
+    except (OverflowError, ValueError):
+        return [_one(value, row) for row, value in enumerate(values)]
+
+
+def _one(value: pa.Scalar, row: int) -> Any:
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        problem = f"{value} is outside the years 1 to 9999, which plain values do not hold"
+        raise BadRowError(row, BadValueError(problem, overflow=True)) from None
 
 
 def _each(

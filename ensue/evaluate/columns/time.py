@@ -15,6 +15,9 @@ from ensue.pattern.infer import Typed
 from ensue.pattern.kinds import Kind
 
 Operands = list[Value]
+# Arrow knows summer time up to 2037 only, and rounds the local mean times of the 19th century.
+_ZONES_FROM = 0
+_ZONES_TO = 2_140_000_000_000_000
 _PARTS: dict[str, Any] = {
     "year": pc.year,
     "quarter": pc.quarter,
@@ -33,9 +36,32 @@ def in_utc(kind: Kind) -> bool:
     return not kind.zoned or kind.zone in (None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00")
 
 
+def wall_clock(value: Value, kind: Kind) -> Value | None:
+    """What the clocks of the zone show; None where Arrow's table of zones may be wrong."""
+    if not kind.zoned or in_utc(kind):
+        return pc.cast(value, pa.timestamp("us"))
+    micros = pc.cast(value, pa.int64())
+    if isinstance(micros, pa.Scalar):
+        return None
+    ends = pc.min_max(micros)
+    least, greatest = ends["min"].as_py(), ends["max"].as_py()
+    if least is not None and (least < _ZONES_FROM or greatest > _ZONES_TO):
+        return None
+    return pc.local_timestamp(value)
+
+
 def _part(name: str) -> Callable[[Operands, Typed], Value | None]:
     function = _PARTS[name]
-    return lambda operands, _node: pc.cast(function(operands[0]), pa.int32())
+
+    def kernel(operands: Operands, node: Typed) -> Value | None:
+        assert node.signature is not None
+        kind = node.signature.parameters[0]
+        value: Value | None = operands[0]
+        if kind.name == "timestamp":
+            value = wall_clock(operands[0], kind)
+        return None if value is None else pc.cast(function(value), pa.int32())
+
+    return kernel
 
 
 def _date_trunc(operands: Operands, node: Typed) -> Value | None:

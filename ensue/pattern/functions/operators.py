@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -36,16 +36,25 @@ def _nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def _instant(value: Any) -> Any:
+    """Python compares times of one zone by the wall clock, which shows an hour twice in autumn."""
+    return value if value is None or value.tzinfo is UTC else value.astimezone(UTC)
+
+
 def equal(a: Any, b: Any) -> bool:
     """Equality in which NaN equals NaN, and, inside arrays, null equals null."""
     if isinstance(a, list):
         return len(a) == len(b) and all(map(equal, a, b))
+    if isinstance(a, datetime) and a.tzinfo is not None:
+        return _instant(a) == _instant(b)
     return bool(a == b) or (_nan(a) and _nan(b))
 
 
 def less(a: Any, b: Any) -> bool:
     if isinstance(a, float) or isinstance(b, float):
         return not _nan(a) if _nan(b) else bool(a < b)
+    if isinstance(a, datetime) and a.tzinfo is not None:
+        return _instant(a) < _instant(b)
     return bool(a < b)
 
 
