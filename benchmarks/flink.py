@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.csv
 
-from benchmarks.harness import Measurement, say
+from benchmarks.harness import WARM_UP, Measurement, say
 from ensue.java import find_java
 
 HERE = Path(__file__).parent
@@ -35,8 +35,8 @@ def run(workload: str, table: pa.Table, data: Path, repeat: int) -> tuple[Measur
     if not path.exists():
         _write_csv(table, path)
     java = find_java()
-    say(f"Flink: {repeat} runs after a warm-up, on {java.describe()}")
-    command = [PYTHON, "-m", "benchmarks.flink_job", workload, path, repeat, 2]
+    say(f"Flink: {WARM_UP} runs to warm up and {repeat} measured, on {java.describe()}")
+    command = [PYTHON, "-m", "benchmarks.flink_job", workload, path, WARM_UP, repeat, 2]
     done = subprocess.run(
         [str(part) for part in command],
         cwd=HERE.parent,

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from benchmarks.processes import Clock
 
+WARM_UP = 3  # a JVM is still compiling its hot loops in the second and third run
 OUT = Path(__file__).parent / "out"
 CONSOLE = Console()
 
@@ -83,7 +84,10 @@ class Target:
 
 
 def compare(
-    variants: Mapping[str, tuple[int, Callable[[], Any]]], *, repeat: int = 3, warm_up: int = 1
+    variants: Mapping[str, tuple[int, Callable[[], Any]]],
+    *,
+    repeat: int = 3,
+    warm_up: int = WARM_UP,
 ) -> list[Measurement]:
     """Runs each variant (its rows and a call) in turn; the answer of the last run is kept."""
     found = [Measurement(name, rows) for name, (rows, _) in variants.items()]
