@@ -5,6 +5,7 @@ from ensue import pattern as _pattern_package
 from ensue.api import Pattern, pattern
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
+from ensue.statements import sql
 from ensue.worker_python import use_this_python
 
 __version__ = "0.1.0"

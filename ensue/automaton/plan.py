@@ -139,7 +139,8 @@ class _Planner:
     def _only_spark(self, node: c.Call) -> bool:
         if _known(node) or not conditions.is_row_local(node):
             return False
-        return bool(c.columns(node))
+        # Of constants, only these can be told from words of the grammar, such as a unit's name.
+        return bool(c.columns(node)) or node.function in ("array", "anonymous")
 
     def argument(self, expression: c.Condition, variable: str | None, shift: int) -> c.Condition:
         """A navigation's or aggregate's argument as an input; labels stay with the evaluator."""

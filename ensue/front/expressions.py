@@ -23,6 +23,8 @@ from ensue.pattern import condition as c
 from ensue.pattern.variables import resolve
 
 MAX_TEXT = 100_000
+# A column that stands for a constant of the whole input (a sub-query): it belongs to no variable.
+CONSTANT_COLUMN = "_ensue_constant_"
 _AGGREGATES: dict[type[exp.Expression], str] = {
     exp.Count: "count",
     exp.Sum: "sum",
@@ -293,7 +295,8 @@ class _Reader:
         self._forbid(node)
         if isinstance(node, exp.Column):
             column, variable = self._column(node)
-            self._seen.append(variable)
+            if not column.name.startswith(CONSTANT_COLUMN):
+                self._seen.append(variable)
             return column
         function = _function_name(node)
         if function == "CLASSIFIER":

@@ -1,0 +1,163 @@
+"""A whole SQL statement: its tree, and what stands where.
+
+`statement_dialect(name)` is sqlglot's dialect with our clause in it. Nothing here knows Spark: the
+runner asks for the clauses innermost first, each with its input as SQL, and puts a table in the
+place of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
+
+from ensue import errors
+from ensue.front.clause import CLAUSE, Clause, ClauseParser, MatchTable
+from ensue.front.dialect import row_dialect
+
+DIALECTS = ("spark", "databricks", "trino", "snowflake", "oracle", "flink")
+# Flink's SQL is closest to Spark's in quoting and functions; what differs is in `front/sql.py`.
+_BASE = {"flink": "spark"}
+MAX_TEXT = 1_000_000
+
+
+def base_dialect(name: str) -> str:
+    """sqlglot's dialect for a name we know."""
+    if name not in DIALECTS:
+        raise errors.UnsupportedError(
+            f"the dialect {name!r} is not known", remedy="use one of: " + ", ".join(DIALECTS)
+        )
+    return _BASE.get(name, name)
+
+
+@lru_cache(maxsize=16)
+def statement_dialect(name: str) -> type[Dialect]:
+    """The dialect `name` with MATCH_RECOGNIZE and row pattern windows."""
+    base: Any = row_dialect(base_dialect(name))
+
+    class StatementTokenizer(base.Tokenizer):  # type: ignore[misc]
+        KEYWORDS: ClassVar[Any] = {
+            **base.Tokenizer.KEYWORDS,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+        }
+
+    class StatementParser(ClauseParser, base.Parser):  # type: ignore[misc]
+        QUERY_MODIFIER_PARSERS: ClassVar[Any] = {
+            token: parser
+            for token, parser in base.Parser.QUERY_MODIFIER_PARSERS.items()
+            if token != TokenType.MATCH_RECOGNIZE
+        }
+        QUERY_MODIFIER_TOKENS: ClassVar[Any] = set(QUERY_MODIFIER_PARSERS)
+
+    members = {"Parser": StatementParser, "Tokenizer": StatementTokenizer}
+    return type(f"Statement{base.__name__}", (base,), members)
+
+
+def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
+    """The tree of one statement; a syntax error points at its place."""
+    if len(text) > MAX_TEXT:
+        raise errors.LimitError(
+            f"the statement has {len(text):,} characters; the limit is {MAX_TEXT:,}",
+            remedy="split it with views",
+        )
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect=statement_dialect(dialect)) if tree]
+    except ParseError as problem:
+        detail = problem.errors[0] if problem.errors else {}
+        place = errors.Place(text, detail.get("line") or 1, max(1, detail.get("col") or 1))
+        what = str(detail.get("description", problem)).rstrip(".")
+        raise errors.ConditionSyntaxError(
+            f"the statement is not SQL: {what}", remedy="check the text at the mark", place=place
+        ) from None
+    except (TokenError, RecursionError) as problem:
+        raise errors.ConditionSyntaxError(
+            f"the statement is not SQL: {problem}",
+            remedy="check quotes and brackets",
+            place=errors.Place.at_offset(text, 0),
+        ) from None
+    if len(trees) != 1:
+        raise errors.ConditionSyntaxError(
+            f"{len(trees)} statements were given, where one is expected",
+            remedy="give one statement at a time",
+            place=errors.Place.at_offset(text, 0),
+        )
+    tree: Any = trees[0]
+    if isinstance(tree, exp.Command) and "MATCH_RECOGNIZE" in text.upper():
+        raise errors.UnsupportedError(
+            f"MATCH_RECOGNIZE cannot stand inside a {tree.name.upper()} statement",
+            remedy="use it in a query, INSERT, CREATE TABLE AS or CREATE TEMPORARY VIEW",
+            place=errors.Place.at_offset(text, 0),
+        )
+    return tree
+
+
+def clause_of(node: exp.Expression) -> Clause | None:
+    """The row pattern clause of a table or of a window."""
+    return node.meta.get(CLAUSE) if node._meta else None
+
+
+def next_match_table(tree: exp.Expression) -> MatchTable | None:
+    """A MATCH_RECOGNIZE none of whose inputs, the CTEs it sees included, has another inside."""
+    for node in tree.find_all(MatchTable):
+        needed = [node.this, *visible_ctes(node)]
+        if not any(part.find(MatchTable) for part in needed):
+            return node
+    return None
+
+
+def visible_ctes(node: exp.Expression) -> list[exp.CTE]:
+    """Common table expressions in scope where a table stands, outermost first."""
+    found: list[list[exp.CTE]] = []
+    below: Any = node
+    above: Any = node.parent
+    while above is not None:
+        clause = above.args.get("with_") or above.args.get("with")
+        if isinstance(clause, exp.With) and clause is not below:
+            found.append(list(clause.expressions))
+        if isinstance(above, exp.With):
+            before = [cte for cte in above.expressions if cte is not below]
+            recursive = bool(above.args.get("recursive"))
+            position = next(i for i, cte in enumerate(above.expressions) if cte is below)
+            found.append(before if recursive else above.expressions[:position])
+        below, above = above, above.parent
+    return [cte for ctes in reversed(found) for cte in ctes]
+
+
+def input_query(node: MatchTable, extra: Iterator[tuple[str, exp.Expression]]) -> exp.Select:
+    """`SELECT *, hidden columns FROM input`, with the CTEs in scope."""
+    projections: list[Any] = [exp.Star()]
+    projections += [exp.alias_(value.copy(), name, quoted=True) for name, value in extra]
+    select = exp.select(*projections).from_(node.this.copy())
+    return with_ctes(select, visible_ctes(node))
+
+
+def with_ctes(select: exp.Select, ctes: list[exp.CTE]) -> exp.Select:
+    """The query with the CTEs it reads, directly or through one another."""
+    kept: list[exp.CTE] = []
+    wanted = {table.name.casefold() for table in select.find_all(exp.Table)}
+    for cte in reversed(ctes):
+        if cte.alias.casefold() in wanted:
+            wanted |= {table.name.casefold() for table in cte.find_all(exp.Table)}
+            kept.append(cte)
+    if kept:
+        select.set("with_", exp.With(expressions=[cte.copy() for cte in reversed(kept)]))
+    return select
+
+
+def replace_with_table(node: MatchTable, name: str) -> Any:
+    """Puts the table `name` where the clause stood; returns the root of the statement."""
+    table = exp.Table(this=exp.to_identifier(name, quoted=False))
+    for role in ("alias", "joins", "laterals"):
+        value = node.args.get(role)
+        if value:
+            table.set(role, value)
+    if node.parent is None:
+        return table
+    node.replace(table)
+    return table.root()

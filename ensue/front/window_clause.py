@@ -1,0 +1,362 @@
+"""Row patterns in windows (SQL:2016 R020): `measure OVER w` to columns that a runner computes.
+
+A SELECT with such windows is taken apart. Below: its FROM and WHERE, as a query of their own. On
+top of that the runner adds one column for each thing read `OVER` a pattern window. Above: the same
+SELECT over that table, each of those things replaced by its column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from ensue import errors
+from ensue.front.clause import Clause, MatchTable
+from ensue.front.expressions import Scope, from_sqlglot
+from ensue.front.sql import read_clause
+from ensue.front.statement import clause_of, visible_ctes, with_ctes
+from ensue.pattern import condition as c
+from ensue.pattern import nodes
+from ensue.pattern.query import Measure, Query
+from ensue.pattern.window import WindowQuery
+
+_COLUMN = "_ensue_over_"
+_OUTER = "_ensue_column_"
+_FRAME = "_ensue_frame"
+# They number and compare the rows of the partition, whatever the frame.
+_WITHOUT_FRAME = (
+    exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile, exp.PercentRank, exp.CumeDist, exp.Lag,
+    exp.Lead,
+)  # fmt: skip
+_POSITIONAL = {exp.FirstValue: "FIRST", exp.LastValue: "LAST", exp.NthValue: "FIRST"}
+
+
+@dataclass
+class PatternWindow:
+    """One window specification, and the columns wanted of it."""
+
+    clause: Clause
+    window: WindowQuery  # its measures are what is read over it
+    named: tuple[Measure, ...]  # the clause's own
+    hidden: tuple[tuple[str, exp.Expression], ...]
+    zero_if_none: list[str] = field(default_factory=list)  # COUNT over no rows is 0
+
+
+@dataclass
+class PatternSelect:
+    """A SELECT taken apart."""
+
+    select: exp.Select
+    below: exp.Select
+    windows: list[PatternWindow]
+    alias: str | None
+
+
+def next_select(tree: exp.Expression) -> exp.Select | None:
+    """A SELECT with a pattern window whose own FROM holds no unfinished pattern."""
+    for select in tree.find_all(exp.Select):
+        if not any(clause_of(window) for window in _own(select, exp.Window)):
+            continue
+        needed = [select.args.get("from_"), *(select.args.get("joins") or [])]
+        needed += [select.args.get("where"), *visible_ctes(select)]
+        inner = [
+            node
+            for part in needed
+            if part is not None
+            for node in part.find_all(MatchTable, exp.Window)
+        ]
+        if not any(isinstance(n, MatchTable) or clause_of(n) for n in inner):
+            return select
+    return None
+
+
+def _own(select: exp.Select, kind: Any) -> Iterator[Any]:
+    """Nodes of a kind in a SELECT's own lists, not in queries below it."""
+    parts = [*select.expressions, *(select.args.get("windows") or [])]
+    parts += [select.args[key] for key in ("order", "qualify") if select.args.get(key)]
+    for part in parts:
+        for node in part.walk(prune=lambda n: isinstance(n, exp.Query)):
+            if isinstance(node, kind):
+                yield node
+
+
+def wanted(window: PatternWindow) -> list[str]:
+    """Names of the columns that are read over a window."""
+    return [measure.name for measure in window.window.query.measures or ()]
+
+
+def take_apart(select: exp.Select, dialect: str) -> PatternSelect:
+    """Reads the windows of a SELECT and replaces in place what is read over them."""
+    return _Reader(select, dialect).read()
+
+
+class _Reader:
+    def __init__(self, select: exp.Select, dialect: str) -> None:
+        self._select = select
+        self._dialect = dialect
+        self._named: dict[str, exp.Window] = {}
+        for window in select.args.get("windows") or []:
+            self._named[window.this.name.casefold()] = window
+        self._found: dict[str, PatternWindow] = {}
+        self._count = 0
+
+    def read(self) -> PatternSelect:
+        select = self._select
+        self._refuse_groups()
+        for window in list(_own(select, exp.Window)):
+            if window.args.get("over") or window.parent_select is not select:
+                self._replace(window)
+        for name, window in self._named.items():
+            if clause_of(window) and name not in self._found:
+                self._found[name] = self._read_window(window)  # checked, though not used
+        kept = [w for w in select.args.get("windows") or [] if not clause_of(w)]
+        select.set("windows", kept or None)
+        found = list(self._found.values())
+        below, alias = self._below(found)
+        return PatternSelect(select, below, found, alias)
+
+    def _refuse_groups(self) -> None:
+        select = self._select
+        grouped = select.args.get("group") or select.args.get("having")
+        if grouped:
+            clause = next(filter(None, map(clause_of, _own(select, exp.Window))))
+            raise errors.UnsupportedError(
+                "a row pattern window stands in a SELECT with GROUP BY or HAVING",
+                remedy="group in a sub-query, and use the window on its result",
+                place=clause.place(),
+            )
+
+    # -- one reference ---------------------------------------------------------------------------
+
+    def _replace(self, reference: exp.Window) -> None:
+        found = self._window_of(reference)
+        if found is None:
+            return
+        key, window = found
+        this = reference.this
+        if isinstance(this, _WITHOUT_FRAME):
+            plain = exp.Window(this=this, over="OVER", **self._specification(window))
+            reference.replace(plain)
+            return
+        if key not in self._found:
+            self._found[key] = self._read_window(window)
+        value, count = self._value(this, self._found[key])
+        name = self._add(self._found[key], value, count)
+        column = exp.column(name, quoted=True)
+        alias = this.name if isinstance(this, exp.Column) else reference.sql("spark").lower()
+        if reference.parent is self._select:
+            reference.replace(exp.alias_(column, alias, quoted=True))
+        else:
+            reference.replace(column)
+
+    def _window_of(self, reference: exp.Window) -> tuple[str, exp.Window] | None:
+        if clause_of(reference):
+            return f"({reference.sql()} {id(clause_of(reference))}", reference
+        name = reference.args.get("alias")
+        window = self._named.get(name.name.casefold()) if name is not None else None
+        if window is None or not clause_of(window):
+            if isinstance(reference.this, exp.Column):
+                raise errors.QueryError(
+                    f"{reference.this.sql('spark')} OVER a window that has no row pattern",
+                    remedy="give the window MEASURES and PATTERN, or call a window function",
+                )
+            return None
+        return window.this.name.casefold(), window
+
+    def _specification(self, window: exp.Window) -> dict[str, Any]:
+        """PARTITION BY and ORDER BY, its own or of the window it builds on."""
+        base = window.args.get("alias")
+        partition, order = window.args.get("partition_by"), window.args.get("order")
+        if base is not None:
+            named = self._named.get(base.name.casefold())
+            clause = clause_of(window)
+            if named is None:
+                raise errors.QueryError(
+                    f"the window {base.name!r} is not declared",
+                    remedy="declare it in the WINDOW clause",
+                    place=clause.place() if clause else None,
+                )
+            partition = partition or named.args.get("partition_by")
+            order = order or named.args.get("order")
+        return {"partition_by": partition or [], "order": order}
+
+    def _read_window(self, window: exp.Window) -> PatternWindow:
+        clause = clause_of(window)
+        assert clause is not None
+        specification = self._specification(window)
+        order = specification["order"]
+        whole = replace(
+            clause,
+            partition_by=specification["partition_by"],
+            order_by=order.expressions if order else [],
+        )
+        asked = read_clause(whole, self._dialect, self._qualifiers(), window=True)
+        query = asked.query
+        self._check(query, clause)
+        end: int | None = None
+        column: str | None = None
+        hidden = asked.hidden
+        frame = clause.frame
+        if frame == "CURRENT ROW":
+            end = 0
+        elif isinstance(frame, exp.Literal) and not frame.is_string and frame.name.isdigit():
+            end = int(frame.name)
+        elif frame != "UNBOUNDED":
+            column = f"{_FRAME}_{len(self._found)}"
+            hidden = (*hidden, (column, frame))
+        unread = replace(query, measures=())
+        window_query = WindowQuery(unread, clause.seek, end, column)
+        return PatternWindow(clause, window_query, query.measures or (), hidden)
+
+    def _check(self, query: Query, clause: Clause) -> None:
+        for node in nodes.walk(query.pattern):
+            kind = {
+                nodes.Exclusion: "exclusion {- -}",
+                nodes.AnchorStart: "the anchor ^",
+                nodes.AnchorEnd: "the anchor $",
+            }.get(type(node))
+            if kind:
+                raise errors.QueryError(
+                    f"{kind} cannot stand in the pattern of a window: the frame, not the "
+                    "partition, bounds the match, and every row is shown",
+                    remedy="leave it out, or use MATCH_RECOGNIZE",
+                    place=clause.place(clause.pattern_start),
+                )
+        for condition in query.conditions():
+            if any(isinstance(node, c.MatchNumber) for node in c.walk(condition)):
+                raise errors.QueryError(
+                    "MATCH_NUMBER has no meaning in a window: every row has its own search",
+                    remedy="use MATCH_RECOGNIZE to number matches",
+                    place=clause.place(),
+                )
+
+    # -- what is read over a window --------------------------------------------------------------
+
+    def _value(self, this: exp.Expression, found: PatternWindow) -> tuple[c.Condition, bool]:
+        clause = found.clause
+        if isinstance(this, exp.Column):
+            for measure in found.named:
+                if measure.name.casefold() == this.name.casefold() and len(this.parts) == 1:
+                    return measure.value, False
+            known = ", ".join(m.name for m in found.named) or "none"
+            raise errors.QueryError(
+                f"the window has no measure {this.sql('spark')!r}",
+                remedy=f"its measures are: {known}",
+                place=clause.place(),
+            )
+        scope = Scope((), f"{this.sql('spark')} OVER")
+        for kind, navigation in _POSITIONAL.items():
+            if isinstance(this, kind):
+                offset = int(this.args["offset"].name) - 1 if this.args.get("offset") else 0
+                inner = from_sqlglot(this.this, scope, clause.text, clause.start)
+                if isinstance(inner, c.Navigate):
+                    moved = replace(inner, anchor=c.Anchor[navigation], offset=offset)
+                    return moved, False
+        value = from_sqlglot(this.copy(), scope, clause.text, clause.start)
+        if not isinstance(value, c.Aggregate):
+            raise errors.QueryError(
+                f"{this.sql('spark')} is neither a measure of the window nor an aggregate",
+                remedy="name a measure, or use an aggregate or ranking function",
+                place=clause.place(),
+            )
+        return value, value.function == "count"
+
+    def _add(self, found: PatternWindow, value: c.Condition, count: bool) -> str:
+        self._count += 1
+        name = f"{_COLUMN}{self._count}"
+        query = found.window.query
+        measures = (*(query.measures or ()), Measure(name, value))
+        found.window = replace(found.window, query=replace(query, measures=measures))
+        if count:
+            found.zero_if_none.append(name)
+        return name
+
+    # -- the query below -------------------------------------------------------------------------
+
+    def _qualifiers(self) -> frozenset[str]:
+        source = self._select.args.get("from_")
+        names = [source.this.alias_or_name] if source is not None else []
+        names += [join.this.alias_or_name for join in self._select.args.get("joins") or []]
+        return frozenset(name.casefold() for name in names if name)
+
+    def _below(self, found: list[PatternWindow]) -> tuple[exp.Select, str | None]:
+        select = self._select
+        source = select.args.get("from_")
+        joined = bool(select.args.get("joins") or select.args.get("laterals"))
+        hidden = [
+            exp.alias_(value.copy(), name, quoted=True)
+            for window in found
+            for name, value in window.hidden
+        ]
+        below = exp.Select()
+        alias: str | None = None
+        if joined:
+            projections = self._rename_columns(found)
+        else:
+            projections = [exp.Star()]
+            alias = source.this.alias_or_name if source is not None else None
+        below.set("expressions", [*projections, *hidden])
+        ctes = visible_ctes(select)
+        own = select.args.get("with_")
+        if own is not None:
+            ctes = [*ctes, *own.expressions]
+        for key in ("from_", "joins", "laterals", "where"):
+            part = select.args.get(key)
+            if part:
+                below.set(key, part)
+                select.set(key, None)
+        return with_ctes(below, ctes), alias or None
+
+    def _rename_columns(self, found: list[PatternWindow]) -> list[exp.Expression]:
+        """Over a join, every column the SELECT reads gets a name of its own below."""
+        select = self._select
+        names: dict[str, Any] = {}
+        for star in _own(select, exp.Star):
+            raise errors.UnsupportedError(
+                f"{star.sql('spark')} over a join, in a SELECT with a row pattern window",
+                remedy="name the columns, or join in a sub-query",
+                place=found[0].clause.place(),
+            )
+        for column in list(_own(select, exp.Column)):
+            if column.name.startswith(_COLUMN):
+                continue
+            text = column.sql("spark")
+            if text not in names:
+                names[text] = exp.alias_(column.copy(), f"{_OUTER}{len(names) + 1}", quoted=True)
+            renamed = exp.column(names[text].alias, quoted=True)
+            if column.parent is select:
+                column.replace(exp.alias_(renamed, column.name, quoted=True))
+            else:
+                column.replace(renamed)
+        read: dict[str, None] = {}
+        for window in found:
+            query = window.window.query
+            read.update(dict.fromkeys(query.partition_by))
+            read.update(dict.fromkeys(key.column for key in query.order_by))
+            read.update(dict.fromkeys(n for v in query.conditions() for n in c.columns(v)))
+        hidden = {name for window in found for name, _ in window.hidden}
+        plain = [exp.column(name, quoted=True) for name in read if name not in hidden]
+        return [*plain, *names.values()]
+
+
+def put_together(taken: PatternSelect, table: str, columns: list[str]) -> Any:
+    """The SELECT over the table that has the windows' columns; returns the statement's root."""
+    select = taken.select
+    source = exp.Table(this=exp.to_identifier(table, quoted=False))
+    if taken.alias:
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(taken.alias, quoted=True)))
+    expanded: list[exp.Expression] = []
+    for item in select.expressions:
+        star = isinstance(item, exp.Star) or (
+            isinstance(item, exp.Column) and isinstance(item.this, exp.Star)
+        )
+        if star:
+            expanded += [exp.column(name, quoted=True) for name in columns]
+        else:
+            expanded.append(item)
+    select.set("expressions", expanded)
+    select.set("from_", exp.From(this=source))
+    return select.root()

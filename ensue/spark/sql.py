@@ -1,0 +1,93 @@
+"""The Spark side of `ensue.sql`: texts to DataFrames, and clauses to matches.
+
+Match tables are given to Spark SQL as DataFrames (`spark.sql(text, name=df)`), so no view is left
+behind and Spark Connect runs the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from ensue import errors
+from ensue.pattern.query import Query
+from ensue.spark import batch
+
+Frame = DataFrame
+Session = SparkSession
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def active_session() -> SparkSession:
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise errors.UnsupportedError(
+            "no Spark session is active",
+            remedy="start one with SparkSession.builder.getOrCreate(), or pass spark=",
+        )
+    return session
+
+
+def frame(session: SparkSession, text: str, tables: Mapping[str, DataFrame]) -> DataFrame:
+    """Spark's answer to a text in which the names of `tables` stand for DataFrames."""
+    if not tables:
+        return session.sql(text)
+    text = text.replace("{", "{{").replace("}", "}}")
+    given: dict[str, Any] = {}
+    for index, name in enumerate(sorted(tables, key=len, reverse=True)):
+        given[f"table{index}"] = tables[name]
+        text = text.replace(name, "{table" + str(index) + "}")
+    return session.sql(text, **given)
+
+
+def input_frame(
+    session: SparkSession, text: str, tables: Mapping[str, DataFrame], correlated: errors.EnsueError
+) -> DataFrame:
+    """The input of a clause; a column that only an outer query has raises `correlated`."""
+    try:
+        found = frame(session, text, tables)
+        found.schema  # noqa: B018  Spark Connect analyses here
+        return found
+    except AnalysisException as problem:
+        if "UNRESOLVED_COLUMN" not in str(problem):
+            raise
+        first = str(problem).strip().splitlines()[0]
+        raise type(correlated)(
+            f"{correlated.problem}: {first}", remedy=correlated.remedy, place=correlated.place
+        ) from None
+
+
+def match(query: Query, source: DataFrame, hidden: Sequence[str]) -> DataFrame:
+    """The matches of a clause, without the hidden columns its input was given."""
+    if query.rows.all_rows:
+        _distinct_names([name for name in source.columns if name not in hidden])
+    found = batch.run(query, source)
+    return found.drop(*hidden) if hidden and query.rows.all_rows else found
+
+
+def _distinct_names(names: Sequence[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.casefold() in seen:
+            raise errors.DuplicateNameError(
+                f"the input has two columns {name!r}, and ALL ROWS PER MATCH shows both",
+                remedy="name the columns of the input in a sub-query",
+            )
+        seen.add(name.casefold())
+
+
+def create_view(found: DataFrame, name: str, columns: Sequence[str], replace: bool) -> DataFrame:
+    """A temporary view of matches; the answer of the statement is empty, as Spark's is."""
+    if columns:
+        found = found.toDF(*columns)
+    if replace:
+        found.createOrReplaceTempView(name)
+    else:
+        found.createTempView(name)
+    return found.sparkSession.createDataFrame([], "status STRING").limit(0)
