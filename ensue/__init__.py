@@ -2,13 +2,13 @@
 
 # The sub-package `ensue.pattern` is imported before the function of that name takes its place.
 from ensue import pattern as _pattern_package
-from ensue.api import Pattern, pattern
+from ensue.api import Pattern, begin, pattern
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
 from ensue.statements import sql
 from ensue.worker_python import use_this_python
 
 __version__ = "0.1.0"
-__all__ = ["Budget", "EnsueError", "Pattern", "pattern"]
+__all__ = ["Budget", "EnsueError", "Pattern", "begin", "pattern", "sql"]
 del _pattern_package
 use_this_python()

@@ -12,7 +12,7 @@ import re
 import sys
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -24,9 +24,17 @@ from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.explain import explain
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
+from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
 from ensue.evaluate.warm import warm_up
 from ensue.front import builder
 from ensue.front.grammar import parse_pattern
+from ensue.front.steps import (
+    FIRST_AND_LAST,
+    PREVIOUS_AND_CURRENT,
+    Steps,
+    Vocabulary,
+    begin_steps,
+)
 from ensue.pattern import nodes
 from ensue.pattern.binding import bind
 from ensue.pattern.query import OrderKey, Query, Rows
@@ -40,6 +48,14 @@ def pattern(text: str, *, types: str | None = None) -> Pattern:
     adds to that. Symbols keep their spelling.
     """
     return Pattern(builder.Draft(parse_pattern(text), types=types))
+
+
+def begin(step: object, after_match: str | None = None) -> Chain:
+    """A pattern step by step, in FlinkCEP's words: `begin("a").where("x > 1").followed_by("b")`."""
+    steps = begin_steps(step)
+    draft = builder.Draft(steps.node(), define=steps.define(), events=True)
+    chain = Chain(draft, steps)
+    return chain if after_match is None else chain.after_match(after_match)
 
 
 class Pattern:
@@ -93,9 +109,13 @@ class Pattern:
                 f"select({policy!r}) is not a selection policy", remedy="use strict, next or any"
             ) from None
 
-    def after_match(self, text: str) -> Pattern:
-        """Where matching resumes: "past last row", "to next row", "to first B", "to last B"."""
-        return self._with(skip=builder.skip(text, self._draft))
+    def after_match(self, text: str, required: bool = False) -> Pattern:
+        """Where matching resumes: "past last row", "to next row", "to first B", "to last B".
+
+        Event patterns start with "no skip". There, a target that matched nothing is no reason to
+        skip; with `required` it is an error, as it always is for row patterns.
+        """
+        return self._with(skip=builder.skip(text, self._draft, required))
 
     def rows_per_match(self, text: str) -> Pattern:
         """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched"."""
@@ -106,8 +126,19 @@ class Pattern:
         said = self._draft.measures or ()
         return self._with(measures=said + builder.expression_texts(values, "measure"))
 
-    def _with(self, **changes: Any) -> Pattern:
-        return Pattern(replace(self._draft, **changes))
+    def without(self, **conditions: object) -> Pattern:
+        """Events of which none may lie between the first and last event of a match."""
+        given = builder.expression_texts(conditions, "DEFINE")
+        for name, _ in given:
+            if name in self._draft.labels:
+                raise errors.DuplicateNameError(
+                    f"without({name}=...): the pattern has a label {name!r}",
+                    remedy="choose another name for the forbidden event",
+                )
+        return self._with(without=self._draft.without + given)
+
+    def _with(self, **changes: Any) -> Self:
+        return type(self)(replace(self._draft, **changes))
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -169,28 +200,44 @@ class Pattern:
 
     # -- running it ------------------------------------------------------------------------------
 
-    def matches(self, data: Any, budget: Budget | None = None, timeouts: bool = False) -> Any:
-        """All matches in `data`, in the kind of table that was given."""
+    def matches(
+        self,
+        data: Any,
+        budget: Budget | None = None,
+        timeouts: bool = False,
+        *,
+        limit: int | None = None,
+        sample: int | None = None,
+        seed: int = 0,
+        max_matches: int = MAX_MATCHES,
+    ) -> Any:
+        """All matches in `data`, in the kind of table that was given.
+
+        Of an event pattern: the first `limit`, or `sample` of them drawn uniformly at random (with
+        replacement, in process only); `timeouts` adds partial matches that ran out of time. More
+        than `max_matches` in one task is an error that says how many there are.
+        """
+        query = self.query
+        listing = Listing(timeouts, limit, sample, seed, max_matches)
         if budget is not None:
             raise errors.UnsupportedError(
                 "row patterns cannot run under a budget: shedding would report false matches",
                 remedy="leave the budget out",
             )
-        if timeouts:
+        if query.row_semantics and listing != Listing(seed=seed, max_matches=max_matches):
             raise errors.UnsupportedError(
-                "row patterns have no timed-out partial matches in this version",
-                remedy="leave timeouts out",
+                "row patterns have no timed-out partial matches, and no limit or sample",
+                remedy="leave timeouts, limit and sample out, or write an event pattern (->)",
             )
-        query = self.query
         try:
             if _is_spark(data):
                 from ensue.spark import batch
 
                 warm_up()
-                return batch.run(query, data)
+                return batch.run(query, data, listing)
             table = _to_arrow(data)
             warm_up()
-            return _in_kind(local.run(query, table), data)
+            return _in_kind(local.run(query, table, listing), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._placed(problem) from None
 
@@ -210,6 +257,50 @@ class Pattern:
                     place = errors.Place.at_offset(text, found.start())
                     return type(problem)(problem.problem, remedy=problem.remedy, place=place)
         return problem
+
+
+class Chain(Vocabulary, Pattern):
+    """A pattern said step by step; see `begin`."""
+
+    def __init__(self, draft: builder.Draft, steps: Steps) -> None:
+        super().__init__(draft)
+        self._chain = steps
+
+    @property
+    def _steps(self) -> Steps:
+        return self._chain
+
+    def _said(self, steps: Steps) -> Self:
+        own = dict(self._chain.define())
+        others = tuple(item for item in self._draft.define if item[0] not in own)
+        draft = replace(self._draft, pattern=steps.node(), define=others + steps.define())
+        return type(self)(draft, steps)
+
+    def _with(self, **changes: Any) -> Self:
+        return type(self)(replace(self._draft, **changes), self._chain)
+
+    def after_match(self, text: str, required: bool = False) -> Self:
+        """As for every pattern; the step may also be said later than this."""
+        return self._with(skip_text=(text, required))
+
+    def within(self, size: str | int | float, between: str = FIRST_AND_LAST) -> Self:
+        """A bound on the whole match (the least that was said), or on the time since the last event.
+
+        `between="previous and current"` bounds the last step only.
+        """
+        if between == PREVIOUS_AND_CURRENT:
+            assert not isinstance(size, float)
+            return self._bound_last(size)
+        if between != FIRST_AND_LAST:
+            raise errors.QueryError(
+                f"within(between={between!r}) is not known",
+                remedy=f"use {FIRST_AND_LAST!r} or {PREVIOUS_AND_CURRENT!r}",
+            )
+        window = builder.window(size)
+        known = self._draft.within
+        if known is not None and known.kind is window.kind and known.size < window.size:
+            window = known
+        return self._with(within=window)
 
 
 def _is_spark(data: object) -> bool:

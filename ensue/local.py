@@ -17,20 +17,22 @@ from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import as_mask
 from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.rows import RowsEvaluator, output_order
+from ensue.evaluate.choose import evaluator_for
+from ensue.evaluate.rows import output_order
+from ensue.evaluate.sequence_listing import Listing
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 
 
-def run(query: Query, table: pa.Table) -> pa.Table:
-    """All matches of a row pattern in a table."""
+def run(query: Query, table: pa.Table, listing: Listing | None = None) -> pa.Table:
+    """All matches of a pattern in a table."""
     bound = rules.check(bind(query, table.column_names))
     planned = plan(bound)
     table = table.combine_chunks()
     prepared = prepare(planned, table)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
-    evaluator = RowsEvaluator()
+    evaluator = evaluator_for(bound, listing)
     evaluator.open(planned, arranged.schema)
     complete = np.ones(len(starts) - 1, np.bool_)
     pieces = list(evaluator.insert(Events(arranged, starts, complete)).tables())

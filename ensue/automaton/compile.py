@@ -47,12 +47,30 @@ class _Node:
     state: int = 0
 
 
+def label_program(query: Query) -> Program:
+    """The labels of an event pattern with their definitions: state i + 1 is label i.
+
+    How such a pattern is recognised is in `automaton/sequence.py`; conditions and measures need
+    only its labels, and take them from a program without arcs.
+    """
+    labels = query.labels
+    return Program(
+        query=query,
+        labels=labels,
+        definitions=tuple(query.definition(label) for label in labels),
+        label=np.arange(-1, len(labels), dtype=np.int32),
+        excluded=np.zeros(len(labels) + 1, np.bool_),
+        arc_offset=np.zeros(len(labels) + 2, np.int32),
+        arc_target=np.zeros(0, np.int32),
+        arc_flags=np.zeros(0, np.uint8),
+    )
+
+
 def compile_query(query: Query) -> Program:
     """The program of a query in row semantics."""
-    if not nodes.is_strict(query.pattern):
+    if not query.row_semantics:
         raise errors.UnsupportedError(
-            "arrows (->, ->>) and negation need the event sequence evaluator, which this version "
-            "does not have yet",
+            "arrows (->, ->>), negation and select() are not compiled to a row program",
             remedy="write a row pattern: a blank between labels means the next row",
         )
     graph = _Graph(query.labels)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from ensue import errors
 from ensue.automaton import conditions
-from ensue.automaton.compile import compile_query
+from ensue.automaton.compile import compile_query, label_program
 from ensue.automaton.optimize import merge_states
 from ensue.automaton.program import Program
 from ensue.pattern import condition as c
@@ -189,8 +189,11 @@ class _Planner:
 
 
 def plan(query: Query) -> Plan:
-    """The plan of a checked query in row semantics."""
-    program = merge_states(compile_query(query))
+    """The plan of a checked query."""
+    if query.row_semantics:
+        program = merge_states(compile_query(query))
+    else:
+        program = label_program(query)
     tiers = conditions.split(program)
     planner = _Planner(program, tiers)
     flags: dict[c.Condition, int] = {}

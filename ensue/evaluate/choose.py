@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import pyarrow as pa
 
 from ensue.automaton.guards import TooHardError, compile_guards
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.base import Evaluator
 from ensue.evaluate.python_engine import PythonEngine
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
+from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.thread_engine import ThreadEngine
+from ensue.pattern.query import Query
+
+
+class Matcher(Evaluator, Protocol):
+    """An evaluator that lists matches."""
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table: ...
+
+
+def evaluator_for(query: Query, listing: Listing | None = None) -> Matcher:
+    """The evaluator that lists the matches of a query; both import this module in turn."""
+    from ensue.evaluate.rows import RowsEvaluator
+    from ensue.evaluate.sequences import SequencesEvaluator
+
+    return RowsEvaluator() if query.row_semantics else SequencesEvaluator(listing)
 
 
 def choose_row_engine(plan: Plan, schema: pa.Schema) -> Engine:

@@ -52,6 +52,9 @@ _SKIP = {
     "to next row": SkipMode.TO_NEXT_ROW,
     "next row": SkipMode.TO_NEXT_ROW,
     "next": SkipMode.TO_NEXT_ROW,
+    "past last event": SkipMode.PAST_LAST_ROW,
+    "to next": SkipMode.TO_NEXT_ROW,
+    "to next event": SkipMode.TO_NEXT_ROW,
     "no skip": SkipMode.NONE,
 }
 
@@ -68,20 +71,34 @@ class Draft:
     order_by: tuple[OrderKey, ...] = ()
     measures: tuple[tuple[str, str], ...] | None = None
     rows: Rows = Rows.ONE
-    skip: Skip = PAST_LAST_ROW
+    skip: Skip | None = None  # None: past the last row; no skip for event patterns
     within: Window | None = None
     selection: nodes.Policy | None = None
+    without: tuple[tuple[str, str], ...] = ()
+    events: bool = False  # event semantics, whatever the joints
+    skip_text: tuple[str, bool] | None = None  # after_match said before its target was
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Primary variables: those of the pattern, then the forbidden ones."""
+        return nodes.labels(self.pattern) + tuple(name for name, _ in self.without)
 
     def build(self) -> Query:
         """The query, checked; every name resolved."""
-        primary = nodes.labels(self.pattern)
+        primary = self.labels
+        pattern = self.pattern
+        blank = self.selection in (nodes.Policy.NEXT, nodes.Policy.ANY)
+        if blank:
+            assert self.selection is not None
+            pattern = nodes.with_blank(pattern, self.selection)
+        events = self.events or blank or bool(self.without) or not nodes.is_strict(pattern)
         variables = primary + tuple(name for name, _ in self.subsets)
         given: dict[str, list[c.Condition]] = {label: [] for label in primary}
         if self.types is not None:
             column = c.Navigate(c.Column(self.types))
-            for label in primary:
+            for label in nodes.labels(self.pattern):
                 given[label].append(c.binary("eq", column, c.Literal("string", label)))
-        for name, text in self.define:
+        for name, text in (*self.define, *self.without):
             scope = Scope(variables, f"DEFINE {name}", define=True)
             given.setdefault(name, []).append(parse_condition(text, scope))
         measures = None
@@ -92,27 +109,32 @@ class Draft:
             )
         return rules.check(
             Query(
-                pattern=self.pattern,
+                pattern=pattern,
                 define=tuple((k, c.conjunction(v)) for k, v in given.items() if v),
                 subsets=self.subsets,
                 partition_by=self.partition_by,
                 order_by=self.order_by,
                 measures=measures,
                 rows=self.rows,
-                skip=self.skip,
+                skip=self._skip() or (Skip(SkipMode.NONE) if events else PAST_LAST_ROW),
                 within=self.within,
-                selection=self.selection,
+                selection=None if events else self.selection,
+                all_matches=events,
+                without=tuple(name for name, _ in self.without),
             )
         )
 
+    def _skip(self) -> Skip | None:
+        return self.skip if self.skip_text is None else skip(self.skip_text[0], self, self.skip_text[1])
+
     def texts(self) -> tuple[tuple[str, str], ...]:
         """(where, text) of every condition and measure, for error positions."""
-        return tuple((f"DEFINE {n}", t) for n, t in self.define) + tuple(
+        return tuple((f"DEFINE {n}", t) for n, t in self.define + self.without) + tuple(
             (f"measure {n}", t) for n, t in self.measures or ()
         )
 
     def variable(self, name: str, where: str) -> str:
-        variables = nodes.labels(self.pattern) + tuple(n for n, _ in self.subsets)
+        variables = self.labels + tuple(n for n, _ in self.subsets)
         found = resolve(name, variables)
         if found is None:
             raise errors.UnknownVariableError(
@@ -196,7 +218,7 @@ def rows_per_match(text: str) -> Rows:
     return found
 
 
-def skip(text: str, draft: Draft) -> Skip:
+def skip(text: str, draft: Draft, required: bool = False) -> Skip:
     """`past last row`, `to next row`, `to first B`, `to last B`, `to B`, `no skip`."""
     folded = " ".join(text.split())
     if folded.lower().startswith("skip "):
@@ -204,7 +226,7 @@ def skip(text: str, draft: Draft) -> Skip:
     mode = _SKIP.get(folded.lower())
     if mode is not None:
         return Skip(mode)
-    found = re.fullmatch(r"to\s+(?:(first|last)\s+)?(\S+)", folded, flags=re.IGNORECASE)
+    found = re.fullmatch(r"to\s+(?:(first|last)\s+)?(\S.*)", folded, flags=re.IGNORECASE)
     if found is None:
         raise errors.QueryError(
             f"after_match({text!r}) is not known",
@@ -213,4 +235,4 @@ def skip(text: str, draft: Draft) -> Skip:
     name = found[2].strip('"`')
     first = (found[1] or "last").lower() == "first"
     variable = draft.variable(name, "after_match")
-    return Skip(SkipMode.TO_FIRST if first else SkipMode.TO_LAST, variable)
+    return Skip(SkipMode.TO_FIRST if first else SkipMode.TO_LAST, variable, required)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ensue import errors
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
+from ensue.pattern.event_rules import check_events
 from ensue.pattern.query import Query, Rows, SkipMode, WindowKind
 
 # Functions whose value differs from call to call: a condition must give the same answer when it
@@ -37,6 +38,8 @@ def check(query: Query) -> Query:
     _measures(query)
     _skip(query)
     _output(query)
+    if not query.row_semantics:
+        check_events(query)
     _window(query)
     for condition in query.conditions():
         _deterministic(condition)

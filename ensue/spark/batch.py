@@ -19,7 +19,9 @@ from pyspark.sql.types import StructType
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
-from ensue.evaluate.rows import RowsEvaluator, output_order
+from ensue.evaluate.choose import evaluator_for
+from ensue.evaluate.rows import output_order
+from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
@@ -29,8 +31,8 @@ from ensue.pattern.sql import row_sql
 OUTPUT_ROWS = 10_000
 
 
-def run(query: Query, df: DataFrame) -> DataFrame:
-    """All matches of a row pattern in a batch DataFrame, as a lazy DataFrame."""
+def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFrame:
+    """All matches of a pattern in a batch DataFrame, as a lazy DataFrame."""
     if df.isStreaming:
         raise errors.UnsupportedInputError(
             "a streaming DataFrame was given; this version matches batch DataFrames only",
@@ -42,8 +44,8 @@ def run(query: Query, df: DataFrame) -> DataFrame:
     keys = [F.col(_quoted(name)) for name in bound.partition_by]
     shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
     schema = _arrow_schema(prepared)
-    found = _output_schema(planned, schema)
-    matched = shuffled.mapInArrow(_worker(planned), found)
+    found = _output_schema(planned, schema, listing)
+    matched = shuffled.mapInArrow(_worker(planned, listing), found)
     return _measures(planned, matched)
 
 
@@ -98,21 +100,22 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _output_schema(planned: Plan, schema: pa.Schema) -> StructType:
-    evaluator = RowsEvaluator()
+def _output_schema(planned: Plan, schema: pa.Schema, listing: Listing | None) -> StructType:
+    evaluator = evaluator_for(planned.query, listing)
     evaluator.open(planned, schema)
     return from_arrow_schema(evaluator.no_matches(schema).schema)
 
 
 def _worker(
     planned: Plan,
+    listing: Listing | None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         iterator = iter(batches)
         first = next(iterator, None)
         if first is None:
             return
-        evaluator = RowsEvaluator()
+        evaluator = evaluator_for(planned.query, listing)
         evaluator.open(planned, first.schema)
 
         def again() -> Iterator[pa.RecordBatch]:

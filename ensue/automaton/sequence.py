@@ -1,0 +1,626 @@
+"""Event patterns to an automaton of waiting places (take, skip, go on), after FlinkCEP's.
+
+A *place* is where a partial match waits for its next event. Its edges are asked for every event:
+
+- TAKE: the event joins the match under the place's label; the match waits at the target.
+- SKIP: the event is left out; the match waits at the target.
+- GO_ON: the same event is asked at the target as well, now (an ε-move).
+
+Each edge has a test: a formula over *atoms*, one per label (is the event such an event, for this
+partial match?) and one per bounded gap. `A -> B` skips what is not a B, `A ->> B` skips anything,
+a strict joint has no SKIP edge. A loop's place takes and skips by the policy inside the loop and
+goes on to what follows, which skips by its own; a place that has skipped must not go on again, so
+a skip inside a loop or an optional part leads to a twin without GO_ON. A GO_ON to `STOP` (a
+forbidden event) ends the partial match, whatever else the place could do.
+
+The pattern is compiled from its end: every function here is given the place that follows. The
+construction follows FlinkCEP's documented behaviour (contiguity, loops, greedy, until, not);
+alternation and permutation, which it lacks, share the rule that `->` skips only what no head fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from ensue import errors
+from ensue.pattern import nodes
+from ensue.pattern.nodes import Gap, Policy
+from ensue.pattern.query import Query
+
+MAX_PLACES = 20_000
+
+
+# -- tests: formulas over atoms -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Atom:
+    index: int
+
+
+@dataclass(frozen=True)
+class Not:
+    part: Test
+
+
+@dataclass(frozen=True)
+class And:
+    left: Test
+    right: Test
+
+
+Test = Atom | Not | And | bool
+
+
+def negated(test: Test) -> Test:
+    if isinstance(test, bool):
+        return not test
+    return test.part if isinstance(test, Not) else Not(test)
+
+
+def both(left: Test, right: Test) -> Test:
+    if left is True or right is False:
+        return right
+    if right is True or left is False:
+        return left
+    return And(left, right)
+
+
+def either(left: Test, right: Test) -> Test:
+    return negated(both(negated(left), negated(right)))
+
+
+def holds(test: Test, bits: int) -> bool:
+    """The test where bit i says whether atom i holds."""
+    match test:
+        case bool():
+            return test
+        case Atom(index=index):
+            return bool(bits >> index & 1)
+        case Not(part=part):
+            return not holds(part, bits)
+        case And(left=left, right=right):
+            return holds(left, bits) and holds(right, bits)
+
+
+def atoms(test: Test) -> frozenset[int]:
+    match test:
+        case Atom(index=index):
+            return frozenset((index,))
+        case Not(part=part):
+            return atoms(part)
+        case And(left=left, right=right):
+            return atoms(left) | atoms(right)
+        case _:
+            return frozenset()
+
+
+# -- places ---------------------------------------------------------------------------------------
+
+
+class Action(Enum):
+    TAKE = "take"
+    SKIP = "skip"
+    GO_ON = "go on"
+
+
+class Kind(Enum):
+    WAIT = "wait"
+    ACCEPT = "accept"
+    STOP = "stop"
+    PENDING = "pending"  # a match once time proves that no forbidden event came
+
+
+@dataclass
+class Edge:
+    action: Action
+    target: Place
+    test: Test
+    label: int = -1  # of TAKE
+
+
+@dataclass(eq=False)
+class Place:
+    number: int
+    kind: Kind = Kind.WAIT
+    edges: list[Edge] = field(default_factory=list)
+    forbids: str | None = None  # of STOP: the negated label
+
+    def take(self, target: Place, label: int, test: Test) -> None:
+        self.edges.append(Edge(Action.TAKE, target, test, label))
+
+    def skip(self, target: Place, test: Test) -> None:
+        self.edges.append(Edge(Action.SKIP, target, test))
+
+    def go_on(self, target: Place, test: Test = True) -> None:
+        self.edges.append(Edge(Action.GO_ON, target, test))
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An atom that holds while the gap since the last taken event is at most `within`."""
+
+    within: int
+
+
+@dataclass(frozen=True, eq=False)
+class EventAutomaton:
+    """The automaton: places, and what the atoms mean (a label's index, or a bound)."""
+
+    labels: tuple[str, ...]
+    places: tuple[Place, ...]
+    start: Place
+    bounds: tuple[Bound, ...]  # atoms after the labels'
+    without: int  # bits of the atoms that end every partial match
+
+    def dump(self) -> str:
+        """The automaton as text, stable across runs."""
+        lines = [f"places {len(self.places)}, start {self.start.number}"]
+        for place in self.places:
+            name = "" if place.kind is Kind.WAIT else f" {place.kind.value}"
+            shown = [
+                f"{edge.action.value}"
+                + (f" {self.labels[edge.label]}" if edge.label >= 0 else "")
+                + f" -> {edge.target.number}"
+                + ("" if edge.test is True else f" if {self._text(edge.test)}")
+                for edge in place.edges
+            ]
+            lines.append(f"{place.number:>3}{name}: " + "; ".join(shown))
+        return "\n".join(lines) + "\n"
+
+    def _text(self, test: Test) -> str:
+        match test:
+            case Atom(index=index) if index < len(self.labels):
+                return self.labels[index]
+            case Atom(index=index):
+                return f"gap <= {self.bounds[index - len(self.labels)].within}"
+            case Not(part=part):
+                return f"not {self._text(part)}"
+            case And(left=left, right=right):
+                return f"({self._text(left)} and {self._text(right)})"
+            case _:
+                return str(test).lower()
+
+
+# -- compiling ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What surrounds a part: forbidden events before and after it, and its enclosing loops."""
+
+    nots: tuple[str, ...] = ()  # forbidden while waiting for the part
+    after: str | None = None  # forbidden right after the part (also between its iterations)
+    until: Test = False  # ends an enclosing loop
+    twin: bool = False  # the part heads an optional group: a skip must not go on any more
+    rivals: Test = False  # heads of the other alternatives: `->` may not skip them either
+
+
+def compile_sequence(query: Query) -> EventAutomaton:
+    """The automaton of a query in event semantics."""
+    return _Compiler(query).compile()
+
+
+class _Compiler:
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._labels = query.labels
+        self._places: list[Place] = []
+        self._bounds: dict[int, int] = {}
+        self._stops: dict[str, Place] = {}
+
+    def compile(self) -> EventAutomaton:
+        accept = self._place(Kind.ACCEPT)
+        start = self._part(self._query.pattern, nodes.STRICT_GAP, accept, _Around())
+        without = 0
+        for name in self._query.without:
+            without |= 1 << self._labels.index(name)
+        bounds = tuple(Bound(within) for within in self._bounds)
+        return EventAutomaton(self._labels, tuple(self._places), start, bounds, without)
+
+    def _place(self, kind: Kind = Kind.WAIT) -> Place:
+        if len(self._places) >= MAX_PLACES:
+            raise errors.LimitError(
+                f"the pattern needs more than {MAX_PLACES:,} places",
+                remedy="use a loop without an upper bound, or smaller repetitions",
+            )
+        self._places.append(Place(len(self._places), kind))
+        return self._places[-1]
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _part(self, node: nodes.Node, gap: Gap, sink: Place, around: _Around) -> Place:
+        match node:
+            case nodes.Concatenation(parts=parts, gaps=gaps):
+                return self._concatenation(parts, (gap, *gaps), sink, around)
+            case nodes.Negation():
+                return self._concatenation((node,), (gap,), sink, around)
+            case nodes.Empty():
+                return sink
+            case nodes.Exclusion(part=part):
+                return self._part(part, gap, sink, around)
+            case nodes.AnchorStart() | nodes.AnchorEnd():
+                raise errors.UnsupportedError(
+                    "^ and $ stand in row patterns only",
+                    remedy="leave the anchor out, or write a pattern without arrows and select()",
+                )
+            case nodes.Alternation(options=options):
+                return self._alternation(options, gap, sink, around)
+            case nodes.Permutation(parts=parts):
+                return self._permutation(node, gap, sink, around)
+            case nodes.Label():
+                first = self._single(node, sink, sink, gap, around, optional=False)
+            case nodes.Repetition():
+                first = self._repetition(node, gap, sink, around)
+        self._forbid(first, around.nots)
+        return first
+
+    def _concatenation(
+        self,
+        parts: Sequence[nodes.Node],
+        gaps: Sequence[Gap],
+        sink: Place,
+        around: _Around,
+    ) -> Place:
+        for index in range(len(parts) - 1, -1, -1):
+            part, gap = parts[index], gaps[index]
+            if isinstance(part, nodes.Negation):
+                sink = self._negation(part.part.name, gap, sink, index == len(parts) - 1)
+                continue
+            following = parts[index + 1] if index + 1 < len(parts) else None
+            after = around.after
+            if following is not None:
+                after = _forbidden(following, gaps[index + 1])
+            inside = _Around(
+                self._nots_before(parts, gaps, index, around),
+                after,
+                around.until,
+                around.twin and index == 0,
+                around.rivals if index == 0 else False,
+            )
+            sink = self._part(part, gap, sink, inside)
+        return sink
+
+    def _nots_before(
+        self, parts: Sequence[nodes.Node], gaps: Sequence[Gap], index: int, around: _Around
+    ) -> tuple[str, ...]:
+        found: list[str] = []
+        back = index - 1
+        while back >= 0:
+            forbidden = _forbidden(parts[back], gaps[back])
+            if forbidden is not None:
+                found.append(forbidden)
+            elif not _is_optional(parts[back]):
+                return tuple(found)
+            back -= 1
+        return (*found, *around.nots)
+
+    def _negation(self, name: str, gap: Gap, sink: Place, last: bool) -> Place:
+        test = self._atom(name)
+        if gap.policy is not Policy.STRICT:
+            if not (last and sink.kind is Kind.ACCEPT):
+                return sink  # forbidden while what follows waits
+            pending = self._place(Kind.PENDING)
+            pending.go_on(self._stop(name), test)
+            pending.skip(pending, negated(test))
+            return pending
+        place = self._place()
+        if sink.kind is Kind.ACCEPT:
+            place.skip(sink, negated(test))
+        else:
+            place.go_on(sink, negated(test))
+        place.go_on(self._stop(name), test)
+        return place
+
+    def _alternation(
+        self, options: Sequence[nodes.Node], gap: Gap, sink: Place, around: _Around
+    ) -> Place:
+        heads = [self._heads(option) for option in options]
+        entry = self._place()
+        for index, option in enumerate(options):
+            rivals = around.rivals
+            for other in heads[:index] + heads[index + 1 :]:
+                rivals = either(rivals, other)
+            inside = _Around(around.nots, around.after, around.until, True, rivals)
+            entry.go_on(self._part(option, gap, sink, inside))
+        return entry
+
+    def _permutation(
+        self, node: nodes.Permutation, gap: Gap, sink: Place, around: _Around
+    ) -> Place:
+        """One place per set of parts still to come."""
+        known: dict[tuple[int, ...], Place] = {(): sink}
+
+        def entry(left: tuple[int, ...], gap: Gap, around: _Around) -> Place:
+            if left not in known:
+                place = self._place()
+                for index in left:
+                    rest = tuple(other for other in left if other != index)
+                    rivals = around.rivals
+                    for other in rest:
+                        rivals = either(rivals, self._heads(node.parts[other]))
+                    inside = _Around(around.nots, around.after, around.until, True, rivals)
+                    outside = _Around((), around.after, around.until)
+                    following = entry(rest, node.gap, outside)
+                    place.go_on(self._part(node.parts[index], gap, following, inside))
+                known[left] = place
+            return known[left]
+
+        return entry(tuple(range(len(node.parts))), gap, around)
+
+    def _heads(self, node: nodes.Node) -> Test:
+        """Whether an event could be the first of the part."""
+        match node:
+            case nodes.Label(name=name):
+                return self._atom(name)
+            case nodes.Repetition(part=part) | nodes.Exclusion(part=part):
+                return self._heads(part)
+            case nodes.Alternation(options=parts) | nodes.Permutation(parts=parts):
+                found: Test = False
+                for part in parts:
+                    found = either(found, self._heads(part))
+                return found
+            case nodes.Concatenation(parts=parts):
+                found = False
+                for part in parts:
+                    found = either(found, self._heads(part))
+                    if not (_is_optional(part) or isinstance(part, nodes.Negation)):
+                        break
+                return found
+            case _:
+                return False
+
+    # -- one step and its repetitions ------------------------------------------------------------
+
+    def _repetition(
+        self, node: nodes.Repetition, gap: Gap, sink: Place, around: _Around
+    ) -> Place:
+        least, most, optional = node.least, node.most, node.least == 0
+        inner, part = node, node.part
+        if optional:
+            least = 1
+            if most == 1 and isinstance(part, nodes.Repetition) and part.least > 0:
+                # `(B{2,3})?`: the steps of the inner loop, all of them or none
+                inner, part = part, part.part
+                least, most = inner.least, inner.most
+        until = self._atom(inner.until.name) if inner.until is not None else False
+        inside = _Around((), around.after, either(around.until, until), False, False)
+        first = _Around(
+            around.nots, around.after, either(around.until, until), around.twin, around.rivals
+        )
+        loop = _Loop(inner, part, around.nots if optional else (), until)
+        if most is None:
+            end = self._stripped(sink, loop.nots)
+            last = self._loop(loop, end, inside)
+            goal = last
+        else:
+            if inner.exhaust and least != most:
+                self._exhaust(loop, sink)
+            goal = sink
+            for _ in range(least, most):
+                goal = self._iteration(loop, goal, sink, inner.gap, inside, optional=True)
+        for _ in range(least - 1):
+            goal = self._iteration(loop, goal, None, inner.gap, inside, optional=False)
+        return self._iteration(loop, goal, sink, gap, first, optional, entering=True)
+
+    def _iteration(
+        self,
+        loop: _Loop,
+        sink: Place,
+        onward: Place | None,
+        gap: Gap,
+        around: _Around,
+        optional: bool,
+        entering: bool = False,
+    ) -> Place:
+        if not isinstance(loop.part, nodes.Label):
+            inside = _Around(
+                around.nots,
+                around.after,
+                around.until,
+                around.twin or optional,
+                around.rivals,
+            )
+            place = self._part(loop.part, gap, sink, inside)
+            if optional:
+                assert onward is not None
+                place = self._before(place)
+                place.go_on(onward)
+            return place
+        place = self._single(loop.part, sink, onward, gap, around, optional, loop, entering)
+        if not entering:
+            self._forbid(place, (around.after,))
+        return place
+
+    def _before(self, place: Place) -> Place:
+        """A place of its own in front, so that edges can be added without touching others."""
+        entry = self._place()
+        entry.go_on(place)
+        return entry
+
+    def _single(
+        self,
+        label: nodes.Label,
+        sink: Place,
+        onward: Place | None,
+        gap: Gap,
+        around: _Around,
+        optional: bool,
+        loop: _Loop | None = None,
+        entering: bool = True,
+    ) -> Place:
+        nots = loop.nots if loop is not None else ()
+        bound = self._bound(gap)
+        plain = self._atom(label.name)
+        take = both(plain, negated(around.until))
+        skip = self._skip_test(gap, either(plain, around.rivals), around.until)
+        target = self._stripped(sink, nots)
+        place = self._place()
+        index = self._labels.index(label.name)
+        place.take(target, index, both(take, bound))
+        if optional:
+            assert onward is not None
+            if loop is not None and loop.node.exhaust and loop.until is not False:
+                if loop.original is not None:
+                    place.go_on(loop.original, loop.until)
+                place.go_on(onward, negated(loop.until))
+            else:
+                place.go_on(onward)
+        if skip is not False:
+            skip = both(skip, bound)
+            if optional or around.twin:
+                twin = self._place()
+                twin.take(target, index, both(take, bound))
+                twin.skip(twin, skip)
+                self._forbid(twin, around.nots)
+                place.skip(twin, skip)
+            else:
+                place.skip(place, skip)
+        return place
+
+    def _loop(self, loop: _Loop, sink: Place, around: _Around) -> Place:
+        """Any number of further iterations, then the sink."""
+        gap = loop.node.gap
+        if not isinstance(loop.part, nodes.Label):
+            back = self._place()
+            inside = _Around((), around.after, around.until, True)
+            head = self._part(loop.part, gap, back, inside)
+            back.go_on(head)
+            back.go_on(sink)
+            return back
+        bound = self._bound(gap)
+        plain = self._atom(loop.part.name)
+        index = self._labels.index(loop.part.name)
+        take = both(both(plain, negated(around.until)), bound)
+        place = self._place()
+        if loop.node.exhaust:
+            if loop.until is not False:
+                loop.original = self._copy(sink)
+                place.go_on(loop.original, loop.until)
+                place.go_on(sink, negated(loop.until))
+            else:
+                place.go_on(sink)
+            self._guard(sink, plain)
+        else:
+            place.go_on(sink)
+        place.take(place, index, take)
+        self._forbid(place, (around.after,))
+        skip = both(self._skip_test(gap, plain, around.until), bound)
+        if skip is not False:
+            twin = self._place()
+            twin.take(place, index, take)
+            twin.skip(twin, skip)
+            place.skip(twin, skip)
+            self._forbid(twin, (around.after,))
+        return place
+
+    def _exhaust(self, loop: _Loop, sink: Place) -> None:
+        if not isinstance(loop.part, nodes.Label):
+            raise errors.UnsupportedError(
+                "greedy() is not defined for a group of steps",
+                remedy="make the loop inside the group greedy",
+            )
+        if loop.until is not False:
+            loop.original = self._copy(sink)
+        self._guard(sink, both(self._atom(loop.part.name), negated(loop.until)))
+
+    @staticmethod
+    def _guard(sink: Place, taken: Test) -> None:
+        """What follows may not use an event that the loop could take."""
+        for edge in sink.edges:
+            edge.test = both(edge.test, negated(taken))
+
+    def _copy(self, place: Place) -> Place:
+        twin = self._place(place.kind)
+        for edge in place.edges:
+            target = twin if edge.target is place else edge.target
+            twin.edges.append(Edge(edge.action, target, edge.test, edge.label))
+        return twin
+
+    def _stripped(self, place: Place, nots: Sequence[str]) -> Place:
+        """A copy that no longer forbids `nots`: an event was taken since."""
+        if not nots:
+            return place
+        known: dict[Place, Place] = {}
+
+        def copy(place: Place) -> Place:
+            if place in known or place.kind in (Kind.STOP, Kind.ACCEPT):
+                return known.get(place, place)
+            twin = known[place] = self._place(place.kind)
+            for edge in place.edges:
+                if edge.action is Action.GO_ON:
+                    if edge.target.forbids not in nots:
+                        twin.go_on(copy(edge.target), edge.test)
+                else:
+                    target = twin if edge.target is place else edge.target
+                    twin.edges.append(Edge(edge.action, target, edge.test, edge.label))
+            return twin
+
+        return copy(place)
+
+    # -- tests -----------------------------------------------------------------------------------
+
+    def _atom(self, name: str) -> Test:
+        return Atom(self._labels.index(name))
+
+    def _bound(self, gap: Gap) -> Test:
+        if gap.within is None:
+            return True
+        index = self._bounds.setdefault(gap.within, len(self._bounds))
+        return Atom(len(self._labels) + index)
+
+    @staticmethod
+    def _skip_test(gap: Gap, fits: Test, until: Test) -> Test:
+        match gap.policy:
+            case Policy.STRICT:
+                return False
+            case Policy.NEXT:
+                return both(negated(fits), negated(until))
+            case Policy.ANY:
+                return negated(until)
+
+    def _stop(self, name: str) -> Place:
+        if name not in self._stops:
+            self._stops[name] = self._place(Kind.STOP)
+            self._stops[name].forbids = name
+        return self._stops[name]
+
+    def _forbid(self, place: Place, names: Sequence[str | None]) -> None:
+        for name in names:
+            if name is not None:
+                place.go_on(self._stop(name), self._atom(name))
+
+
+@dataclass
+class _Loop:
+    """A repeated step while it is compiled."""
+
+    node: nodes.Repetition
+    part: nodes.Node
+    nots: tuple[str, ...]  # forbidden before an optional loop, allowed once it has taken an event
+    until: Test
+    original: Place | None = None  # what follows, as it was before greed changed it
+
+
+def _forbidden(part: nodes.Node, gap: Gap) -> str | None:
+    if isinstance(part, nodes.Negation) and gap.policy is not Policy.STRICT:
+        return part.part.name
+    return None
+
+
+def _is_optional(part: nodes.Node) -> bool:
+    match part:
+        case nodes.Empty():
+            return True
+        case nodes.Repetition(part=inner, least=least):
+            return least == 0 or _is_optional(inner)
+        case nodes.Alternation(options=options):
+            return any(_is_optional(option) for option in options)
+        case nodes.Concatenation(parts=parts) | nodes.Permutation(parts=parts):
+            return all(_is_optional(p) or isinstance(p, nodes.Negation) for p in parts)
+        case nodes.Exclusion(part=inner):
+            return _is_optional(inner)
+        case _:
+            return False
