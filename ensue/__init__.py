@@ -5,10 +5,22 @@ from ensue import pattern as _pattern_package
 from ensue.api import Pattern, begin, pattern
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
+from ensue.evaluate.path_budget import Question
+from ensue.graph_api import Graph, graph
 from ensue.statements import sql
 from ensue.worker_python import use_this_python
 
 __version__ = "0.1.0"
-__all__ = ["Budget", "EnsueError", "Pattern", "begin", "pattern", "sql"]
+__all__ = [
+    "Budget",
+    "EnsueError",
+    "Graph",
+    "Pattern",
+    "Question",
+    "begin",
+    "graph",
+    "pattern",
+    "sql",
+]
 del _pattern_package
 use_this_python()

@@ -115,6 +115,10 @@ class UnknownNodeError(EnsueError):
     """A path is asked from or to a node that the graph does not have."""
 
 
+class MissingNodeWarning(UserWarning):
+    """A path was asked from or to a node that the graph does not have: its answer is empty."""
+
+
 class UnboundedPathsError(EnsueError):
     """Infinitely many paths answer the query: a loop of the expression meets a cycle."""
 

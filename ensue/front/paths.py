@@ -189,7 +189,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         self.tests: list[EdgeTest] = []
 
     def start(self, items: list[Any]) -> nodes.Node:
-        return items[0]  # type: ignore[no-any-return]
+        return items[0]
 
     def alternation(self, items: list[Any]) -> nodes.Node:
         return items[0] if len(items) == 1 else nodes.Alternation(tuple(items))
@@ -208,7 +208,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         if len(rest) > 1:
             least, most = rest[1]
             node = nodes.Repetition(node, least, most)
-        return node  # type: ignore[no-any-return]
+        return node
 
     def tested(self, items: list[Any]) -> tuple[nodes.Node, c.Condition | None]:
         return items[0], None if len(items) == 1 else self._condition(items[1])
@@ -257,7 +257,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         first = items[0]
         if isinstance(first, Token):
             return {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(first)]
-        return first  # type: ignore[no-any-return]
+        return first
 
     def exactly(self, items: list[Token]) -> tuple[int, int | None]:
         return self._bounds(items[0], items[0])
@@ -312,9 +312,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         return c.transform(found, lambda n: n.argument if isinstance(n, c.Navigate) else None)
 
     def _check_atom(self, node: c.Condition, text: str, offset: int) -> None:
-        if isinstance(node, c.Column) and (
-            node.name.lower() not in (NODE, SOURCE, EDGE) or not node.path
-        ):
+        if isinstance(node, c.Column) and (node.name not in (NODE, SOURCE, EDGE) or not node.path):
             at = text.find(node.name)
             raise errors.UnknownColumnError(
                 f"{c.dump(node)!r} does not say whether it is of the edge or of a node",
@@ -324,8 +322,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         plain = c.Navigate(c.TRUE)
         if isinstance(node, (c.Aggregate, c.MatchNumber, c.Classifier)) or (
             isinstance(node, c.Navigate)
-            and (node.variable, node.anchor, node.offset, node.shift)
-            != (None, plain.anchor, 0, 0)
+            and (node.variable, node.anchor, node.offset, node.shift) != (None, plain.anchor, 0, 0)
         ):
             raise errors.ConditionSyntaxError(
                 "a condition of a step sees this step only: no aggregates, no PREV or FIRST",

@@ -1,0 +1,215 @@
+"""Path queries to one deterministic automaton over classes of edges.
+
+Each query compiles to an ordered ε-free program as row patterns do; the subset construction over
+all of them gives one table in which a path has one run, so that it is found once, and in which
+queries that begin alike share their states until they part (SHARP §3.1, pattern sharing). What the
+automaton reads is not an edge but its class: the set of tests the edge passes. Unlike the number
+of labels, the number of classes is small.
+
+Cost: states x classes; a state that cannot reach acceptance is dropped, so every partial path the
+engine keeps has a chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.compile import compile_query
+from ensue.automaton.optimize import merge_states
+from ensue.automaton.program import ACCEPT, START, Program
+from ensue.pattern.paths import EdgeTest, PathQuery
+from ensue.pattern.query import Query
+
+MAX_STATES = 50_000
+DEAD = -1
+
+
+@dataclass(frozen=True)
+class PathPrograms:
+    """The programs of several queries over one list of tests."""
+
+    queries: tuple[PathQuery, ...]
+    programs: tuple[Program, ...]
+    tests: tuple[EdgeTest, ...]
+    test_of: tuple[tuple[int, ...], ...]  # per program and state: its test; -1 for the start
+
+    @staticmethod
+    def compile(queries: Sequence[PathQuery]) -> PathPrograms:
+        numbers: dict[EdgeTest, int] = {}
+        programs, test_of = [], []
+        for query in queries:
+            program = merge_states(compile_query(Query(pattern=query.pattern)))
+            # compile_query numbers labels by first appearance; their names number the tests.
+            tests = [query.tests[int(name)] for name in program.labels]
+            ids = [numbers.setdefault(test, len(numbers)) for test in tests]
+            programs.append(program)
+            test_of.append(tuple(-1 if label < 0 else ids[label] for label in program.label))
+        return PathPrograms(tuple(queries), tuple(programs), tuple(numbers), tuple(test_of))
+
+
+@dataclass(frozen=True, eq=False)
+class PathAutomaton:
+    """Deterministic; `table[state, class]` is the next state or DEAD."""
+
+    table: NDArray[np.int32]
+    entries: dict[frozenset[int], int]  # asked queries -> first state (DEAD: no path can answer)
+    accept_offset: NDArray[np.int32]  # queries that state s accepts: accept_query[offset[s] ...]
+    accept_query: NDArray[np.int32]
+    queries_of: tuple[frozenset[int], ...]  # per state: queries that can still accept (the PSD)
+
+    @property
+    def states(self) -> int:
+        return len(self.table)
+
+    @property
+    def cyclic(self) -> bool:
+        """Whether some loop can repeat for ever."""
+        return self.longest is None
+
+    @property
+    def longest(self) -> int | None:
+        """The most steps a path can have; None where there is no bound."""
+        depth = [0] * self.states
+        waiting = [0] * self.states
+        arcs = [sorted({int(t) for t in row if t != DEAD}) for row in self.table]
+        for targets in arcs:
+            for target in targets:
+                waiting[target] += 1
+        ready = [s for s in range(self.states) if not waiting[s]]
+        done = 0
+        while ready:
+            state = ready.pop()
+            done += 1
+            for target in arcs[state]:
+                depth[target] = max(depth[target], depth[state] + 1)
+                waiting[target] -= 1
+                if not waiting[target]:
+                    ready.append(target)
+        return max(depth, default=0) if done == self.states else None
+
+    def accepts(self, state: int) -> list[int]:
+        span = slice(self.accept_offset[state], self.accept_offset[state + 1])
+        return [int(query) for query in self.accept_query[span]]
+
+    def remaining(self) -> NDArray[np.int32]:
+        """Per state: the fewest steps to acceptance."""
+        least = np.full(self.states, -1, np.int32)
+        frontier = [s for s in range(self.states) if self.accepts(s)]
+        least[frontier] = 0
+        sources: list[list[int]] = [[] for _ in range(self.states)]
+        for state, row in enumerate(self.table):
+            for target in {int(t) for t in row if t != DEAD}:
+                sources[target].append(state)
+        while frontier:
+            following = []
+            for state in frontier:
+                for source in sources[state]:
+                    if least[source] < 0:
+                        least[source] = least[state] + 1
+                        following.append(source)
+            frontier = following
+        return least
+
+
+def determine(
+    programs: PathPrograms,
+    classes: Sequence[frozenset[int]],
+    asked: Sequence[frozenset[int]],
+) -> PathAutomaton:
+    """The subset construction from every set of queries in `asked`, over the classes given."""
+    builder = _Subsets(programs, classes)
+    first = {queries: builder.number(_starts(queries)) for queries in dict.fromkeys(asked)}
+    builder.complete()
+    return builder.trimmed(first)
+
+
+def _starts(queries: frozenset[int]) -> frozenset[tuple[int, int]]:
+    return frozenset((query, START) for query in queries)
+
+
+class _Subsets:
+    def __init__(self, programs: PathPrograms, classes: Sequence[frozenset[int]]) -> None:
+        self._programs = programs
+        self._classes = classes
+        self._numbers: dict[frozenset[tuple[int, int]], int] = {}
+        self._sets: list[frozenset[tuple[int, int]]] = []
+        self._rows: list[list[int]] = []
+        self._accepts: list[list[int]] = []
+        self._arcs = [
+            [program.arcs_of(state) for state in range(program.states)]
+            for program in programs.programs
+        ]
+
+    def number(self, states: frozenset[tuple[int, int]]) -> int:
+        known = self._numbers.get(states)
+        if known is not None:
+            return known
+        if len(self._sets) >= MAX_STATES:
+            raise errors.LimitError(
+                f"the path expressions need more than {MAX_STATES:,} deterministic states",
+                remedy="ask fewer queries per call, shorten the repetitions {n,m}, or avoid a "
+                "repetition of alternatives that overlap before a counted one",
+            )
+        self._numbers[states] = len(self._sets)
+        self._sets.append(states)
+        return len(self._sets) - 1
+
+    def complete(self) -> None:
+        done = 0
+        while done < len(self._sets):
+            by_test: dict[int, set[tuple[int, int]]] = {}
+            accepts = set()
+            for query, state in self._sets[done]:
+                for target, _ in self._arcs[query][state]:
+                    if target == ACCEPT:
+                        accepts.add(query)
+                    else:
+                        test = self._programs.test_of[query][target]
+                        by_test.setdefault(test, set()).add((query, target))
+            asked_tests = frozenset(by_test)
+            known: dict[frozenset[int], int] = {frozenset(): DEAD}
+            row = []
+            for tests in self._classes:
+                passed = tests & asked_tests
+                if passed not in known:
+                    targets = frozenset().union(*(by_test[test] for test in passed))
+                    known[passed] = self.number(targets)
+                row.append(known[passed])
+            self._rows.append(row)
+            self._accepts.append(sorted(accepts))
+            done += 1
+
+    def trimmed(self, first: dict[frozenset[int], int]) -> PathAutomaton:
+        """Without the states from which nothing is accepted."""
+        sources: list[set[int]] = [set() for _ in self._sets]
+        for state, row in enumerate(self._rows):
+            for target in row:
+                if target != DEAD:
+                    sources[target].add(state)
+        reaching: list[set[int]] = [set(accepts) for accepts in self._accepts]
+        stack = [state for state, queries in enumerate(reaching) if queries]
+        while stack:
+            state = stack.pop()
+            for source in sources[state]:
+                if not reaching[state] <= reaching[source]:
+                    reaching[source] |= reaching[state]
+                    stack.append(source)
+        kept = [state for state, queries in enumerate(reaching) if queries]
+        number = {state: index for index, state in enumerate(kept)}
+        table = np.full((len(kept), max(len(self._classes), 1)), DEAD, np.int32)
+        for index, state in enumerate(kept):
+            for column, target in enumerate(self._rows[state]):
+                table[index, column] = number.get(target, DEAD)
+        accepts = [self._accepts[state] for state in kept]
+        return PathAutomaton(
+            table=table,
+            entries={queries: number.get(state, DEAD) for queries, state in first.items()},
+            accept_offset=np.cumsum([0, *(len(a) for a in accepts)]).astype(np.int32),
+            accept_query=np.array([q for a in accepts for q in a], np.int32),
+            queries_of=tuple(frozenset(reaching[state]) for state in kept),
+        )

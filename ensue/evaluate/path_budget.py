@@ -1,0 +1,479 @@
+"""Best-effort retrieval of paths for questions, under a bound (SHARP §5).
+
+A question comes with several candidate expressions, of which an LLM or a user is not sure. All are
+searched together: partial paths are shared while the expressions agree. What a partial path
+contributes to a candidate is the similarity of its text (the labels it crossed) and the candidate's
+text, weighted by the similarity of the candidate and the question; what it costs is estimated from
+its neighbours and the graph's average degree. The bound is per question. Everything found is a true
+path of a candidate: a bound loses answers, it never invents one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.paths import DEAD, PathAutomaton
+from ensue.evaluate.base import Budget
+from ensue.evaluate.embed import Embedder, HashingEmbedder, unit_vectors
+from ensue.evaluate.graph_store import GraphStore
+from ensue.evaluate.path_plan import UNBOUNDED, PathPlan
+from ensue.evaluate.paths import _MODES, Found, PathEngine, path_table
+from ensue.kernels.path_budget import CONTRIBUTION, RANDOM, SELECTIVITY, search_best
+from ensue.pattern import nodes
+from ensue.pattern.duration import parse_duration
+from ensue.pattern.paths import PathQuery, Semantics
+
+STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
+WINDOW = 256  # questions from which the unbounded need is measured, and between two looks at time
+_NO_BOUND = 2**62
+_LEAST_WEIGHT = np.float32(1e-6)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, the node it is about, and expressions that may answer it.
+
+    `weights` says how much the asker trusts each expression (an LLM's own score); 1 where absent.
+    """
+
+    text: str
+    start: Any
+    expressions: tuple[str, ...]
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expressions", tuple(self.expressions))
+        if not self.expressions:
+            raise errors.QueryError(
+                f"the question {self.text!r} has no expression", remedy="give at least one"
+            )
+        if self.weights is not None and len(self.weights) != len(self.expressions):
+            raise errors.QueryError(
+                f"{len(self.weights)} weights for {len(self.expressions)} expressions",
+                remedy="give one weight per expression",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieval:
+    """Paths found for questions, by question, best first."""
+
+    store: GraphStore
+    texts: list[str]  # of the expressions
+    questions: int
+    question: NDArray[np.int32]
+    found: Found
+    score: NDArray[np.float32]
+    work: NDArray[np.int64]  # per question: extensions of partial paths
+    bytes: NDArray[np.int64]  # per question: most bytes of partial paths and answers
+    complete: NDArray[np.bool_]  # per question: nothing was left out
+    seconds: float  # searching, all questions
+    embedding_seconds: float
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """question, query, start, end, nodes, labels, length, score."""
+        table = path_table(self.store, self.found, self.texts)
+        table = table.add_column(0, "question", pa.array(self.question))
+        return table.append_column("score", pa.array(self.score))
+
+    def answers(self) -> list[list[Any]]:
+        """Per question the distinct ends, best first: by score, then by how many paths agree."""
+        names = self.store.names
+        tallies: list[dict[int, list[float]]] = [{} for _ in range(self.questions)]
+        rows = zip(
+            self.question.tolist(), self.found.end.tolist(), self.score.tolist(), strict=True
+        )
+        for question, end, score in rows:
+            entry = tallies[question].setdefault(end, [0.0, 0.0])
+            entry[0] = max(entry[0], score)
+            entry[1] += 1.0
+        ranked = [sorted(t, key=lambda end: t[end], reverse=True) for t in tallies]
+        flat = names.take(pa.array([end for ends in ranked for end in ends], pa.int32()))
+        values = iter(flat.to_pylist())
+        return [[next(values) for _ in ends] for ends in ranked]
+
+
+def retrieve(
+    engine: PathEngine,
+    questions: Sequence[Question],
+    parsed: Mapping[str, PathQuery],
+    semantics: Semantics,
+    max_hops: int | None,
+    budget: Budget | None,
+    embedder: Embedder | None,
+    label_texts: Mapping[str, str] | None,
+    strategy: str,
+    seed: int,
+    absent: Callable[[str, list[Any], int], None],
+) -> Retrieval:
+    if strategy not in STRATEGIES:
+        raise errors.QueryError(
+            f"strategy={strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
+        )
+    texts = list(parsed)
+    numbers = {text: number for number, text in enumerate(texts)}
+    sets = [frozenset(numbers[text] for text in q.expressions) for q in questions]
+    plan = engine.planner.plan([parsed[text] for text in texts], list(dict.fromkeys(sets)))
+    if (
+        max_hops is None
+        and plan.automaton.cyclic
+        and semantics
+        in (
+            Semantics.WALK,
+            Semantics.NO_RETURN,
+        )
+    ):
+        raise errors.UnboundedPathsError(
+            "a candidate expression has a loop without a bound",
+            remedy='set max_hops, bound the loop as {1,3}, or use semantics="trail" or "simple"',
+        )
+    began = time.perf_counter()
+    words = _label_words(engine.store, label_texts)
+    if embedder is None:
+        embedder = HashingEmbedder().fit([words[label] for label in engine.store.labels])
+    weight = _weights(questions, texts, parsed, numbers, words, embedder)
+    sharing = _sharing(plan, texts, parsed, words, embedder)
+    embedded = time.perf_counter() - began
+    search = _Search(engine, plan, semantics, max_hops, sharing, STRATEGIES[strategy], seed)
+    offset, roots, states = _roots(engine, plan, questions, sets, absent)
+    began = time.perf_counter()
+    pieces = search.run(offset, roots, states, weight, budget)
+    seconds = time.perf_counter() - began
+    return _joined(engine.store, texts, len(questions), pieces, seconds, embedded)
+
+
+# -- similarities --------------------------------------------------------------------------------
+
+
+def _label_words(store: GraphStore, given: Mapping[str, str] | None) -> dict[str, str]:
+    words = {label: label.replace("_", " ") for label in store.labels}
+    for label, text in (given or {}).items():
+        if label not in words:
+            raise errors.UnknownLabelError(
+                f"label_texts describes {label!r}, which the graph does not have",
+                remedy="name one of " + ", ".join(store.labels[:10]),
+            )
+        words[label] = f"{words[label]} {text}"
+    return words
+
+
+def _query_text(query: PathQuery, words: Mapping[str, str]) -> str:
+    """The labels of an expression, in words, in the order of the steps."""
+    named: list[str] = []
+    for node in nodes.walk(query.pattern):
+        if isinstance(node, nodes.Label):
+            test = query.tests[int(node.name)]
+            named.extend(words.get(name, name) for name in test.labels if not test.negated)
+    return " ".join(named)
+
+
+def _weights(
+    questions: Sequence[Question],
+    texts: Sequence[str],
+    parsed: Mapping[str, PathQuery],
+    numbers: Mapping[str, int],
+    words: Mapping[str, str],
+    embedder: Embedder,
+) -> NDArray[np.float32]:
+    """Per question and expression: how alike they are; 0 where not asked."""
+    about = unit_vectors(embedder, [_query_text(parsed[text], words) for text in texts])
+    weight = np.zeros((len(questions), len(texts)), np.float32)
+    for begin in range(0, len(questions), 4096):
+        some = questions[begin : begin + 4096]
+        asked = unit_vectors(embedder, [_without_topic(q) for q in some])
+        similar = asked @ about.T
+        for row, question in enumerate(some):
+            columns = [numbers[text] for text in question.expressions]
+            trust = question.weights or (1.0,) * len(columns)
+            values = np.maximum(similar[row, columns], 0) * np.array(trust, np.float32)
+            weight[begin + row, columns] = np.maximum(values, _LEAST_WEIGHT)
+    return weight
+
+
+def _without_topic(question: Question) -> str:
+    """The question without the name of its node, which says nothing about the kind of path."""
+    text = question.text
+    starts = question.start if isinstance(question.start, (list, tuple)) else [question.start]
+    for start in starts:
+        text = text.replace(f"[{start}]", " ")
+    return text
+
+
+def _sharing(
+    plan: PathPlan,
+    texts: Sequence[str],
+    parsed: Mapping[str, PathQuery],
+    words: Mapping[str, str],
+    embedder: Embedder,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    """Per state: the queries it is shared by, and how alike its labels and theirs are."""
+    crossed = _crossed(plan, words)
+    wholes = unit_vectors(embedder, [_query_text(parsed[text], words) for text in texts])
+    parts = unit_vectors(embedder, crossed)
+    offset, queries = [0], []
+    for sharers in plan.automaton.queries_of:
+        queries.extend(sorted(sharers))
+        offset.append(len(queries))
+    state_of = np.repeat(np.arange(plan.automaton.states), np.diff(offset))
+    similar = np.zeros(len(queries), np.float32)
+    if queries:
+        similar = np.einsum("ij,ij->i", parts[state_of], wholes[queries]).astype(np.float32)
+    # A little for every step, so that of two equally similar the longer goes first.
+    depth = _depths(plan.automaton)
+    similar = np.maximum(similar, 0) + np.float32(0.01) * (1 + depth[state_of])
+    return np.array(offset, np.int32), np.array(queries, np.int32), similar.astype(np.float32)
+
+
+def _crossed(plan: PathPlan, words: Mapping[str, str]) -> list[str]:
+    """Per state: the words of a shortest sequence of labels that leads to it."""
+    automaton = plan.automaton
+    texts: list[str | None] = [None] * automaton.states
+    frontier = [state for state in automaton.entries.values() if state != DEAD]
+    for state in frontier:
+        texts[state] = ""
+    labels = plan.store.labels
+    while frontier:
+        following = []
+        for state in frontier:
+            for symbol in range(plan.store.symbols):
+                for kind in plan.classes.under_symbol[symbol]:
+                    target = int(automaton.table[state, kind])
+                    if target != DEAD and texts[target] is None:
+                        texts[target] = f"{texts[state]} {words[labels[symbol % len(labels)]]}"
+                        following.append(target)
+        frontier = following
+    return [text or "" for text in texts]
+
+
+def _depths(automaton: PathAutomaton) -> NDArray[np.int32]:
+    depth = np.zeros(automaton.states, np.int32)
+    frontier = {state for state in automaton.entries.values() if state != DEAD}
+    seen, level = set(frontier), 0
+    while frontier:
+        level += 1
+        following = {int(t) for s in frontier for t in automaton.table[s] if t != DEAD} - seen
+        for state in following:
+            depth[state] = level
+        seen |= following
+        frontier = following
+    return depth
+
+
+# -- bounds --------------------------------------------------------------------------------------
+
+
+class _Search:
+    """Runs questions a window at a time; a bound on time becomes one on work between windows."""
+
+    def __init__(
+        self,
+        engine: PathEngine,
+        plan: PathPlan,
+        semantics: Semantics,
+        max_hops: int | None,
+        sharing: tuple[Any, ...],
+        strategy: int,
+        seed: int,
+    ) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._mode = _MODES[semantics]
+        self._hops = UNBOUNDED if max_hops is None else max_hops
+        self._sharing = sharing
+        self._strategy = strategy
+        self._seed = seed
+        self._remaining = plan.automaton.remaining()
+        self._selectivity = _selectivity(plan)
+
+    def run(
+        self,
+        offset: NDArray[np.int64],
+        roots: NDArray[np.int32],
+        states: NDArray[np.int32],
+        weight: NDArray[np.float32],
+        budget: Budget | None,
+    ) -> list[tuple[Any, ...]]:
+        questions = len(weight)
+
+        def search(begin: int, end: int, work: int, held: int) -> tuple[Any, ...]:
+            span = slice(offset[begin], offset[end])
+            return search_best(
+                self._plan.graph,
+                self._plan.machine,
+                self._sharing,
+                self._remaining,
+                self._engine.store.average_degree,
+                self._selectivity,
+                offset[begin : end + 1] - offset[begin],
+                roots[span],
+                states[span],
+                weight[begin:end],
+                np.full(end - begin, work, np.int64),
+                np.full(end - begin, held, np.int64),
+                self._hops,
+                self._mode,
+                self._strategy,
+                self._seed + begin,
+            )
+
+        if budget is None:
+            return [search(0, questions, _NO_BOUND, _NO_BOUND)]
+        search(0, 0, 0, 0)  # loads the kernel, so that the clock sees searches only
+        work = _NO_BOUND if budget.work is None else max(0, int(budget.work))
+        held, seconds = _NO_BOUND, 0.0
+        if _is_share(budget.latency) or _is_share(budget.memory):
+            first = min(WINDOW, questions)
+            began = time.perf_counter()
+            need = search(0, first, _NO_BOUND, _NO_BOUND)
+            spent = (time.perf_counter() - began) / max(first, 1)
+            if _is_share(budget.latency):
+                seconds = spent * _share(budget.latency)
+            if _is_share(budget.memory):
+                held = int(need[8].mean() * _share(budget.memory)) if first else 0
+        if budget.memory is not None and not _is_share(budget.memory):
+            held = parse_bytes(budget.memory)
+        if budget.latency is not None and not _is_share(budget.latency):
+            seconds = parse_duration(budget.latency) / 1e6
+        if budget.latency is None:
+            return [search(0, questions, work, held)]
+        return self._timed(search, questions, work, held, seconds)
+
+    @staticmethod
+    def _timed(
+        search: Callable[[int, int, int, int], tuple[Any, ...]],
+        questions: int,
+        work: int,
+        held: int,
+        seconds: float,
+    ) -> list[tuple[Any, ...]]:
+        """Adjusts the work per question so that a question takes `seconds` on average."""
+        pieces = []
+        allowed, begin, spent = 8.0, 0, 0.0
+        window = 16
+        while begin < questions:
+            end = min(begin + window, questions)
+            began = time.perf_counter()
+            piece = search(begin, end, min(work, int(allowed)), held)
+            spent += time.perf_counter() - began
+            pieces.append(piece)
+            # What is left, including what earlier windows saved, divided among the next ones.
+            left = max(seconds * (end + WINDOW) - spent, 0.0) / WINDOW
+            done = max(int(piece[7].sum()), 1)
+            rate = max(time.perf_counter() - began, 1e-9) / done
+            ratio = left / rate / max(done / (end - begin), 1e-9)
+            allowed = float(np.clip(allowed * np.clip(ratio, 0.25, 4.0), 1.0, 1e12))
+            begin, window = end, min(window * 2, WINDOW)
+        return pieces
+
+
+def _selectivity(plan: PathPlan) -> NDArray[np.float64]:
+    """Per state: entries per node over the symbols it leaves by."""
+    counts = np.bincount(plan.store.entry_symbols, minlength=max(plan.store.symbols, 1))
+    _, visit_offset, visit_symbol = plan.machine[:3]
+    sums = np.concatenate([[0], np.cumsum(counts[visit_symbol])])
+    return (sums[visit_offset[1:]] - sums[visit_offset[:-1]]) / max(plan.store.node_count, 1)
+
+
+def _is_share(text: str | None) -> bool:
+    return text is not None and text.strip().endswith("%")
+
+
+def _share(text: str | None) -> float:
+    assert text is not None
+    try:
+        value = float(text.strip()[:-1])
+    except ValueError:
+        value = -1.0
+    if value <= 0:
+        raise errors.QueryError(
+            f"{text!r} is not a share of the unbounded run", remedy='write for example "50%"'
+        )
+    return value / 100
+
+
+def parse_bytes(text: str) -> int:
+    """ "256 MB" and the like, in powers of 1,024."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise errors.QueryError(
+            f"{text!r} is not a size in bytes", remedy='write for example "256 MB"'
+        )
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+
+
+def _roots(
+    engine: PathEngine,
+    plan: PathPlan,
+    questions: Sequence[Question],
+    sets: Sequence[frozenset[int]],
+    absent: Callable[[str, list[Any], int], None],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    starts = [q.start if isinstance(q.start, (list, tuple)) else [q.start] for q in questions]
+    flat = [start for group in starts for start in group]
+    found = engine.store.find(flat)
+    missing = np.flatnonzero(found < 0)
+    if len(missing):
+        absent("start of a question", [flat[int(at)] for at in missing[:3]], len(missing))
+    offset = np.cumsum([0, *(len(group) for group in starts)]).astype(np.int64)
+    entries = np.array([plan.automaton.entries[asked] for asked in sets], np.int32)
+    states = np.repeat(entries, np.diff(offset))
+    states = np.where(found < 0, np.int32(DEAD), states)
+    return offset, np.maximum(found, 0).astype(np.int32), states.astype(np.int32)
+
+
+def _joined(
+    store: GraphStore,
+    texts: list[str],
+    questions: int,
+    pieces: list[tuple[Any, ...]],
+    seconds: float,
+    embedded: float,
+) -> Retrieval:
+    base, moved, offsets, total = 0, [], [np.zeros(1, np.int64)], 0
+    for piece in pieces:
+        moved.append(piece[0] + np.int32(base))
+        base += len(piece[7])
+        offsets.append(piece[4][1:] + total)
+        total += int(piece[4][-1])
+    column = [np.concatenate([piece[k] for piece in pieces]) for k in range(10) if k not in (0, 4)]
+    query, end, score, visited, labels, work, held, complete = column
+    question, offset = np.concatenate(moved), np.concatenate(offsets)
+    start = visited[offset[:-1] + np.arange(len(query))]
+    order = np.lexsort((np.arange(len(query)), -score, question))
+    found = _ordered(Found(query, start, end, offset, visited, labels), order)
+    return Retrieval(
+        store, texts, questions, question[order], found, score[order],
+        work, held, complete, seconds, embedded,
+    )  # fmt: skip
+
+
+def _ordered(found: Found, order: NDArray[np.int64]) -> Found:
+    lengths = np.diff(found.offset)
+    node_begin = found.offset[:-1] + np.arange(len(lengths))
+    offset = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
+    return Found(
+        found.query[order],
+        found.start[order],
+        found.end[order],
+        offset,
+        found.nodes[_spans(node_begin[order], lengths[order] + 1)],
+        found.labels[_spans(found.offset[:-1][order], lengths[order])],
+    )
+
+
+def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All places of the spans, one span after the other."""
+    total = int(length.sum())
+    shift = np.repeat(begin - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+    return np.arange(total, dtype=np.int64) + shift
