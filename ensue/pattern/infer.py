@@ -166,7 +166,11 @@ class _Typer:
 
     def logical(self, call: Call) -> Typed:
         usage = f"a {call.function.upper()} b"
-        operands = tuple(self._boolean(self.type(part), call, usage) for part in _conditions(call))
+        nodes = [self.type(part) for part in _conditions(call)]
+        names = {node.kind.name for node in nodes}
+        if "string" in names and "boolean" not in names:
+            raise _mismatch(usage, nodes, call)
+        operands = tuple(self._boolean(node, call, usage) for node in nodes)
         fails = any(operand.fails for operand in operands)
         return Typed(call.function, k.BOOLEAN, call, operands, fails=fails)
 

@@ -59,8 +59,9 @@ def _substring(operands: Operands, node: Typed) -> Value | None:
     return pc.utf8_slice_codeunits(operands[0], first, min(first + int(length), 2**31 - 1))
 
 
-def _concat(operands: Operands, _node: Typed) -> Value:
-    return pc.binary_join_element_wise(*operands, "", null_handling="emit_null")
+def _concat(operands: Operands, node: Typed) -> Value:
+    nothing = b"" if node.kind.name == "binary" else ""
+    return pc.binary_join_element_wise(*operands, nothing, null_handling="emit_null")
 
 
 def _concat_ws(operands: Operands, _node: Typed) -> Value | None:

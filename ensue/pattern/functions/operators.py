@@ -73,11 +73,17 @@ def _resolve_comparison(ordered: bool) -> Callable[[Sequence[Given]], Signature 
         shared = common(given[0].kind, given[1].kind)
         if shared is None or shared.name in ("other", "struct", "months"):
             return None
-        if ordered and shared.name == "array":
+        arrays = shared.name == "array"
+        if arrays and (ordered or not _alike(given[0].kind.element, given[1].kind.element)):
             return None
         return Signature((shared, shared), k.BOOLEAN)
 
     return resolve
+
+
+def _alike(a: Kind | None, b: Kind | None) -> bool:
+    """Elements of arrays are compared without turning strings into something else."""
+    return a is None or b is None or (a.name == "string") == (b.name == "string")
 
 
 def _null_safe_equal(a: Any, b: Any) -> bool:
@@ -121,13 +127,15 @@ def _resolve_time(given: Sequence[Given], sign: int) -> Signature | None:
             return None
         first, second = swapped.parameters
         return Signature((second, first), swapped.result, swapped.fails)
+    if sign < 0 and a.name == "string" and b.temporal:
+        a = b
     if not a.temporal:
         return None
     if b.name == "int" and b.bits <= 32 and a.name == "date":
         return Signature((a, k.INT), k.DATE, True)
     if b.name in ("months", "interval"):
         whole_days = b.name == "months" or b.days
-        moved = a if a.name == "date" and whole_days else k.TIMESTAMP
+        moved = k.TIMESTAMP if a.name == "date" and not whole_days else a
         return Signature((moved, b), moved, True)
     if sign < 0 and (b.temporal or b.name == "string"):
         if a.name == "date" and b.name in ("date", "string"):
@@ -165,7 +173,7 @@ def _resolve_quotient(given: Sequence[Given]) -> Signature | None:
     if a.kind.name == b.kind.name == "string":
         return None
     signature = _resolve_numbers(a, b, k.quotient_kind, fails=True)
-    if signature is None or signature.result.name == "decimal":
+    if signature is None or (signature.result.name == "decimal" and a.kind != k.NULL):
         return signature
     return Signature((k.DOUBLE, k.DOUBLE), k.DOUBLE, True)
 

@@ -39,8 +39,19 @@ def _resolve_strings(least: int) -> Resolve:
     return resolve
 
 
+def _resolve_left(given: Sequence[Given]) -> Signature | None:
+    first = k.BINARY if given[0].kind == k.BINARY else S
+    return fixed(first, N, result=first)(given)
+
+
+def _resolve_concat(given: Sequence[Given]) -> Signature | None:
+    if all(g.kind == k.BINARY for g in given):
+        return Signature((k.BINARY,) * len(given), k.BINARY)
+    return _resolve_strings(1)(given)
+
+
 def _resolve_reverse(given: Sequence[Given]) -> Signature | None:
-    kind = given[0].kind if given[0].kind.name == "array" else S
+    kind = given[0].kind if given[0].kind.name in ("array", "binary") else S
     return Signature((kind,), kind) if implicit(given[0].kind, kind) else None
 
 
@@ -62,8 +73,8 @@ def substring(text: Any, start: int, length: int = 2**31 - 1) -> Any:
     return text[max(first, 0) : max(last, 0)] if length > 0 else text[:0]
 
 
-def _concat(*texts: str) -> str:
-    return "".join(texts)
+def _concat(*texts: Any) -> Any:
+    return type(texts[0])().join(texts)
 
 
 def _concat_ws(separator: str | None, *texts: str | None) -> str | None:
@@ -132,7 +143,7 @@ def _initcap(text: str) -> str:
     return " ".join(word[:1].title() + word[1:] for word in text.lower().split(" "))
 
 
-def _left(text: str, length: int) -> str:
+def _left(text: Any, length: int) -> Any:
     return text[: max(length, 0)]
 
 
@@ -199,7 +210,7 @@ TEXT = (
         2,
         3,
     ),
-    _entry("left", "left(text, n)", "The first n.", fixed(S, N, result=S), _left, 2, 2),
+    _entry("left", "left(text, n)", "The first n.", _resolve_left, _left, 2, 2),
     _entry("right", "right(text, n)", "The last n.", fixed(S, N, result=S), _right, 2, 2),
     Function(
         "concat",
@@ -208,7 +219,7 @@ TEXT = (
         "Joined; also `a || b`. Null if any is.",
         1,
         None,
-        _resolve_strings(1),
+        _resolve_concat,
         same(_concat),
     ),
     Function(

@@ -105,8 +105,6 @@ def _resolve_add(given: Sequence[Given]) -> Signature | None:
 def _resolve_unix(given: Sequence[Given]) -> Signature | None:
     kind = given[0].kind
     parameter = S if kind.name == "string" else kind if kind.name == "timestamp" else T
-    if kind.name == "timestamp" and not kind.zoned:
-        parameter = T
     fits = kind.name in ("string", "null") or kind.temporal
     return Signature((parameter,), k.BIGINT, kind.name == "string") if fits else None
 
