@@ -41,6 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     unknown = [name for name in given.name if name not in (*BENCHMARKS, "all")]
     if unknown:
         parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)} and all")
+    if not Path("/proc/stat").exists():
+        parser.error("CPU and memory are read from /proc, which only Linux has")
     names = list(BENCHMARKS) if "all" in given.name else given.name
 
     with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:

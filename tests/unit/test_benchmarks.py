@@ -1,0 +1,77 @@
+"""The benchmark harness: what it counts, what it writes, how it answers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import harness, processes
+from benchmarks.harness import Measurement, Target
+
+
+ON_LINUX = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="reads /proc")
+
+
+def burn() -> None:
+    code = "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@ON_LINUX
+def test_the_clock_counts_processes_below() -> None:
+    with processes.Clock() as clock:
+        burn()
+    assert 0.25 < clock.cpu < 2
+    assert clock.wall >= 0.25
+
+
+@ON_LINUX
+def test_variants_take_turns_after_a_warm_up() -> None:
+    calls: list[str] = []
+
+    def variant(name: str) -> str:
+        calls.append(name)
+        return name
+
+    found = harness.compare(
+        {"a": (10, lambda: variant("a")), "b": (20, lambda: variant("b"))}, repeat=2, warm_up=1
+    )
+    assert calls == ["a", "b"] * 3
+    assert [(m.name, m.rows, len(m.wall), m.answer) for m in found] == [
+        ("a", 10, 2, "a"),
+        ("b", 20, 2, "b"),
+    ]
+
+
+def test_a_report_is_written_with_its_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "OUT", tmp_path / "out")
+    measured = Measurement("one", 100, wall=[1.0, 3.0], cpu=[2.0, 4.0], others=[0.0, 0.0])
+    missed = Target("ratio", 2.0, 1.5)
+    assert not harness.report("title", [measured], [missed], "name")
+    written = json.loads((tmp_path / "out" / "name.json").read_text())
+    assert written["targets"] == [
+        {"name": "ratio", "value": 2.0, "limit": 1.5, "at_most": True, "met": False}
+    ]
+    rows = list(csv.DictReader((tmp_path / "out" / "name.csv").open()))
+    assert [row["cpu"] for row in rows] == ["2.0000", "4.0000"]
+    assert str(missed) == "ratio: 2.00 (target ≤ 1.50): MISSED"
+
+
+def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"  {name}: " in listed.lower() for name in command.BENCHMARKS)
+
+
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["none-such"])
+    assert "no benchmark 'none-such'" in capsys.readouterr().err
