@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
+from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import as_mask
@@ -22,6 +23,7 @@ from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
+from ensue.pattern.infer import require_boolean
 from ensue.pattern.query import Query
 
 
@@ -49,7 +51,11 @@ def prepare(planned: Plan, table: pa.Table) -> pa.Table:
     for index, expression in enumerate(planned.inputs):
         names.append(input_name(index))
         arrays.append(evaluate(expression, rows))
-    flags = [as_mask(evaluate(flag, rows)) for flag in planned.flags]
+    flags = []
+    for flag in planned.flags:
+        value = evaluate(flag, rows)
+        require_boolean(flag, from_arrow(value.type))
+        flags.append(as_mask(value))
     for column, packed in enumerate(pack(flags)):
         names.append(bits_name(column))
         arrays.append(pa.array(packed))

@@ -12,6 +12,7 @@ evaluator does is written over inputs, so it never sees the user's columns or fu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +24,7 @@ from ensue.automaton.program import Program
 from ensue.pattern import condition as c
 from ensue.pattern import functions
 from ensue.pattern.query import Query, Rows
+from ensue.pattern.sql import row_sql
 
 PREFIX = "__ensue_"
 FLAGS_PER_COLUMN = 63
@@ -98,6 +100,15 @@ class Plan:
             return list(names)
         wanted = (*self.query.partition_by, *(key.column for key in self.query.order_by))
         return list(dict.fromkeys(wanted))
+
+    def readable(self, problem: errors.EnsueError) -> errors.EnsueError:
+        """An error in the user's terms: inputs by the expression they stand for."""
+
+        def expression(found: re.Match[str]) -> str:
+            return row_sql(self.inputs[int(found[1])]).replace("`", "")
+
+        text = re.sub(rf"`?{PREFIX}(\d+)`?", expression, problem.problem)
+        return type(problem)(text, remedy=problem.remedy, place=problem.place)
 
     @property
     def correlated(self) -> bool:

@@ -87,8 +87,11 @@ class RowsEvaluator(Refusing):
                 remedy="leave the budget out",
             )
         self._plan = plan
-        check_types(plan, schema)
-        self._engine: Engine = choose_row_engine(plan, schema)
+        try:
+            check_types(plan, schema)
+            self._engine: Engine = choose_row_engine(plan, schema)
+        except errors.EnsueError as problem:
+            raise plan.readable(problem) from None
         self._rest = output_columns(plan, schema)
         if state is not None:
             self._held = {key: restore_held(blob) for key, blob in state.keys.items()}
@@ -187,9 +190,12 @@ class RowsEvaluator(Refusing):
         yield from self._run(batch, held.table)
 
     def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
-        for matches in self._engine.find(batch):
-            self.metrics.matches += len(matches)
-            yield self._output(batch, matches)
+        try:
+            for matches in self._engine.find(batch):
+                self.metrics.matches += len(matches)
+                yield self._output(batch, matches)
+        except errors.EnsueError as problem:
+            raise self._plan.readable(problem) from None
         for index in np.flatnonzero(batch.is_open):
             self._hold(batch, table, int(index))
 

@@ -1,0 +1,127 @@
+"""Programs: their text is stable, equal patterns compile alike, and large ones stay small."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ensue
+from ensue.automaton.compile import compile_query
+from ensue.automaton.optimize import merge_states
+from ensue.automaton.program import Program
+from ensue.front.grammar import parse_pattern
+from ensue.pattern.nodes import pattern_text
+from ensue.pattern.query import Query
+
+SNAPSHOTS = {
+    "A B+ C+": """\
+states 4, arcs 6
+label A: True
+label B: True
+label C: True
+  0 start -> 1
+  1 A -> 2
+  2 B -> 2 3
+  3 C -> 3 accept
+""",
+    "A?? B*?": """\
+states 3, arcs 7
+label A: True
+label B: True
+  0 start -> accept 1 2
+  1 B -> accept 1
+  2 A -> accept 1
+""",
+    "(A? | B)*": """\
+states 3, arcs 9
+label A: True
+label B: True
+  0 start -> 1 2 accept
+  1 A -> 1 2 accept
+  2 B -> 1 2 accept
+""",
+    "(A? | B){0,2}": """\
+states 5, arcs 11
+label A: True
+label B: True
+  0 start -> 1 4 accept
+  1 A -> 2 3 accept
+  2 A -> accept
+  3 B -> accept
+  4 B -> 2 3 accept
+""",
+    "(^ A | B)+ $": """\
+states 3, arcs 6
+label A: True
+label B: True
+  0 start -> ^1 2
+  1 A -> 2 accept$
+  2 B -> 2 accept$
+""",
+    "{- A -} PERMUTE(B, C)": """\
+states 6, arcs 7
+label A: True
+label B: True
+label C: True
+  0 start -> 1
+  1 A excluded -> 2 4
+  2 B -> 3
+  3 C -> accept
+  4 C -> 5
+  5 B -> accept
+""",
+    "()*": """\
+states 1, arcs 1
+  0 start -> accept
+""",
+}
+
+
+def program(text: str) -> Program:
+    return merge_states(compile_query(Query(parse_pattern(text))))
+
+
+@pytest.mark.parametrize("text", SNAPSHOTS)
+def test_snapshot(text: str) -> None:
+    assert program(text).dump() == SNAPSHOTS[text]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("A B", "(A) (B)"), ("A+", "A{1,}"), ("A | B | C", "A|B|C"), ("A  -- x\n B", "A B")],
+)
+def test_same_meaning_same_program(one: str, other: str) -> None:
+    assert program(one) == program(other)
+    assert hash(program(one)) == hash(program(other))
+    assert program(one) != program("B A")
+
+
+def test_definitions_are_part_of_a_program() -> None:
+    one = ensue.pattern("A").define(A="x > 1")
+    assert one.program == ensue.pattern("A").define(A="x  >  1").program
+    assert one.program != ensue.pattern("A").define(A="x > 2").program
+    assert "label A: gt(x, 1)" in one.program.dump()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A B+? (C | D E)*", "PERMUTE(A, B C, D{2,5}?) ^ $", "{- A+ -}?", "(() | A)??", '"a b" "B"'],
+)
+def test_pattern_text_reads_back(text: str) -> None:
+    assert parse_pattern(pattern_text(parse_pattern(text))) == parse_pattern(text)
+
+
+def test_permute_is_a_lattice() -> None:
+    assert program("PERMUTE(A, B, C, D, E, F, G, H)").states == 8 * 2**7 + 1
+
+
+def test_least_position() -> None:
+    assert program("A? B (C | D D E)").least_position == (0, 0, 1, 1, 3)
+
+
+def test_members() -> None:
+    query = Query(parse_pattern("A B C"), subsets=(("U", ("A", "C")),))
+    found = compile_query(query)
+    assert found.members("U").tolist() == [False, True, False, True]
+    assert found.members(None).tolist() == [False, True, True, True]
+    assert found.members("B").dtype == np.bool_
