@@ -14,7 +14,6 @@ from benchmarks import __main__ as command
 from benchmarks import harness, processes
 from benchmarks.harness import Measurement, Target
 
-
 ON_LINUX = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="reads /proc")
 
 
