@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
-from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.arrange import arrange, flat
+from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import as_mask
-from ensue.evaluate.columns import Rows, evaluate
 from ensue.evaluate.choose import evaluator_for
+from ensue.evaluate.columns import Rows, evaluate
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
 from ensue.pattern import rules

@@ -14,7 +14,8 @@ ensure_java()
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
-rows = [("a", i, float((i * 7) % 5)) for i in range(20)] + [("b", i, float(i % 3)) for i in range(9)]
+rows = [("a", i, float((i * 7) % 5)) for i in range(20)]
+rows += [("b", i, float(i % 3)) for i in range(9)]
 df = spark.createDataFrame(rows, "k string, t int, x double")
 near = (
     ensue.pattern("A B+ C+").define(B="x < PREV(x)", C="x > PREV(x)")

@@ -7,6 +7,7 @@ serves a whole group. Cases that fail while running have a job each.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ def _jsonable(value: Any) -> Any:
         return {name: _jsonable(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_jsonable(inner) for inner in value]
-    if isinstance(value, float) and value != value:
+    if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if hasattr(value, "isoformat"):
         return value.isoformat(sep="T", timespec="microseconds")

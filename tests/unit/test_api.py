@@ -64,10 +64,10 @@ def test_define_adds_to_the_type() -> None:
 
 
 def test_objects_are_values() -> None:
-    assert BOUGHT == ensue.pattern("view cart{1,} pay", types="kind").partition_by("k").order_by(
-        "t"
+    assert (
+        ensue.pattern("view cart{1,} pay", types="kind").partition_by("k").order_by("t") == BOUGHT
     )
-    assert BOUGHT != BOUGHT.within(5)
+    assert BOUGHT.within(5) != BOUGHT
     assert len({BOUGHT, BOUGHT.order_by("t")}) == 1
     assert repr(BOUGHT) == '<ensue pattern: "view" "cart"+ "pay">'
 
