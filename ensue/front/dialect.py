@@ -49,6 +49,12 @@ def row_dialect(name: str) -> type[Dialect]:
             **base.Parser.FUNCTIONS,
             **{name: _named(name) for name in _NAMED},
         }
+        # Oracle's NEXT VALUE FOR would hide NEXT(...).
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+            name: parser
+            for name, parser in base.Parser.NO_PAREN_FUNCTION_PARSERS.items()
+            if name not in _NAMED
+        }
 
         def _parse_unary(self) -> exp.Expression | None:
             return parse_frame(self) or super()._parse_unary()

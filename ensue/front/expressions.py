@@ -390,6 +390,8 @@ class _Reader:
             value = node.args.get(role)
             if value is None or value is False or value == []:
                 continue
+            if isinstance(node, exp.Div) and role in ("safe", "typed"):
+                continue  # what sqlglot believes of the dialect; Spark's own division is meant
             arguments.append((role, _argument(value, visit)))
         # In Spark's dialect sqlglot reads CAST as a TryCast that prints as CAST.
         plain_cast = isinstance(node, exp.TryCast) and not any(

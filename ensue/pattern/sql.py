@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +13,9 @@ from ensue.pattern import condition as c
 from ensue.pattern import nodes
 from ensue.pattern.duration import MICROSECONDS
 from ensue.pattern.query import OrderKey, Query, Window, WindowKind
+
+
+_NULLS_FIRST = {"trino": False}  # where the direction does not matter
 
 
 @lru_cache(maxsize=1)
@@ -30,7 +34,17 @@ def row_sql(condition: c.Condition, dialect: str = "spark") -> str:
 
 def condition_sql(condition: c.Condition, dialect: str = "spark") -> str:
     """SQL of a condition or measure as it stands in MATCH_RECOGNIZE."""
-    return to_sqlglot(condition).sql(dialect=dialect)
+    tree = to_sqlglot(condition)
+    if dialect != "spark":
+        # Spark, as sqlglot knows it, gives null for a division by zero; as Ensue runs it, an error.
+        for division in tree.find_all(exp.Div):
+            division.set("safe", False)
+    return tree.sql(dialect=_known_dialect(dialect))
+
+
+def _known_dialect(dialect: str) -> str:
+    """sqlglot has no Flink, whose SQL is closest to Spark's."""
+    return "spark" if dialect == "flink" else dialect
 
 
 def to_sqlglot(
@@ -171,7 +185,7 @@ def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str
     lines.append(f"AFTER MATCH SKIP {skip.mode.value}{target}")
     lines.append(f"PATTERN ({nodes.pattern_text(query.pattern)})")
     if query.within is not None:
-        lines.append("WITHIN " + _window_sql(query.within))
+        lines.append("WITHIN " + _window_sql(query.within, dialect))
     if query.subsets:
         subsets = [
             f"{nodes.quote_label(name)} = ({', '.join(map(nodes.quote_label, members))})"
@@ -189,19 +203,25 @@ def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str
 
 
 def _name_sql(name: str, dialect: str) -> str:
-    return exp.to_identifier(name).sql(dialect=dialect)
+    return exp.to_identifier(name).sql(dialect=_known_dialect(dialect))
 
 
 def _order_sql(key: OrderKey, dialect: str) -> str:
     text = _name_sql(key.column, dialect)
     if key.descending:
         text += " DESC"
-    if key.nulls_first == key.descending:
+    by_default = _NULLS_FIRST.get(dialect, not key.descending)
+    if dialect in ("oracle", "snowflake"):
+        by_default = key.descending
+    if key.nulls_first != by_default:
         text += " NULLS FIRST" if key.nulls_first else " NULLS LAST"
     return text
 
 
-def _window_sql(window: Window) -> str:
+def _window_sql(window: Window, dialect: str = "spark") -> str:
+    if dialect == "flink" and window.kind is WindowKind.TIME:
+        # Flink leaves the right edge out, Ensue counts it in.
+        return f"INTERVAL '{Decimal(int(window.size) + 1) / 1_000_000}' SECOND"
     match window.kind:
         case WindowKind.ROWS:
             return f"{window.size} ROWS"
