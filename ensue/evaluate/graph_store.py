@@ -108,6 +108,12 @@ class GraphStore:
         return len(self.neighbour) / max(self.node_count, 1)
 
     @cached_property
+    def largest_degree(self) -> int:
+        """The most entries of a node."""
+        step = 1 if len(self.entry_symbol) else max(self.symbols, 1)
+        return int(np.diff(self.offset[::step]).max(initial=0))
+
+    @cached_property
     def entry_symbols(self) -> NDArray[np.int32]:
         """Per entry: its symbol, whatever the layout."""
         if len(self.entry_symbol) or not len(self.neighbour):

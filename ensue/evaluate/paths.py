@@ -260,8 +260,10 @@ class PathEngine:
             )
             return exact, rough
 
-        steps = min(hops, self.store.node_count * plan.automaton.states)
-        return exact_counts(count, steps * math.log2(2 * self.store.edge_count + 2))
+        # At most (largest degree) choices per step; a finite search visits no product state twice.
+        steps = hops if hops < UNBOUNDED else self.store.node_count * plan.automaton.states
+        bits = (steps + 1) * math.log2(self.store.largest_degree + 1) + math.log2(steps + 2)
+        return exact_counts(count, bits)
 
     def _tally(self, request: Request, found: Found) -> NDArray[np.int64]:
         counts = np.zeros((len(request.origins), len(request.queries)), np.int64)
