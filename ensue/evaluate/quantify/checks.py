@@ -1,0 +1,327 @@
+"""Whether a hierarchy can be evaluated in constant space, each refusal with a witness.
+
+In order, bottom up: predicates satisfiable, no silent cycle, every state useful (trim), each
+automaton unambiguous, parallel parts defined on the same inputs, ⊗ left-distributive over ⊕ where
+paths are joined. What fails decides how the query may run: unambiguous and consistent in constant
+space by tokens (Theorem 4); ambiguous at rank 0 by joining tokens; the rest is refused with the
+lower bound that says why (Theorems 5 and 6) unless its cost is allowed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ensue import errors
+from ensue.evaluate.quantify.folds import DISTRIBUTIVE
+from ensue.evaluate.quantify.language import (
+    Nfa,
+    Word,
+    ambiguous_word,
+    distinguishing_word,
+    underlying,
+)
+from ensue.evaluate.quantify.model import (
+    Action,
+    Automaton,
+    Constant,
+    Expression,
+    Function,
+    Invocation,
+)
+from ensue.evaluate.quantify.predicates import Alphabet, alphabet
+from ensue.evaluate.quantify.tokens import silent_order
+from ensue.pattern.kinds import Kind
+
+LINEAR = "linear space"
+EXPONENTIAL = "exponential space"
+_TRIALS = 200
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found, and how the query may run."""
+
+    rank: int
+    size: int
+    letters: int
+    ambiguity: errors.AmbiguousError | None = None
+    inconsistency: errors.InconsistentError | None = None
+    distributive: str = ""  # "known", "tested", "declared" or "" where ⊕ is never used
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def constant_space(self) -> bool:
+        return self.inconsistency is None and (self.ambiguity is None or self.rank == 0)
+
+    @property
+    def tokens(self) -> bool:
+        """Whether the token evaluation of Theorem 4 applies."""
+        return self.ambiguity is None and self.inconsistency is None
+
+    @property
+    def space(self) -> str:
+        if self.tokens:
+            return "constant space: unambiguous and parallel-consistent (Theorem 4)"
+        if self.constant_space:
+            return "constant space: rank 0, paths that meet are joined by the collect operation"
+        if self.ambiguity is not None:
+            return f"{LINEAR} in the stream: ambiguous at rank {self.rank} (Theorem 5)"
+        return f"{EXPONENTIAL} in the query: parallel parts are not synchronised (Theorem 6)"
+
+    def __str__(self) -> str:
+        lines = [f"rank {self.rank}, size {self.size}, {self.letters} kinds of event", self.space]
+        if self.distributive:
+            lines.append(f"fold distributes over collect: {self.distributive}")
+        return "\n".join([*lines, *self.notes])
+
+
+def check(
+    automaton: Automaton,
+    kinds: Mapping[str, Kind] | None = None,
+    *,
+    allow: str | None = None,
+    assume: str | None = None,
+) -> Report:
+    """The report of a hierarchy; raises what cannot run, unless `allow` names its cost.
+
+    `assume="unambiguous"` is the declaration for predicates that cannot be decided.
+    """
+    if allow not in (None, LINEAR, EXPONENTIAL):
+        raise errors.AutomatonError(
+            f"allow={allow!r} is not a cost", remedy=f"use {LINEAR!r} or {EXPONENTIAL!r}"
+        )
+    if assume not in (None, "unambiguous"):
+        raise errors.AutomatonError(
+            f"assume={assume!r} is not a declaration", remedy="use assume='unambiguous'"
+        )
+    report = _Check(automaton, kinds, assume == "unambiguous").report()
+    _permit(automaton, report, allow)
+    return report
+
+
+def _permit(automaton: Automaton, report: Report, allow: str | None) -> None:
+    if report.ambiguity is not None:
+        joins = any(a.collect is not None for a in automaton.hierarchy())
+        if not joins:
+            raise report.ambiguity
+        if report.rank and allow != LINEAR:
+            raise _refusal(report.ambiguity, LINEAR, "5", "the length of the stream")
+    elif report.inconsistency is not None and allow is None:
+        raise _refusal(report.inconsistency, EXPONENTIAL, "6", "the size of the query")
+
+
+def _refusal(
+    problem: errors.AutomatonError, cost: str, theorem: str, grows: str
+) -> errors.AutomatonError:
+    return type(problem)(
+        f"{problem.problem}; evaluating such a query needs memory that grows with {grows} "
+        f"(Theorem {theorem})",
+        remedy=f"{problem.remedy}; or accept the cost with allow={cost!r}",
+    )
+
+
+class _Check:
+    def __init__(
+        self, automaton: Automaton, kinds: Mapping[str, Kind] | None, unambiguous: bool
+    ) -> None:
+        self._automaton = automaton
+        self._assumed = unambiguous
+        self._alphabet: Alphabet = alphabet(automaton.predicates(), kinds)
+        letters = self._alphabet.letters
+        self._all = frozenset(range(len(letters)))
+        self._certain = frozenset(i for i, letter in enumerate(letters) if letter.certain)
+        self._ambiguity: errors.AmbiguousError | None = None
+        self._inconsistency: errors.InconsistentError | None = None
+        self._notes: list[str] = []
+
+    def report(self) -> Report:
+        self._satisfiable()
+        for automaton in self._automaton.hierarchy():
+            silent_order(automaton)
+        for automaton in reversed(list(self._automaton.hierarchy())):
+            self._one(automaton)
+        distributive = self._distributive() if self._ambiguity is not None else ""
+        return Report(
+            rank=self._automaton.rank,
+            size=self._automaton.size,
+            letters=len(self._alphabet.letters),
+            ambiguity=self._ambiguity,
+            inconsistency=self._inconsistency,
+            distributive=distributive,
+            notes=tuple(self._notes),
+        )
+
+    def _satisfiable(self) -> None:
+        for index, predicate in enumerate(self._alphabet.predicates):
+            if not any(letter.holds >> index & 1 for letter in self._alphabet.letters):
+                raise errors.UnsatisfiableError(
+                    f"no event satisfies the predicate {predicate}",
+                    remedy="correct the predicate, or leave the part out",
+                )
+
+    def _one(self, automaton: Automaton) -> None:
+        nfa = underlying(automaton, self._alphabet)
+        self._trim(automaton)
+        for transition in automaton.transitions:
+            if isinstance(transition, Invocation) and len(transition.automata) > 1:
+                self._consistent(automaton, transition)
+        if self._assumed:
+            if "unambiguous by declaration" not in self._notes:
+                self._notes.append("unambiguous by declaration")
+            return
+        word = ambiguous_word(nfa, self._certain)
+        if word is None and self._certain != self._all:
+            doubtful = ambiguous_word(nfa, self._all)
+            if doubtful is not None:
+                raise self._undecided(automaton, doubtful, "two ways to read")
+        if word is not None and self._ambiguity is None:
+            self._ambiguity = errors.AmbiguousError(
+                f"{automaton.name} reads the input {self._shown(word)} in two ways",
+                remedy="make the parts exclusive, so that each input has one reading"
+                + ("" if automaton.collect else ", or give a collect operation that joins them"),
+            )
+
+    def _trim(self, automaton: Automaton) -> None:
+        """Every predicate is satisfiable and every invoked automaton trim: the graph decides."""
+        forward = {(t.source, t.target) for t in automaton.transitions}
+        backward = {(target, source) for source, target in forward}
+        for seeds, edges, what in (
+            (automaton.initial, forward, "no input reaches it"),
+            (automaton.final, backward, "nothing is accepted from it"),
+        ):
+            reached, waiting = set(seeds), list(seeds)
+            while waiting:
+                here = waiting.pop()
+                for source, target in edges:
+                    if source == here and target not in reached:
+                        reached.add(target)
+                        waiting.append(target)
+            for state in automaton.states:
+                if state not in reached:
+                    raise errors.UnsatisfiableError(
+                        f"the state {state} of {automaton.name} is useless: {what}",
+                        remedy="remove the state, or correct the transitions around it",
+                    )
+
+    def _consistent(self, automaton: Automaton, transition: Invocation) -> None:
+        nfas = [underlying(a, self._alphabet) for a in transition.automata]
+        if self._ambiguity is not None:
+            return
+        for index, other in enumerate(nfas[1:], start=2):
+            word = distinguishing_word(nfas[0], other, self._certain)
+            if word is None and self._certain != self._all:
+                doubtful = distinguishing_word(nfas[0], other, self._all)
+                if doubtful is not None and not self._assumed:
+                    raise self._undecided(automaton, doubtful, "only one side defined on")
+            if word is None:
+                continue
+            sides = (transition.automata[0].name, transition.automata[index - 1].name)
+            having, lacking = sides if _accepts(nfas[0], word) else sides[::-1]
+            if self._inconsistency is None:
+                self._inconsistency = errors.InconsistentError(
+                    f"in {transition.operation} the parts {having} (argument "
+                    f"{1 if having == sides[0] else index}) and {lacking} are not defined on the "
+                    f"same inputs: only {having} is defined on {self._shown(word)}",
+                    remedy="give both parts the same structure, differing only in their values",
+                )
+
+    def _undecided(self, automaton: Automaton, word: Word, what: str) -> errors.UndecidedError:
+        unsure = [
+            str(p)
+            for p in self._alphabet.predicates
+            if isinstance(p, Function) or (isinstance(p, Expression) and "(" in str(p))
+        ] or [str(p) for p in self._alphabet.predicates]
+        return errors.UndecidedError(
+            f"{automaton.name}: the solver cannot decide whether some event satisfies "
+            f"{' and '.join(unsure)} together, and there may be {what} an input such as "
+            f"{self._shown(word)}",
+            remedy="declare it: quantify.disjoint(p, q) for predicates that exclude each other, or "
+            "check(assume='unambiguous')",
+        )
+
+    def _shown(self, word: Word) -> str:
+        events = [
+            self._alphabet.letters[letter].shown(self._alphabet.predicates) for letter in word
+        ]
+        return "[" + ", ".join(events) + "]" if events else "with no event at all"
+
+    # -- left-distributivity ---------------------------------------------------------------------
+
+    def _distributive(self) -> str:
+        """How it is known that ⊗ distributes over ⊕ wherever paths may be joined."""
+        verdicts = set()
+        for automaton in self._automaton.hierarchy():
+            if automaton.collect is None:
+                continue
+            actions = [a for t in automaton.transitions for a in t.actions]
+            actions += [a for final in automaton.final.values() for a in final]
+            verdicts.add(_distributes(automaton, actions))
+        order = ["tested", "declared", "known"]
+        return next((verdict for verdict in order if verdict in verdicts), "")
+
+
+def _distributes(automaton: Automaton, actions: list[Action]) -> str:
+    collect = automaton.collect
+    assert collect is not None
+    if collect.distributive:
+        return "declared"
+    names = {action.fold.name for action in actions}
+    if automaton.width == 1 and all((collect.name, n) in DISTRIBUTIVE for n in names):
+        if not (collect.name in ("max", "min") and "product" in names):
+            return "known"
+    randomness = random.Random(7)
+    for action in actions:
+        for _ in range(_TRIALS):
+            y, z = _sample(automaton, randomness), _sample(automaton, randomness)
+            weights = tuple(
+                w.value if isinstance(w, Constant) else randomness.choice(_NUMBERS)
+                for w in action.weights
+            )
+            try:
+                one = action.apply(_join(automaton, y, z), weights)
+                two = _join(automaton, action.apply(y, weights), action.apply(z, weights))
+            except (TypeError, ArithmeticError, errors.EnsueError):
+                continue
+            if not _same(one, two):
+                raise errors.DistributivityError(
+                    f"{automaton.name}: the fold {action.fold} does not distribute over the "
+                    f"collect {collect}: with y={y}, z={z}, x={weights}, (y ⊕ z) ⊗ x is {one} and "
+                    f"(y ⊗ x) ⊕ (z ⊗ x) is {two}",
+                    remedy="use a fold and a collect that form a semiring, such as sum and max, or "
+                    "declare distributive=True if such values never occur",
+                )
+    return "tested"
+
+
+_NUMBERS = (-3, -2, -1, 0, 1, 2, 3, 5)
+
+
+def _sample(automaton: Automaton, randomness: random.Random) -> tuple[Any, ...]:
+    return tuple(randomness.choice(_NUMBERS) for _ in range(automaton.width))
+
+
+def _join(automaton: Automaton, y: tuple[Any, ...], z: tuple[Any, ...]) -> tuple[Any, ...]:
+    assert automaton.collect is not None
+    if automaton.width == 1:
+        return (automaton.collect.function(y[0], z[0]),)
+    return tuple(automaton.collect.function(y, z))
+
+
+def _same(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
+    close = [
+        abs(a - b) <= 1e-9 * max(1.0, abs(a), abs(b))
+        if isinstance(a, (int, float)) and isinstance(b, (int, float))
+        else a == b
+        for a, b in zip(one, two, strict=True)
+    ]
+    return all(close)
+
+
+def _accepts(nfa: Nfa, word: Word) -> bool:
+    states = set(nfa.initial)
+    for letter in word:
+        states = {target for state in states for target, _ in nfa.moves[state][letter]}
+    return bool(states & set(nfa.final))

@@ -1,0 +1,409 @@
+"""A query over an Arrow table: inputs in vectors, then the compiled loop or the tokens.
+
+Predicates and values are evaluated on Arrow columns chunk by chunk; predicates become the bits of
+a letter, values a row of 64-bit cells. Numbers go through `kernels/quantify.py`, everything else
+through `tokens.py` (or `general.py` where the query is ambiguous and that was allowed). Memory
+beside the table is one chunk and, per partition, the state of the automaton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
+from ensue.evaluate.columns import Rows, evaluate, predicate
+from ensue.evaluate.quantify.checks import Report
+from ensue.evaluate.quantify.flatten import NotNumericError, Numeric, flatten
+from ensue.evaluate.quantify.general import GeneralConfiguration
+from ensue.evaluate.quantify.model import (
+    ALWAYS,
+    Automaton,
+    Expression,
+    Function,
+    Predicate,
+    Weight,
+)
+from ensue.evaluate.quantify.tokens import UNDEFINED, Configuration
+from ensue.evaluate.quantify.typing import types_of
+from ensue.kernels import quantify as vm
+from ensue.pattern.kinds import Kind
+
+CHUNK = 1 << 16
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One value per partition, and per row where streaming; a value is null where undefined."""
+
+    ends: pa.Array
+    ends_defined: NDArray[np.bool_]
+    values: pa.Array | None = None
+    defined: NDArray[np.bool_] | None = None
+    windows: NDArray[np.int64] | None = None  # per row: start of the window its value is of
+    tail: pa.Array | None = None  # per partition: the value of a window open at the end
+    tail_defined: Any = None
+    tail_windows: NDArray[np.int64] | None = None
+
+
+@dataclass
+class Kept:
+    """States of partitions between calls, as arrays (compiled) or configurations."""
+
+    occupied: NDArray[np.bool_]
+    bits: NDArray[np.int64]
+    marks: NDArray[np.uint8]
+    configurations: list[Any]
+
+    def grow(self, places: int) -> None:
+        """Room for as many partitions; doubled, so that growing is cheap over all."""
+        have = len(self.occupied)
+        if places > have:
+            room = max(places, 2 * have, 16) - have
+            self.occupied = np.pad(self.occupied, ((0, room), (0, 0)))
+            self.bits = np.pad(self.bits, ((0, room), (0, 0)))
+            self.marks = np.pad(self.marks, ((0, room), (0, 0)), constant_values=vm.NULL)
+            self.configurations += [None] * room
+
+
+def column_kinds(schema: pa.Schema) -> dict[str, Kind]:
+    return {field.name: from_arrow(field.type) for field in schema}
+
+
+class Machine:
+    """A checked query bound to the columns of its input."""
+
+    def __init__(
+        self, automaton: Automaton, schema: pa.Schema, report: Report, compiled: bool = True
+    ) -> None:
+        self.automaton = automaton
+        self.schema = schema
+        self.report = report
+        self.kinds = column_kinds(schema)
+        self.reason = ""
+        self.numeric: Numeric | None = None
+        self._types = types_of(automaton, self.kinds)
+        if not report.tokens:
+            self.reason = "paths that meet are joined, on plain values"
+        elif not compiled:
+            self.reason = "asked for"
+        else:
+            try:
+                self.numeric = flatten(automaton, self.kinds)
+            except NotNumericError as problem:
+                self.reason = str(problem)
+
+    @cached_property
+    def output_type(self) -> pa.DataType | None:
+        """The Arrow type of the value; None where only the values tell."""
+        kind = self._types.outputs[id(self.automaton)]
+        return None if kind is None or kind.name == "other" else to_arrow(kind)
+
+    def slot_kinds(self) -> list[str]:
+        """Names of the kinds of the outermost automaton's slots."""
+        slots = self._types.slots[id(self.automaton)]
+        return ["" if kind is None else kind.name for kind in slots]
+
+    def explain(self) -> str:
+        if self.numeric is not None:
+            return "compiled: one loop over 64-bit slots"
+        return f"tokens on plain values: {self.reason}"
+
+    def kept(self) -> Kept:
+        program = None if self.numeric is None else self.numeric.program
+        states, slots = (len(program.base), program.slots) if program is not None else (0, 0)
+        return Kept(
+            np.zeros((0, states), np.bool_),
+            np.zeros((0, slots), np.int64),
+            np.zeros((0, slots), np.uint8),
+            [],
+        )
+
+    def run(
+        self,
+        table: pa.Table,
+        starts: Indices,
+        *,
+        streaming: bool = False,
+        kept: Kept | None = None,
+        places: Indices | None = None,
+        fresh: NDArray[np.bool_] | None = None,
+    ) -> Outcome:
+        """All partitions; with `kept`, partition i goes on in (and leaves its state at) its place."""
+        count = len(starts) - 1
+        if fresh is None:
+            fresh = np.ones(count, np.bool_)
+        if self.numeric is not None:
+            return self._compiled(table, starts, streaming, kept, places, fresh)
+        return self._plain(table, starts, streaming, kept, places, fresh)
+
+    # -- numbers ---------------------------------------------------------------------------------
+
+    def _compiled(
+        self,
+        table: pa.Table,
+        starts: Indices,
+        streaming: bool,
+        kept: Kept | None,
+        places: Indices | None,
+        fresh: NDArray[np.bool_],
+    ) -> Outcome:
+        assert self.numeric is not None
+        program, count, rows = self.numeric.program, len(starts) - 1, int(starts[-1])
+        # The last place carries a partition from one chunk to the next.
+        own = kept is None
+        held = self.kept() if kept is None else kept
+        if kept is None or places is None:
+            places = np.full(count, -1, np.int64)
+            held.grow(1)
+        fault = np.zeros(2, np.int64)
+        out_bits = np.zeros(rows if streaming else 0, np.int64)
+        out_marks = np.zeros(rows if streaming else 0, np.uint8)
+        end_bits, end_marks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+        for first, begin, end, cuts in _chunks(starts):
+            letters, weights, marks = self._inputs(table.slice(begin, end - begin))
+            last = first + len(cuts) - 1
+            chosen = places[first:last].copy()
+            starting = fresh[first:last].copy()
+            if own:
+                chosen[-1] = 0
+                if starts[first] < begin:
+                    starting[0] = False
+                    chosen[0] = 0
+            elif starts[first] < begin:
+                starting[0] = False
+            window = slice(begin, end) if streaming else slice(0, 0)
+            vm.run(
+                program,
+                letters,
+                weights,
+                marks,
+                cuts - begin,
+                starting,
+                chosen,
+                held.occupied,
+                held.bits,
+                held.marks,
+                streaming,
+                out_bits[window],
+                out_marks[window],
+                end_bits[first:last],
+                end_marks[first:last],
+                fault,
+            )
+            if fault[0]:
+                raise _fault(int(fault[0]), int(fault[1]) + begin)
+        ends, ends_defined = self._values(end_bits, end_marks)
+        if not streaming:
+            return Outcome(ends, ends_defined)
+        return Outcome(ends, ends_defined, *self._values(out_bits, out_marks))
+
+    def _inputs(
+        self, table: pa.Table
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+        assert self.numeric is not None
+        rows = Rows.of(table)
+        count = table.num_rows
+        letters = np.zeros(count, np.int64)
+        for bit, condition in enumerate(self.numeric.predicates):
+            if condition == ALWAYS:
+                letters |= 1 << bit
+            else:
+                letters |= _mask(condition, rows).astype(np.int64) << bit
+        width = max(1, len(self.numeric.weights))
+        weights = np.zeros((width, count), np.int64)
+        marks = np.zeros((width, count), np.uint8)
+        for index, (weight, floating) in enumerate(self.numeric.weights):
+            assert isinstance(weight, Expression)
+            values = evaluate(weight.tree, rows)
+            if values.null_count:
+                marks[index] = ~values.is_valid().to_numpy(zero_copy_only=False)
+            weights[index] = _bits(values, floating)
+        return letters, weights, marks
+
+    def _values(
+        self, bits: NDArray[np.int64], marks: NDArray[np.uint8]
+    ) -> tuple[pa.Array, NDArray[np.bool_]]:
+        assert self.numeric is not None
+        missing = marks != vm.VALUE
+        kind = self.numeric.output
+        mask = missing if missing.any() else None
+        if kind.name == "null":
+            return pa.nulls(len(bits)), marks != vm.UNDEFINED
+        wanted = to_arrow(kind)
+        if kind.name == "float":
+            values = pa.array(bits.view(np.float64), mask=mask)
+        elif kind.name == "boolean":
+            values = pa.array(bits != 0, mask=mask)
+        elif kind.name == "date":
+            values = pa.array(bits.astype(np.int32), mask=mask).cast(wanted)
+        else:
+            values = pa.array(bits, mask=mask)
+        return (values if values.type == wanted else values.cast(wanted)), marks != vm.UNDEFINED
+
+    # -- plain values ----------------------------------------------------------------------------
+
+    def _configuration(self) -> Configuration | GeneralConfiguration:
+        configuration: Configuration | GeneralConfiguration
+        if self.report.tokens:
+            configuration = Configuration(self.automaton)
+        else:
+            unambiguous = self.report.ambiguity is None
+            configuration = GeneralConfiguration(self.automaton, unambiguous)
+        configuration.start()
+        return configuration
+
+    def _plain(
+        self,
+        table: pa.Table,
+        starts: Indices,
+        streaming: bool,
+        kept: Kept | None,
+        places: Indices | None,
+        fresh: NDArray[np.bool_],
+    ) -> Outcome:
+        ends: list[Any] = []
+        values: list[Any] = []
+        for partition in range(len(starts) - 1):
+            place = -1 if places is None else int(places[partition])
+            configuration = None
+            if kept is not None and not fresh[partition]:
+                configuration = kept.configurations[place]
+            configuration = configuration or self._configuration()
+            begin, end = int(starts[partition]), int(starts[partition + 1])
+            for holds, weights in self._events(table.slice(begin, end - begin), begin):
+                configuration.next(holds, weights)
+                if streaming:
+                    values.append(configuration.output())
+            ends.append(configuration.output())
+            if kept is not None:
+                kept.configurations[place] = configuration
+        if not streaming:
+            return Outcome(*self._array(ends))
+        return Outcome(*self._array(ends), *self._array(values))
+
+    def _events(
+        self, table: pa.Table, first: int
+    ) -> Iterator[tuple[dict[Predicate, bool], dict[Weight, Any]]]:
+        predicates, weights = self.automaton.predicates(), self.automaton.weights()
+        for begin in range(0, table.num_rows, CHUNK):
+            piece = table.slice(begin, CHUNK)
+            rows = Rows.of(piece)
+            events = piece.to_pylist() if self.automaton.reads_python else []
+            truths = [_listed(p, rows, events, first + begin) for p in predicates]
+            values = [_listed(w, rows, events, first + begin) for w in weights]
+            for row in range(piece.num_rows):
+                yield (
+                    {p: truth[row] is True for p, truth in zip(predicates, truths, strict=True)},
+                    {w: value[row] for w, value in zip(weights, values, strict=True)},
+                )
+
+    def _array(self, values: list[Any]) -> tuple[pa.Array, NDArray[np.bool_]]:
+        defined = np.array([value is not UNDEFINED for value in values], np.bool_)
+        plain = [None if value is UNDEFINED else value for value in values]
+        return as_array(plain, self.output_type), defined
+
+
+def as_array(values: list[Any], wanted: pa.DataType | None) -> pa.Array:
+    """Plain values as Arrow: in the type known, or the one that holds them."""
+    try:
+        if wanted is not None:
+            return pa.array(values, wanted)
+        return pa.array([list(v) if isinstance(v, tuple) else v for v in values])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as problem:
+        if any(isinstance(v, int) and abs(v) >= 2**63 for v in values if v is not None):
+            raise errors.OverflowDataError(
+                "a whole number left the range of 64 bits",
+                remedy="cast the value to double, as in CAST(x AS DOUBLE)",
+            ) from None
+        raise errors.DataError(
+            f"the values of the query cannot stand in one column: {problem}",
+            remedy="return values of one type",
+        ) from None
+
+
+def _chunks(starts: Indices) -> Iterator[tuple[int, int, int, Indices]]:
+    """(first partition, first row, end row, cuts) of each chunk; every partition is in one."""
+    rows = int(starts[-1])
+    begin, first = 0, 0
+    count = len(starts) - 1
+    while begin < rows or first < count:
+        end = min(begin + CHUNK, rows)
+        # Empty partitions at the end of the chunk belong to it.
+        last = int(np.searchsorted(starts, end, side="left"))
+        if end == rows:
+            last = count
+        cuts = starts[first : last + 1].copy()
+        cuts[0] = begin
+        cuts[-1] = min(cuts[-1], end)
+        yield first, begin, end, cuts
+        if end == rows:
+            return
+        first = last if starts[last] == end else last - 1
+        begin = end
+
+
+def _mask(condition: Predicate, rows: Rows) -> NDArray[np.bool_]:
+    assert isinstance(condition, Expression)
+    truth: NDArray[np.bool_] = predicate(condition.tree, rows).to_numpy(zero_copy_only=False)
+    return truth
+
+
+def _bits(values: pa.Array, floating: bool) -> NDArray[np.int64]:
+    if floating:
+        numbers = pc.fill_null(pc.cast(values, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        return numbers.view(np.int64)
+    kind = values.type
+    if pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    elif pa.types.is_date32(kind):
+        values = values.cast(pa.int32())
+    elif pa.types.is_null(kind):
+        return np.zeros(len(values), np.int64)
+    filled = pc.fill_null(pc.cast(values, pa.int64()), 0)
+    return filled.to_numpy(zero_copy_only=False)
+
+
+def _listed(part: Any, rows: Rows, events: list[dict[str, Any]], first: int) -> list[Any]:
+    if isinstance(part, Function):
+        found = []
+        for index, event in enumerate(events):
+            try:
+                found.append(part.call(event))
+            except Exception as problem:
+                raise errors.DataError(
+                    f"{part} failed at row {first + index}: {type(problem).__name__}: {problem}",
+                    remedy="handle such events in the function",
+                ) from problem
+        return [bool(v) if v is not None and _truth(v) else v for v in found]
+    return evaluate(part.tree, rows).to_pylist()
+
+
+def _truth(value: Any) -> bool:
+    return isinstance(value, np.bool_)
+
+
+def _fault(kind: int, row: int) -> errors.DataError:
+    if kind == vm.OVERFLOW:
+        return errors.OverflowDataError(
+            f"a whole number left the range of 64 bits at row {row}",
+            remedy="cast the value to double, as in CAST(x AS DOUBLE)",
+        )
+    return errors.DataError(
+        f"division by zero at row {row}",
+        remedy="guard the divisor, as in a / NULLIF(b, 0)",
+    )
+
+
+def whole(table: pa.Table) -> Indices:
+    """The table as one partition."""
+    return np.array([0, table.num_rows], np.int64)

@@ -1,0 +1,243 @@
+"""The object a quantitative query is: what can be asked of it, and where it runs.
+
+Which runner works is decided by what is given: a Spark DataFrame goes to Spark and comes back as
+one, any other table is evaluated in process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.api import _in_kind as in_kind
+from ensue.api import _is_spark as is_spark
+from ensue.api import _to_arrow as to_arrow
+from ensue.evaluate.arrange import arrange
+from ensue.evaluate.quantify.checks import Report
+from ensue.evaluate.quantify.model import Automaton
+from ensue.evaluate.quantify.operator import QuantifyOperator
+from ensue.evaluate.quantify.picture import HierarchyPicture
+from ensue.evaluate.quantify.prefix import parallel
+from ensue.evaluate.quantify.run import Outcome
+from ensue.evaluate.quantify.stages import (
+    VALUE,
+    AutomatonStage,
+    Batch,
+    Bound,
+    BoundGroups,
+    Pipe,
+    Stage,
+)
+from ensue.front.builder import order_key
+from ensue.pattern.query import OrderKey
+
+Names = str | tuple[str, ...] | list[str]
+
+
+class Quantity:
+    """A quantitative query; see `ensue.quantify`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    @staticmethod
+    def of(automaton: Automaton) -> Quantity:
+        return Quantity(AutomatonStage(automaton))
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    def check(
+        self, table: Any = None, *, allow: str | None = None, assume: str | None = None
+    ) -> Report:
+        """What the query costs and why; raises, with a witness, where it cannot run.
+
+        With a table (or a schema) predicates are decided with the types of its columns.
+        """
+        schema = None
+        if table is not None:
+            schema = table if isinstance(table, pa.Schema) else to_arrow(table).schema
+        reports = self.allowing(allow, assume).stage.reports(schema)
+        return max(reports, key=lambda report: report.rank)
+
+    def checked(self) -> Quantity:
+        """The query itself, checked now as far as that is possible without its columns' types."""
+        try:
+            self.stage.reports(None)
+        except errors.UndecidedError:
+            # Types may decide it, and so may a declaration: `check` and `eval` will ask again.
+            pass
+        return self
+
+    def allowing(self, allow: str | None = None, assume: str | None = None) -> Quantity:
+        """The query with a cost accepted, or a declaration made."""
+        if (allow is None and assume is None) or not isinstance(self.stage, AutomatonStage):
+            return self
+        return Quantity(
+            replace(
+                self.stage,
+                allow=allow or self.stage.allow,
+                assume=assume or self.stage.assume,
+                _reports={},
+            )
+        )
+
+    def explain(self, table: Any) -> str:
+        """How each part will be evaluated, and why."""
+        return "\n".join(self.stage.bind(to_arrow(table).schema).explain())
+
+    def plot(self) -> HierarchyPicture:
+        """The hierarchy as a picture: `.svg`, `.save(path)`."""
+        if not isinstance(self.stage, AutomatonStage):
+            raise errors.UnsupportedError(
+                "windows, groups and pipelines have no automaton of their own to draw",
+                remedy="plot the query inside",
+            )
+        return HierarchyPicture(self.stage.automaton)
+
+    @property
+    def automaton(self) -> Automaton:
+        if not isinstance(self.stage, AutomatonStage):
+            raise errors.UnsupportedError(
+                "this query is a pipeline of several automata", remedy="ask its parts"
+            )
+        return self.stage.automaton
+
+    def __rshift__(self, other: Quantity) -> Quantity:
+        """Each defined value of this query is an event (column `value`) of the other."""
+        if not isinstance(other, Quantity):
+            raise errors.QueryError(
+                f">> leads to a {type(other).__name__}", remedy="put a query on both sides of >>"
+            )
+        return Quantity(Pipe(self.stage, other.stage))
+
+    def __repr__(self) -> str:
+        if isinstance(self.stage, AutomatonStage):
+            return f"<quantitative query: {self.stage.automaton.name}>"
+        return f"<quantitative query: {type(self.stage).__name__.lower()}>"
+
+    # -- running it ------------------------------------------------------------------------------
+
+    def eval(
+        self,
+        table: Any,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        threads: int = 1,
+        allow: str | None = None,
+        assume: str | None = None,
+    ) -> Any:
+        """The value of the table, None where undefined.
+
+        With partition columns, a table of them and `value`. With threads, one long sequence is cut
+        and put together again where the folds are associative.
+        """
+        query = self.allowing(allow, assume)
+        keys = _names(partition_by)
+        if is_spark(table):
+            from ensue.spark import quantify as spark
+
+            return spark.evaluate(query.stage, table, keys, _orders(order_by))
+        arranged, starts = _arranged(table, keys, order_by)
+        bound = query.stage.bind(arranged.schema)
+        if threads > 1 and not keys:
+            outcome = parallel(query.stage, bound, arranged, threads)
+            return outcome.ends[0].as_py()
+        if isinstance(bound, BoundGroups) and not keys:
+            batch = Batch.whole(arranged, starts)
+            return in_kind(bound.per_group(batch, bound.inner.memory()), table)
+        outcome = bound.run(Batch.whole(arranged, starts), bound.memory(), False)
+        if not keys:
+            return outcome.ends[0].as_py() if len(outcome.ends) else None
+        firsts = arranged.select(list(keys)).take(pa.array(starts[:-1]))
+        return in_kind(firsts.append_column(VALUE, outcome.ends), table)
+
+    def stream(
+        self,
+        table: Any,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        allow: str | None = None,
+        assume: str | None = None,
+    ) -> Any:
+        """One value per event: that of the stream up to it; null where undefined.
+
+        An Arrow array in the order given (with keys or order: in the arranged order, see `label`).
+        """
+        if is_spark(table):
+            return self.label(
+                table, partition_by=partition_by, order_by=order_by, allow=allow, assume=assume
+            )
+        return self._streamed(table, partition_by, order_by, allow, assume)[1].values
+
+    def label(
+        self,
+        table: Any,
+        name: str = VALUE,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        allow: str | None = None,
+        assume: str | None = None,
+    ) -> Any:
+        """The events, arranged, with the value of the stream up to each in a column.
+
+        A pattern can then be sought in it: `q.matches(f.label(table, "level"))`.
+        """
+        if is_spark(table):
+            from ensue.spark import quantify as spark
+
+            stage = self.allowing(allow, assume).stage
+            return spark.label(stage, table, name, _names(partition_by), _orders(order_by))
+        arranged, outcome = self._streamed(table, partition_by, order_by, allow, assume)
+        return in_kind(arranged.append_column(name, outcome.values), table)
+
+    def _streamed(
+        self, table: Any, partition_by: Names, order_by: Names, allow: Any, assume: Any
+    ) -> tuple[pa.Table, Outcome]:
+        arranged, starts = _arranged(table, _names(partition_by), order_by)
+        bound: Bound = self.allowing(allow, assume).stage.bind(arranged.schema)
+        count = len(starts) - 1
+        batch = Batch(arranged, starts, np.arange(count), np.ones(count, np.bool_), False)
+        return arranged, bound.run(batch, bound.memory(), True)
+
+    def operator(
+        self, schema: Any, *, partition_by: Names = (), output: str = "every"
+    ) -> QuantifyOperator:
+        """The in-process incremental operator: insert, result, snapshot, end.
+
+        `output` is "every" (a row per event), "defined" (per event where the query is defined: the
+        ends of blocks) or "demand" (nothing until `result()`).
+        """
+        given = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
+        operator = QuantifyOperator(self.stage, _names(partition_by), output)
+        operator.open(None, given)
+        return operator
+
+
+def _names(given: Names) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _orders(given: Names) -> tuple[OrderKey, ...]:
+    return tuple(order_key(key) for key in _names(given))
+
+
+def _arranged(table: Any, keys: tuple[str, ...], order_by: Names) -> tuple[pa.Table, Any]:
+    given = to_arrow(table)
+    orders = _orders(order_by)
+    for name in (*keys, *(order.column for order in orders)):
+        if name not in given.column_names:
+            raise errors.UnknownColumnError(
+                f"the table has no column {name!r}",
+                remedy=f"use one of {', '.join(given.column_names)}",
+            )
+    if keys or orders:
+        arranged, starts = arrange(given.combine_chunks(), keys, orders)
+        return arranged, starts if keys else np.array([0, arranged.num_rows], np.int64)
+    return given.combine_chunks(), np.array([0, given.num_rows], np.int64)

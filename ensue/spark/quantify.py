@@ -1,0 +1,193 @@
+"""Quantitative queries on a batch DataFrame: one shuffle by key, one `mapInArrow` per task.
+
+Predicates and values in SQL are evaluated by Spark itself, so any Spark function may stand in an
+automaton; the worker sees them as columns, arranges the rows of its keys and runs the compiled
+loop over all keys at once. Windows, groups and pipelines carry the event's own columns and are
+evaluated on Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from ensue import errors
+from ensue.evaluate.quantify.checks import check
+from ensue.evaluate.quantify.model import ALWAYS, Expression
+from ensue.evaluate.quantify.run import column_kinds
+from ensue.evaluate.quantify.stages import VALUE, AutomatonStage, Batch, Groups, Stage
+from ensue.evaluate.sorting import sorted_events
+from ensue.pattern.condition import Column
+from ensue.pattern.nodes import Empty
+from ensue.pattern.query import OrderKey, Query
+from ensue.pattern.sql import row_sql
+from ensue.spark.batch import OUTPUT_ROWS, _analysed, _quoted
+
+PREFIX = "__ensue_quantify_"
+
+
+def evaluate(
+    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+) -> Any:
+    """With keys, a DataFrame of them and `value`; without, the value of the whole DataFrame."""
+    if isinstance(stage, Groups) and not keys:
+        # The groups are the keys: each is one partition of Spark's.
+        return evaluate(stage.inner, df, stage.keys, order)
+    found = _run(stage, df, keys, order, per_row=None)
+    if keys:
+        return found
+    rows = found.collect()
+    return rows[0][VALUE] if rows else _empty_value(stage, df)
+
+
+def label(
+    stage: Stage, df: DataFrame, name: str, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+) -> DataFrame:
+    """The events with the value of the stream up to each."""
+    return _run(stage, df, keys, order, per_row=name)
+
+
+def _empty_value(stage: Stage, df: DataFrame) -> Any:
+    bound = stage.bind(_arrow_schema(df))
+    starts = np.zeros(2, np.int64)
+    batch = Batch.whole(bound.schema.empty_table(), starts)
+    return bound.run(batch, bound.memory(), False).ends[0].as_py()
+
+
+def _run(
+    stage: Stage,
+    df: DataFrame,
+    keys: tuple[str, ...],
+    order: tuple[OrderKey, ...],
+    per_row: str | None,
+) -> DataFrame:
+    if df.isStreaming:
+        raise errors.UnsupportedInputError(
+            "a streaming DataFrame was given; quantitative queries run on batch DataFrames",
+            remedy="call f.operator(...).insert on each micro-batch inside foreachBatch",
+        )
+    for name in (*keys, *(key.column for key in order)):
+        if name not in df.columns:
+            raise errors.UnknownColumnError(
+                f"the DataFrame has no column {name!r}",
+                remedy=f"use one of {', '.join(df.columns)}",
+            )
+    carried = list(df.columns) if per_row is not None else _needed(stage, df, keys, order)
+    prepared, inner = _prepared(stage, df, carried)
+    schema = _arrow_schema(prepared)
+    kind = inner.bind(schema).output_type
+    if kind is None:
+        raise errors.UnsupportedError(
+            "the type of the values is not known before the query runs",
+            remedy="use SQL text in place of the Python callable, or evaluate an Arrow table",
+        )
+    shown = carried if per_row is not None else list(keys)
+    fields = [schema.field(name) for name in shown]
+    output = pa.schema([*fields, pa.field(per_row or VALUE, kind)])
+    columns = [F.col(_quoted(name)) for name in keys]
+    shuffled = prepared.repartition(*columns) if keys else prepared.repartition(1)
+    query = Query(pattern=Empty(), partition_by=keys, order_by=order)
+    worker = _worker(inner, query, shown, output, per_row is not None)
+    return shuffled.mapInArrow(worker, from_arrow_schema(output))
+
+
+def _needed(
+    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+) -> list[str]:
+    """Columns the worker reads; an automaton's own arrive as computed inputs."""
+    if not isinstance(stage, AutomatonStage) or stage.automaton.reads_python:
+        return list(df.columns)
+    wanted = {*keys, *(key.column for key in order)}
+    return [name for name in df.columns if name in wanted]
+
+
+def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFrame, Stage]:
+    """Spark computes the predicates and values of an automaton into columns."""
+    columns = [F.col(_quoted(name)) for name in carried]
+    if not isinstance(stage, AutomatonStage):
+        return df.select(*columns), stage
+    # Types and disjointness are decided on what the user wrote, before it becomes columns.
+    kinds = column_kinds(_arrow_schema(df))
+    report = check(stage.automaton, kinds, allow=stage.allow, assume=stage.assume)
+    names: dict[Expression, Expression] = {}
+    parts = (*stage.automaton.predicates(), *stage.automaton.weights())
+    for part in parts:
+        if isinstance(part, Expression) and part not in names and part != ALWAYS:
+            name = f"{PREFIX}{len(names)}"
+            text = row_sql(part.tree)
+            _analysed(df, text, f"the expression {part}")
+            columns.append(F.expr(text).alias(name))
+            names[part] = Expression(Column(name))
+    automaton = stage.automaton.mapped(lambda part: names.get(part, part))
+    if not columns:
+        columns = [F.lit(0).alias(f"{PREFIX}row")]
+    return df.select(*columns), _Checked(automaton, report)
+
+
+class _Checked(AutomatonStage):
+    """An automaton whose predicates are columns already; its report was made before that."""
+
+    def __init__(self, automaton: Any, report: Any) -> None:
+        super().__init__(automaton)
+        self._report = report
+
+    def reports(self, schema: pa.Schema | None) -> list[Any]:
+        return [replace(self._report)]
+
+
+def _arrow_schema(df: DataFrame) -> pa.Schema:
+    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
+    return to_arrow_schema(df.schema, timezone=zone)
+
+
+def _worker(
+    stage: Stage, query: Query, shown: list[str], output: pa.Schema, per_row: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        bound = stage.bind(first.schema)
+        memory = bound.memory()
+
+        def again() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from iterator
+
+        carried = False  # whether the first partition goes on from the piece before
+        for events in sorted_events(again(), first.schema, query):
+            count = len(events.starts) - 1
+            if not count:
+                continue
+            starts = events.starts
+            if not query.partition_by:
+                starts = np.array([0, events.table.num_rows], np.int64)
+                count = 1
+            fresh = np.ones(count, np.bool_)
+            fresh[0] = not carried
+            whole = bool(events.complete.all()) and not carried
+            places = np.arange(1, count + 1)
+            places[0] = 0 if carried else places[0]
+            if not events.complete[-1]:
+                places[-1] = 0
+            batch = Batch(events.table, starts, places, fresh, whole)
+            outcome = bound.run(batch, memory, per_row)
+            if per_row:
+                table = events.table.select(shown).append_column(output.names[-1], outcome.values)
+            else:
+                ended = np.flatnonzero(events.complete[:count])
+                table = events.table.select(shown).take(pa.array(starts[:-1][ended]))
+                table = table.append_column(output.names[-1], outcome.ends.take(pa.array(ended)))
+            carried = not bool(events.complete[-1])
+            cast = table.cast(output).combine_chunks()
+            yield from cast.to_batches(max_chunksize=OUTPUT_ROWS)
+
+    return work

@@ -1,0 +1,191 @@
+"""Small automata × short streams: all evaluators equal the definition with paths enumerated."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ensue import errors
+from ensue import quantify as q
+from ensue.evaluate.quantify.checks import check
+from ensue.evaluate.quantify.folds import COLLECTS, FOLDS
+from ensue.evaluate.quantify.model import (
+    ALWAYS,
+    RESULT,
+    Action,
+    Automaton,
+    Constant,
+    Expression,
+    Invocation,
+    Operation,
+    Silent,
+    Step,
+)
+from ensue.evaluate.quantify.run import Machine, whole
+from ensue.evaluate.quantify.tokens import UNDEFINED
+from ensue.pattern import condition as c
+from tests.oracle_quantify import NOTHING, evaluate, outputs
+
+X = Expression(c.Column("x"))
+A = Expression(c.binary("gt", c.Column("x"), c.Literal("int", 0)))
+B = Expression(c.binary("lte", c.Column("x"), c.Literal("int", 0)))
+SUM = FOLDS["sum"]
+SCHEMA = pa.schema([("x", pa.int64())])
+STREAMS = [s for n in range(4) for s in itertools.product((2, -1), repeat=n)]
+
+
+def add(weight: Any) -> tuple[Action, ...]:
+    return (Action(SUM, (weight,)),)
+
+
+def two_state_automata() -> Iterator[Automaton]:
+    """All automata with two states: each pair of states has no arc, one on A, B, both or either."""
+    labels: list[tuple[Expression, ...]] = [(), (A,), (B,), (ALWAYS,)]
+    for arcs in itertools.product(labels, repeat=4):
+        steps: list[Any] = []
+        for (source, target), predicates in zip(
+            itertools.product("pq", repeat=2), arcs, strict=True
+        ):
+            for index, predicate in enumerate(predicates):
+                weight = X if source == target else Constant(10 + index)
+                steps.append(Step(source, target, predicate, add(weight)))
+        for initial in ("p", "pq"):
+            for final in ("q", "pq"):
+                for silent in (False, True):
+                    extra = [Silent("p", "q", add(Constant(100)))] if silent else []
+                    yield Automaton(
+                        ("p", "q"),
+                        (*steps, *extra),
+                        {s: (i,) for i, s in enumerate(initial)},
+                        {s: () for s in final},
+                        collect=COLLECTS["max"],
+                    )
+
+
+def compare(automaton: Automaton, streams: list[tuple[int, ...]] = STREAMS) -> str:
+    """Which way the automaton ran; asserts that the answers are those of the definition."""
+    rank = automaton.rank
+    try:
+        report = check(automaton, allow="linear space")
+    except errors.UnsatisfiableError:
+        return "not trim"
+    except errors.EmptyCycleError:
+        return "empty cycle"
+    machine = Machine(automaton, SCHEMA, report)
+    plain = Machine(automaton, SCHEMA, report, compiled=False)
+    twice = False
+    for stream in streams:
+        events = [{"x": x} for x in stream]
+        expected = evaluate(automaton, events)
+        if len(outputs(automaton, events)) > 1:
+            twice = True
+        table = pa.table({"x": pa.array(stream, pa.int64())})
+        for evaluator in (machine, plain):
+            found = evaluator.run(table, whole(table))
+            assert bool(found.ends_defined[0]) == (expected is not NOTHING), (stream, automaton)
+            if expected is not NOTHING:
+                assert found.ends[0].as_py() == expected, (stream, automaton)
+    if report.ambiguity is None:
+        assert not twice, "two paths, and no ambiguity was reported"
+        assert rank or machine.numeric is not None
+    return "ambiguous" if report.ambiguity else "constant"
+
+
+def test_all_automata_of_two_states() -> None:
+    chosen = list(two_state_automata())
+    random.Random(11).shuffle(chosen)
+    seen = [compare(automaton) for automaton in chosen[:200]]
+    assert {"constant", "ambiguous", "not trim"} <= set(seen)
+
+
+def test_witness_of_ambiguity_is_ambiguous() -> None:
+    """Where a report says ambiguous, a short stream has two paths (and the other way round)."""
+    streams = [s for n in range(7) for s in itertools.product((2, -1), repeat=n)]
+    chosen = list(two_state_automata())
+    random.Random(12).shuffle(chosen)
+    checked = 0
+    for automaton in chosen[:60]:
+        try:
+            report = check(automaton, allow="linear space")
+        except errors.AutomatonError:
+            continue
+        two = any(len(outputs(automaton, [{"x": x} for x in s])) > 1 for s in streams)
+        assert two == (report.ambiguity is not None)
+        checked += 1
+    assert checked > 5
+
+
+def random_hierarchy(randomness: random.Random, rank: int) -> Automaton:
+    """A small automaton that invokes others, with silent moves, final weights and empty words."""
+    states = tuple("pqr"[: randomness.randint(1, 3)])
+    transitions: list[Any] = []
+    for _ in range(randomness.randint(1, 4)):
+        source, target = randomness.choice(states), randomness.choice(states)
+        kind = randomness.random()
+        if rank and kind < 0.55:
+            below = random_hierarchy(randomness, rank - 1)
+            parts: tuple[Automaton, ...] = (below,)
+            operation = Operation.identity()
+            if randomness.random() < 0.4:
+                other = below if randomness.random() < 0.7 else random_hierarchy(randomness, 0)
+                tree = c.binary("sub", c.Column("a"), c.Column("b"))
+                parts, operation = (below, other), Operation(("a", "b"), tree=tree, text="a - b")
+            transitions.append(Invocation(source, target, operation, parts, add(RESULT)))
+        elif kind < 0.65:
+            transitions.append(Silent(source, target, add(Constant(7))))
+        else:
+            predicate = randomness.choice([A, B, B, A, ALWAYS])
+            transitions.append(Step(source, target, predicate, add(randomness.choice([X, X]))))
+    final = {s: add(Constant(1000)) if randomness.random() < 0.2 else () for s in states[-1:]}
+    doubled = Operation(
+        ("a",), tree=c.binary("mul", c.Column("a"), c.Literal("int", 2)), text="a * 2"
+    )
+    finish = doubled if randomness.random() < 0.3 else None
+    return Automaton(
+        states,
+        tuple(transitions),
+        {states[0]: (randomness.randint(0, 3),)},
+        final,
+        finish=finish,
+        collect=COLLECTS["max"],
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_hierarchies_equal_the_definition(seed: int) -> None:
+    randomness = random.Random(seed)
+    ways: dict[str, int] = {}
+    streams = [s for n in range(4) for s in itertools.product((2, -1), repeat=n)]
+    for _ in range(60):
+        automaton = random_hierarchy(randomness, randomness.randint(1, 2))
+        way = compare_if_distributive(automaton, streams)
+        ways[way] = ways.get(way, 0) + 1
+    assert ways.get("constant", 0) >= 1
+
+
+def compare_if_distributive(automaton: Automaton, streams: list[tuple[int, ...]]) -> str:
+    try:
+        report = check(automaton, allow="linear space")
+    except errors.AutomatonError:
+        return "refused"
+    if report.ambiguity is not None and any(a.finish for a in automaton.hierarchy()):
+        pass  # max over doubled values is doubled max: still distributive
+    return compare(automaton, streams)
+
+
+def test_streaming_gives_the_value_of_every_prefix() -> None:
+    f = q.iter("max", q.split("a", q.mean("x", over="x > 0"), q.event("x = 0")))
+    stream = [1, 2, 0, 5, 5, 0, 0, 3, 0]
+    found = f.stream(pa.table({"x": stream})).to_pylist()
+    for end in range(1, len(stream) + 1):
+        expected = evaluate(f.automaton, [{"x": x} for x in stream[:end]])
+        assert found[end - 1] == (None if expected is NOTHING else expected)
+
+
+def test_undefined_is_not_null() -> None:
+    assert repr(UNDEFINED) == "undefined" and not UNDEFINED
