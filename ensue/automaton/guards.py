@@ -63,6 +63,7 @@ class Guards:
     initial_floats: NDArray[np.float64]
     int_constants: NDArray[np.int64]
     float_constants: NDArray[np.float64]
+    share: bool  # no guard asks how far the start is, or which match this is
 
 
 def compile_guards(plan: Plan, input_kind: Mapping[str, kinds.Kind]) -> Guards:
@@ -674,6 +675,7 @@ class _Compiler:
             initial_floats=np.zeros(self._float_registers, np.float64),
             int_constants=np.array(constants or [0], np.int64),
             float_constants=np.array(self._float_constants, np.float64),
+            share=not any(line[0] in (vm.LAST_ROW, vm.FIRST_ROW, vm.NUMBER) for line in self._code),
         )
 
     def _live(self) -> list[set[object]]:

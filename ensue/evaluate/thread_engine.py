@@ -86,6 +86,7 @@ class ThreadEngine:
                 banks.float_nulls,
                 banks.int_constants,
                 guards.float_constants,
+                guards.share,
                 MAX_THREADS,
                 trace_size,
                 match,

@@ -10,6 +10,10 @@ Two threads in the same state whose live registers agree have the same future: t
 preference is dropped. Registers that no guard ahead can read are not live and are reset, so
 `(A+)+ B` keeps one thread per state. A thread also dies where the backward pass (all guards taken
 as true) finds no way to an end.
+
+Where no guard asks how far the start is (`share`), a place (row, state, live registers) that an
+earlier start reached without finding a match leads nowhere for later starts either; such places are
+remembered, so a pattern that never matches is linear and not quadratic.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from ensue.kernels.guards import FALSE, OVERFLOW, run_guard, update_registers
 
 TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO = 10, 11, 12, 13
 _AT_START, _AT_END = 1, 2
+_PLACES = 1 << 18  # failed places remembered at a time
 
 
 @njit(cache=True, nogil=True)
@@ -37,6 +42,42 @@ def _same_registers(
         if a != b and not (a != a and b != b):
             return False
     return True
+
+
+@njit(cache=True, nogil=True)
+def _find_place(
+    place_of: NDArray[np.int32],
+    place_row: NDArray[np.int64],
+    place_state: NDArray[np.int32],
+    place_ints: NDArray[np.int64],
+    place_floats: NDArray[np.float64],
+    row: int,
+    state: int,
+    ints: NDArray[np.int64],
+    floats: NDArray[np.float64],
+) -> int:
+    """The slot of a place in the open-addressed table, or the empty slot where it would go."""
+    code = np.uint64(row) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state)
+    for index in range(ints.shape[0]):
+        code = (code ^ np.uint64(ints[index])) * np.uint64(0xBF58476D1CE4E5B9)
+    for index in range(floats.shape[0]):
+        code = (code ^ np.uint64(hash(floats[index]))) * np.uint64(0xBF58476D1CE4E5B9)
+    code ^= code >> np.uint64(31)
+    size = place_of.shape[0]
+    slot = np.int64(code % np.uint64(size))
+    while place_of[slot] >= 0:
+        place = place_of[slot]
+        if place_row[place] == row and place_state[place] == state:
+            same = True
+            for index in range(ints.shape[0]):
+                same = same and place_ints[place, index] == ints[index]
+            for index in range(floats.shape[0]):
+                a, b = place_floats[place, index], floats[index]
+                same = same and (a == b or (a != a and b != b))
+            if same:
+                return slot
+        slot = slot + 1 if slot + 1 < size else 0
+    return slot
 
 
 @njit(cache=True, nogil=True)
@@ -71,6 +112,7 @@ def run_threads(
     float_nulls: NDArray[np.bool_],
     int_constants: NDArray[np.int64],
     float_constants: NDArray[np.float64],
+    share: bool,
     max_threads: int,
     trace_size: int,
     out_match: NDArray[np.int64],
@@ -97,11 +139,23 @@ def run_threads(
     cell_nulls = np.zeros(cells, np.bool_)
     entries, written = 0, 0
     bounded = limits.shape[0] > 0
+    remembering = share and not bounded
+    places = _PLACES if remembering else 1
+    place_of = np.full(4 * places, -1, np.int32)
+    place_row = np.empty(places, np.int64)
+    place_state = np.empty(places, np.int32)
+    place_start = np.empty(places, np.int64)
+    place_ints = np.empty((places, ints_width), np.int64)
+    place_floats = np.empty((places, floats_width), np.float64)
+    remembered = 0
 
     for partition in range(first_partition, ends.shape[0]):
         begin, end = starts[partition], ends[partition]
         physical_end = starts[partition + 1]
         start = cursor[partition, 0]
+        if remembered:
+            place_of[:] = -1
+            remembered = 0
         while start < end:
             limit = limits[start] if bounded else NEVER
             if limit == NEVER:
@@ -217,6 +271,28 @@ def run_threads(
                             other = link[other]
                         if other >= 0:
                             continue
+                        if remembering:
+                            slot = _find_place(
+                                place_of,
+                                place_row,
+                                place_state,
+                                place_ints,
+                                place_floats,
+                                row,
+                                target,
+                                ints_next[made],
+                                floats_next[made],
+                            )
+                            if place_of[slot] >= 0 and place_start[place_of[slot]] != start:
+                                continue
+                            if remembered < places and place_of[slot] < 0:
+                                place_of[slot] = remembered
+                                place_row[remembered] = row
+                                place_state[remembered] = target
+                                place_start[remembered] = start
+                                place_ints[remembered] = ints_next[made]
+                                place_floats[remembered] = floats_next[made]
+                                remembered += 1
                         if traced == trace_size:
                             cursor[partition, 0] = start
                             return TOO_LONG, partition, entries, written
@@ -252,6 +328,9 @@ def run_threads(
                 out_match[entries, 1] = start
                 out_match[entries, 2] = length
                 out_match[entries, 4] = written
+            if remembered and (matched or remembered == places):
+                place_of[:] = -1
+                remembered = 0
             if matched:
                 cursor[partition, 1] += 1
                 out_match[entries, 3] = cursor[partition, 1]
