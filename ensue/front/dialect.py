@@ -59,4 +59,11 @@ def row_dialect(name: str) -> type[Dialect]:
         def _parse_unary(self) -> exp.Expression | None:
             return parse_frame(self) or super()._parse_unary()
 
-    return type(f"Row{base.__name__}", (base,), {"Parser": RowParser})
+    class RowTokenizer(base.Tokenizer):  # type: ignore[misc]
+        # Spark 4 also reads a doubled quote inside a string as one quote.
+        STRING_ESCAPES: ClassVar[list[str]] = list(
+            dict.fromkeys([*base.Tokenizer.STRING_ESCAPES, "'"])
+        )
+
+    parts = {"Parser": RowParser, "Tokenizer": RowTokenizer}
+    return type(f"Row{base.__name__}", (base,), parts)
