@@ -2,7 +2,7 @@
 
 The PyPI package pins versions of numpy, pyarrow and protobuf that ours cannot share, so it lives
 in `benchmarks/.venv-flink`, made on the first use (about 850 MB). It brings Flink's jars, flink-cep
-and the CSV connector among them, and needs a Java 11 or 17 and a Python of at most 3.11 or 3.12.
+and the CSV connector among them. Wheels exist for Python up to 3.12; tried with 3.11 and Java 17.
 """
 
 from __future__ import annotations

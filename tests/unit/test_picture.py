@@ -109,6 +109,7 @@ def test_preferences_and_anchors_are_marked() -> None:
     assert {"1 ^", "2", "2 $"} <= set(marks)
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
 @pytest.mark.parametrize(
     "name",
     ["<script>alert(1)</script>", "a & b", "it's", "\\N", "]]>", "\x01\ud800", "名前", "$x$"],
