@@ -34,23 +34,38 @@ def sorted_events(
     """Events partition after partition, each in order; every partition is completed."""
     held: list[pa.RecordBatch] = []
     size = 0
+    remaining = iter(batches)
+    for batch in remaining:
+        held.append(batch)
+        size += batch.nbytes
+        if size > memory:
+            yield from _spilled(held, remaining, schema, query, memory)
+            return
+    table = pa.Table.from_batches(held, schema)
+    held = []
+    table, starts = arrange(table, query.partition_by, query.order_by)
+    yield Events(table, starts, np.ones(len(starts) - 1, np.bool_))
+
+
+def _spilled(
+    held: list[pa.RecordBatch],
+    remaining: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    query: Query,
+    memory: int,
+) -> Iterator[Events]:
+    """The rows held and all that remain, through sorted runs on disk."""
     runs: list[Path] = []
     with tempfile.TemporaryDirectory(prefix="ensue-") as folder:
-        for batch in batches:
-            held.append(batch)
-            size += batch.nbytes
-            if size > memory:
-                runs.append(_write_run(held, schema, query, Path(folder) / f"{len(runs)}.arrow"))
-                held, size = [], 0
-        if not runs:
-            table = pa.Table.from_batches(held, schema)
-            held = []
-            table, starts = arrange(table, query.partition_by, query.order_by)
-            yield Events(table, starts, np.ones(len(starts) - 1, np.bool_))
-            return
-        if held:
+        while held:
             runs.append(_write_run(held, schema, query, Path(folder) / f"{len(runs)}.arrow"))
-            held = []
+            held.clear()
+            size = 0
+            for batch in remaining:
+                held.append(batch)
+                size += batch.nbytes
+                if size > memory:
+                    break
         yield from _completed(_merge(runs, query), query)
 
 
