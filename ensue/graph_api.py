@@ -8,7 +8,7 @@ same, and so are the answers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,7 @@ class Graph:
         queries, names = _queries(expression)
         asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return self._spark.paths(asked.specification())
+            return self._spark.paths(asked.specification(self._absence))
         request = self._request(asked, turn=True)
         store = self._local.store
         tables = [engine.path_table(store, found, names) for found in self._local.paths(request)]
@@ -175,7 +175,7 @@ class Graph:
         queries, names = _queries(expression)
         asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return self._spark.ends(asked.specification())
+            return self._spark.ends(asked.specification(self._absence))
         found = self._local.ends(self._request(asked, turn=True))
         return engine.ends_table(self._local.store, found, names)
 
@@ -198,7 +198,7 @@ class Graph:
         queries, names = _queries(expression)
         asked = _Asked(queries, names, start, end, max_hops, semantics, None, max_partials)
         if self._spark is not None:
-            return self._spark.counts(asked.specification(), _counted(of), as_text)
+            return self._spark.counts(asked.specification(self._absence), _counted(of), as_text)
         request, rows = self._counted(asked, of)
         store = self._local.store
         kept = [
@@ -231,7 +231,7 @@ class Graph:
         queries, names = _queries(expression)
         asked = _Asked(queries, names, start, end, max_hops, semantics, None, max_partials)
         if self._spark is not None:
-            return int(self._spark.count(asked.specification(), _counted(of)))
+            return int(self._spark.count(asked.specification(self._absence), _counted(of)))
         _, rows = self._counted(asked, of)
         return sum(sum(row) for row in rows)
 
@@ -267,7 +267,7 @@ class Graph:
             label_texts,
             strategy,
             seed,
-            self._note if self._missing == "note" else self._refuse,
+            self._absence,
         )
 
     def explain(
@@ -285,7 +285,7 @@ class Graph:
         queries, names = _queries(expression)
         asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return str(self._spark.explain(asked.specification()))
+            return str(self._spark.explain(asked.specification(self._absence)))
         return explain_local(self._local, self._request(asked, turn=True))
 
     # -- starts and ends -------------------------------------------------------------------------
@@ -337,16 +337,18 @@ class Graph:
         found = self._local.store.find(values)
         absent = np.flatnonzero(found < 0)
         if len(absent):
-            names = [_plain(values[int(at)]) for at in absent[:3]]
-            (self._note if self._missing == "note" else self._refuse)(what, names, len(absent))
+            names = [values[int(at)] for at in absent[:3]]
+            self._absence(what, names, len(absent))
             found = found[found >= 0]
         return found
 
-    def _note(self, what: str, names: list[Any], count: int) -> None:
-        warnings.warn(self._absent(what, names, count), errors.MissingNodeWarning, stacklevel=5)
-
-    def _refuse(self, what: str, names: list[Any], count: int) -> None:
-        near = self._local.store.near_names(names[0])
+    def _absence(self, what: str, names: list[Any], count: int) -> None:
+        names = [_plain(name) for name in names]
+        if self._missing == "note":
+            text = self._absent(what, names, count)
+            warnings.warn(text, errors.MissingNodeWarning, stacklevel=5)
+            return
+        near = [] if self._engine is None else self._local.store.near_names(names[0])
         raise errors.UnknownNodeError(
             self._absent(what, names, count),
             remedy=(f"did you mean {', '.join(near)}? " if near else "check the spelling, ")
@@ -398,7 +400,7 @@ class _Asked:
             )
         return [(numbers[name], many(starts)) for name, starts in self.start.items()]
 
-    def specification(self) -> dict[str, Any]:
+    def specification(self, absent: Callable[[str, list[Any], int], None]) -> dict[str, Any]:
         """What a Spark runner needs."""
         starts: Any = None
         if isinstance(self.start, Mapping):
@@ -415,6 +417,7 @@ class _Asked:
             "semantics": self.semantics,
             "limit": self.limit,
             "max_partials": self.max_partials,
+            "absent": absent,
         }
 
 

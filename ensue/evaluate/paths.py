@@ -94,6 +94,12 @@ class PathEngine:
     def plan(self, request: Request) -> PathPlan:
         return self.planner.plan(request.queries, request.origins.sets)
 
+    def check(self, request: Request, enumerates: bool) -> None:
+        """Raises what answering would raise: an unknown label, a loop without end."""
+        plan = self.plan(request)
+        if enumerates:
+            self._hops(plan, request)
+
     # -- paths -----------------------------------------------------------------------------------
 
     def paths(self, request: Request) -> Iterator[Found]:
