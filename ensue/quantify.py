@@ -26,6 +26,7 @@ from ensue.evaluate.quantify.build import MISSING
 from ensue.evaluate.quantify.checks import EXPONENTIAL, LINEAR, Report
 from ensue.evaluate.quantify.model import (
     ALWAYS,
+    RESULT,
     Action,
     Automaton,
     Collect,
@@ -575,7 +576,7 @@ class AutomatonBuilder:
         """op(A1, ..., Am) on a stretch that all queries accept."""
         parts = tuple(_automaton_of(query, "call") for query in queries)
         operation = Operation.identity() if op is None else _operation(op, len(parts))
-        action = Action(self._fold, (build.RESULT,))
+        action = Action(self._fold, (RESULT,))
         return self._add(Invocation(source, target, operation, parts, (action,)))
 
     def _add(self, transition: Transition) -> AutomatonBuilder:

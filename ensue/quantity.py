@@ -65,11 +65,9 @@ class Quantity:
 
     def checked(self) -> Quantity:
         """The query itself, checked now as far as that is possible without its columns' types."""
-        try:
+        # Types may decide what is undecided, and so may a declaration: `eval` will ask again.
+        with contextlib.suppress(errors.UndecidedError):
             self.stage.reports(None)
-        except errors.UndecidedError:
-            # Types may decide it, and so may a declaration: `check` and `eval` will ask again.
-            pass
         return self
 
     def allowing(self, allow: str | None = None, assume: str | None = None) -> Quantity:

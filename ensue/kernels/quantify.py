@@ -115,7 +115,7 @@ def run_code(
         elif operation < DIVIDE:
             top -= 1
             _binary(operation, ints, floats, marks, top)
-        elif operation == DIVIDE or operation == POWER:
+        elif operation in (DIVIDE, POWER):
             top -= 1
             marks[top] = max(marks[top], marks[top + 1])
             if marks[top] == VALUE:
@@ -193,11 +193,10 @@ def _binary(
         if (kind == GREATEST and order < 0) or (kind == LEAST and order > 0):
             ints[top] = ints[other]
         return
-    if kind == SAME and (marks[top] == NULL or marks[other] == NULL):
-        if marks[top] <= NULL and marks[other] <= NULL:
-            ints[top] = 1 if marks[top] == marks[other] else 0
-            marks[top] = VALUE
-            return
+    if kind == SAME and max(marks[top], marks[other]) == NULL:
+        ints[top] = 1 if marks[top] == marks[other] else 0
+        marks[top] = VALUE
+        return
     marks[top] = max(marks[top], marks[other])
     if marks[top] != VALUE:
         return
@@ -427,7 +426,7 @@ def run(
                                 return
                             bits[slot] = stack[0]
                             marks[slot] = stack_marks[0]
-                        elif fold == COUNT or fold == ROWS:
+                        elif fold in (COUNT, ROWS):
                             if marks[slot] != VALUE:
                                 bits[slot] = 0
                                 marks[slot] = VALUE
@@ -445,7 +444,7 @@ def run(
                                 floats[slot + 2] += distance * (number - floats[slot + 1])
                         elif mark != VALUE:
                             pass
-                        elif fold == ARGMAX or fold == ARGMIN:
+                        elif fold in (ARGMAX, ARGMIN):
                             take = marks[slot] != VALUE
                             if not take:
                                 if floating:
@@ -475,7 +474,7 @@ def run(
                                     fault[0], fault[1] = OVERFLOW, row
                                     return
                                 bits[slot] = total
-                        elif fold == MAX or fold == MIN:
+                        elif fold in (MAX, MIN):
                             if floating:
                                 order = compare_floats(number, floats[slot])
                             else:

@@ -136,6 +136,7 @@ class _Check:
         self._ambiguity: errors.AmbiguousError | None = None
         self._inconsistency: errors.InconsistentError | None = None
         self._notes: list[str] = []
+        self._apart: set[int] = set()  # invocations whose parts have different domains
 
     def report(self) -> Report:
         self._satisfiable()
@@ -163,11 +164,11 @@ class _Check:
                 )
 
     def _one(self, automaton: Automaton) -> None:
-        nfa = underlying(automaton, self._alphabet)
         self._trim(automaton)
         for transition in automaton.transitions:
             if isinstance(transition, Invocation) and len(transition.automata) > 1:
                 self._consistent(automaton, transition)
+        nfa = underlying(automaton, self._alphabet, frozenset(self._apart))
         if self._assumed:
             if "unambiguous by declaration" not in self._notes:
                 self._notes.append("unambiguous by declaration")
@@ -207,9 +208,12 @@ class _Check:
                     )
 
     def _consistent(self, automaton: Automaton, transition: Invocation) -> None:
-        nfas = [underlying(a, self._alphabet) for a in transition.automata]
         if self._ambiguity is not None:
+            # Counting paths decides equality for unambiguous automata only.
+            self._apart.add(id(transition))
             return
+        apart = frozenset(self._apart)
+        nfas = [underlying(a, self._alphabet, apart) for a in transition.automata]
         for index, other in enumerate(nfas[1:], start=2):
             word = distinguishing_word(nfas[0], other, self._certain)
             if word is None and self._certain != self._all:
@@ -218,6 +222,7 @@ class _Check:
                     raise self._undecided(automaton, doubtful, "only one side defined on")
             if word is None:
                 continue
+            self._apart.add(id(transition))
             sides = (transition.automata[0].name, transition.automata[index - 1].name)
             having, lacking = sides if _accepts(nfas[0], word) else sides[::-1]
             if self._inconsistency is None:
@@ -269,9 +274,10 @@ def _distributes(automaton: Automaton, actions: list[Action]) -> str:
     if collect.distributive:
         return "declared"
     names = {action.fold.name for action in actions}
-    if automaton.width == 1 and all((collect.name, n) in DISTRIBUTIVE for n in names):
-        if not (collect.name in ("max", "min") and "product" in names):
-            return "known"
+    signed = collect.name in ("max", "min") and "product" in names
+    known = all((collect.name, name) in DISTRIBUTIVE for name in names)
+    if automaton.width == 1 and known and not signed:
+        return "known"
     randomness = random.Random(7)
     for action in actions:
         for _ in range(_TRIALS):

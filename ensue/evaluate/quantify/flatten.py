@@ -108,8 +108,8 @@ class _Flattening:
         self._depth: list[int] = []
         self._slots = 0
         self._steps: list[tuple[int, int, int, int, int, int]] = []
-        self._actions: list[tuple[int, int, int, int, int, int]] = []
-        self._after: list[tuple[int, int, int, int, int, int]] = []
+        self._actions: list[tuple[int, ...]] = []
+        self._after: list[tuple[int, ...]] = []
         self._calls: list[list[int]] = []
         self._called: list[int] = []
         self._automata: list[list[int]] = []

@@ -82,10 +82,11 @@ class GeneralConfiguration:
         after: dict[State, Slots] = {}
         transitions = self.automaton.transitions
         for transition in transitions:
-            if isinstance(transition, Step) and transition.source in self.values:
-                if holds[transition.predicate]:
-                    slots = self.values[transition.source]
-                    self._add(after, transition.target, folded(slots, transition.actions, weights))
+            if not isinstance(transition, Step) or transition.source not in self.values:
+                continue
+            if holds[transition.predicate]:
+                slots = self.values[transition.source]
+                self._add(after, transition.target, folded(slots, transition.actions, weights))
         for index, flights in self.flights.items():
             transition = transitions[index]
             assert isinstance(transition, Invocation)

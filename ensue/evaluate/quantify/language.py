@@ -2,22 +2,28 @@
 
 `underlying` builds the NFA of a hierarchy (paper, "Checking if an NSA is an SA"): an invocation
 becomes silent transitions to and from a copy of its first automaton's NFA, so the NFA is linear in
-the hierarchy and has one accepting path where the automaton has one. Unambiguity is reachability
-in NFA × NFA. Equivalence follows Stearns and Hunt: for unambiguous automata the number of
-accepting paths of a word is 0 or 1, so languages are equal exactly if path counts are; the vector
-of path counts moves linearly with each letter, so only as many words as there are states need to
-be looked at, one per dimension of the space the vectors span. Cubic in states, times letters.
+the hierarchy and has one accepting path where the automaton has one. That presumes parallel parts
+with equal domains; where they are not, the copy is that of the product of all parts. Unambiguity
+is reachability in NFA × NFA. Equivalence follows Stearns and Hunt: for unambiguous automata the
+number of accepting paths of a word is 0 or 1, so languages are equal exactly if path counts are;
+the vector of path counts moves linearly with each letter, so only as many words as there are
+states need to be looked at, one per dimension of the space the vectors span. Cubic in states,
+times letters.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 
+from ensue import errors
 from ensue.evaluate.quantify.model import Automaton, Invocation, Silent, Step
 from ensue.evaluate.quantify.predicates import Alphabet
 
+MAX_PRODUCT = 20_000
 Word = tuple[int, ...]  # letters, by index in the alphabet
 
 
@@ -31,78 +37,122 @@ class Nfa:
     moves: list[list[list[tuple[int, int]]]]
     letters: int
 
-    def word_to(self, state: int, backwards: bool = False) -> Word | None:
-        """A shortest word from an initial state to `state`, or from it to a final one."""
-        if backwards:
-            return self._path({state}, set(self.final))
-        return self._path(set(self.initial), {state})
-
-    def _path(self, sources: set[int], targets: set[int]) -> Word | None:
-        seen = dict.fromkeys(sources, ())
-        queue: deque[tuple[int, Word]] = deque((s, ()) for s in sources)
-        while queue:
-            state, word = queue.popleft()
-            if state in targets:
-                return word
-            for letter, moves in enumerate(self.moves[state]):
-                for target, _ in moves:
-                    if target not in seen:
-                        seen[target] = ()
-                        queue.append((target, (*word, letter)))
-        return None
-
 
 @dataclass
 class _Raw:
     """Before ε-elimination."""
 
     count: int
-    steps: list[tuple[int, int, int]]  # source, predicate bit, target
+    steps: list[tuple[int, frozenset[int], int]]  # source, letters, target
     silent: list[tuple[int, int]]
     initial: list[int]
     final: list[int]
 
 
-def underlying(automaton: Automaton, alphabet: Alphabet) -> Nfa:
-    """The NFA of the hierarchy; invocations stand for their first automaton."""
+def underlying(
+    automaton: Automaton, alphabet: Alphabet, inconsistent: frozenset[int] = frozenset()
+) -> Nfa:
+    """The NFA of the hierarchy; `inconsistent` are ids of invocations that need the product."""
     raw = _Raw(0, [], [], [], [])
-    states = _place(automaton, alphabet, raw)
+    states = _place(automaton, alphabet, raw, inconsistent)
     raw.initial = [states[s] for s in automaton.initial]
     raw.final = [states[s] for s in automaton.final]
     return _without_silent(raw, alphabet)
 
 
-def _place(automaton: Automaton, alphabet: Alphabet, raw: _Raw) -> dict[str, int]:
+def _place(
+    automaton: Automaton, alphabet: Alphabet, raw: _Raw, inconsistent: frozenset[int]
+) -> dict[str, int]:
     states = {state: raw.count + i for i, state in enumerate(automaton.states)}
     raw.count += len(states)
     for transition in automaton.transitions:
         source, target = states[transition.source], states[transition.target]
         match transition:
             case Step(predicate=predicate):
-                raw.steps.append((source, alphabet.bit(predicate), target))
+                bit = alphabet.bit(predicate)
+                letters = frozenset(
+                    i for i, letter in enumerate(alphabet.letters) if letter.holds & bit
+                )
+                raw.steps.append((source, letters, target))
             case Silent():
                 raw.silent.append((source, target))
+            case Invocation(automata=automata) if id(transition) in inconsistent:
+                parts = [underlying(a, alphabet, inconsistent) for a in automata]
+                _embed(_product(parts), raw, source, target)
             case Invocation(automata=automata):
-                inside = _place(automata[0], alphabet, raw)
+                inside = _place(automata[0], alphabet, raw, inconsistent)
                 raw.silent += [(source, inside[s]) for s in automata[0].initial]
                 raw.silent += [(inside[s], target) for s in automata[0].final]
     return states
 
 
+def _product(parts: list[Nfa]) -> Nfa:
+    """All parts at once: accepts what every part accepts; exponential in their number."""
+    numbers: dict[tuple[int, ...], int] = {}
+    waiting: list[tuple[int, ...]] = []
+
+    def number(states: tuple[int, ...]) -> int:
+        if states not in numbers:
+            if len(numbers) == MAX_PRODUCT:
+                raise errors.LimitError(
+                    f"parallel parts with different domains have more than {MAX_PRODUCT} joint "
+                    "states",
+                    remedy="give the parts the same structure",
+                )
+            numbers[states] = len(numbers)
+            waiting.append(states)
+        return numbers[states]
+
+    def joined(choices: list[list[tuple[int, int]]]) -> list[tuple[int, int]]:
+        return [
+            (number(tuple(state for state, _ in chosen)), prod(ways for _, ways in chosen))
+            for chosen in itertools.product(*choices)
+        ]
+
+    initial = dict(joined([list(part.initial.items()) for part in parts]))
+    moves: list[list[list[tuple[int, int]]]] = []
+    for states in waiting:  # grows while it is read
+        moves.append(
+            [
+                joined([part.moves[s][letter] for part, s in zip(parts, states, strict=True)])
+                for letter in range(parts[0].letters)
+            ]
+        )
+    final = {
+        at: 1
+        for states, at in numbers.items()
+        if all(s in part.final for part, s in zip(parts, states, strict=True))
+    }
+    return Nfa(len(numbers), initial, final, moves, parts[0].letters)
+
+
+def _embed(nfa: Nfa, raw: _Raw, source: int, target: int) -> None:
+    first = raw.count
+    raw.count += nfa.states
+    for state, ways in nfa.initial.items():
+        raw.silent += [(source, first + state)] * ways
+    for state in nfa.final:
+        raw.silent.append((first + state, target))
+    for state in range(nfa.states):
+        for letter, moves in enumerate(nfa.moves[state]):
+            for end, ways in moves:
+                raw.steps += [(first + state, frozenset([letter]), first + end)] * ways
+
+
 def _without_silent(raw: _Raw, alphabet: Alphabet) -> Nfa:
     """Counts of silent ways are kept, so that two silent paths still show as ambiguity."""
     ways = _silent_ways(raw)
-    letters = [letter.holds for letter in alphabet.letters]
+    letters = range(len(alphabet.letters))
     moves: list[list[list[tuple[int, int]]]] = []
-    outgoing: dict[int, list[tuple[int, int]]] = {}
-    for source, bit, target in raw.steps:
-        outgoing.setdefault(source, []).append((bit, target))
+    outgoing: dict[int, list[tuple[frozenset[int], int]]] = {}
+    for source, taken, target in raw.steps:
+        outgoing.setdefault(source, []).append((taken, target))
     for state in range(raw.count):
         row = []
-        for holds in letters:
+        for letter in letters:
             reached: dict[int, int] = {}
-            for bit, target in outgoing.get(state, ()):
-                if holds & bit:
+            for taken, target in outgoing.get(state, ()):
+                if letter in taken:
                     for end, number in ways[target].items():
                         reached[end] = reached.get(end, 0) + number
             row.append(sorted(reached.items()))

@@ -105,7 +105,7 @@ class Operation:
         if compiled is None:
             compiled = self._compiled[kinds] = self._compile(kinds)
         by_name = dict(zip(self.names, values, strict=True))
-        return compiled(lambda leaf: by_name[leaf.name])  # type: ignore[union-attr]
+        return compiled(lambda leaf: by_name[leaf.name])
 
     @cached_property
     def _compiled(self) -> dict[tuple[Kind, ...], Any]:
@@ -147,9 +147,7 @@ class Fold:
     """⊗ on `width` neighbouring slots with `weights` weights: one of `folds.py`, or the user's."""
 
     name: str
-    function: Callable[
-        ..., Any
-    ]  # (slots..., weights...) -> the new slots (a tuple where width > 1)
+    function: Callable[..., Any]  # (slots..., weights...) -> slots; a tuple where width > 1
     width: int = 1
     weights: int = 1
     operation: Operation | None = None  # of a fold given as SQL over `state` and `value`

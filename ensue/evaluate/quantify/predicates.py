@@ -14,6 +14,7 @@ Letters found are at most `MAX_LETTERS`; each costs one call of the solver per p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -164,7 +165,7 @@ def _tried(test: Callable[[Event], bool], event: Event) -> bool | None:
 
 def _solver_library() -> Any:
     try:
-        import z3
+        import z3  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise errors.UnsupportedError(
             "the checks of quantitative queries need z3, which is not installed",
@@ -317,7 +318,7 @@ class _Encoder:
                 return _Term(z3.StringVal(value), false)
             case "int":
                 return _Term(z3.IntVal(value), false)
-            case "float" | "decimal" if not (isinstance(value, float) and value != value):
+            case "float" | "decimal" if not (isinstance(value, float) and math.isnan(value)):
                 return _Term(z3.RealVal(str(Fraction(value))), false)
             case _:
                 return self._unknown(c.dump(node.origin), node.kind)

@@ -50,7 +50,7 @@ def monoids(automaton: Automaton) -> list[Fold]:
     for transition in automaton.transitions:
         for action in transition.actions:
             name = _MERGED.get(action.fold.name, action.fold.name)
-            merge = FOLDS[name] if name in FOLDS else action.fold
+            merge = FOLDS.get(name, action.fold)
             known = merges[action.slot]
             if not merge.associative or merge.width > 1 or known not in (None, merge):
                 raise errors.UnsupportedError(

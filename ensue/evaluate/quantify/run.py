@@ -138,7 +138,7 @@ class Machine:
         places: Indices | None = None,
         fresh: NDArray[np.bool_] | None = None,
     ) -> Outcome:
-        """All partitions; with `kept`, partition i goes on in (and leaves its state at) its place."""
+        """All partitions; with `kept`, partition i goes on from its place and is left there."""
         count = len(starts) - 1
         if fresh is None:
             fresh = np.ones(count, np.bool_)

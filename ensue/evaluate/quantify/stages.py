@@ -164,7 +164,7 @@ class _BoundAutomaton(Bound):
 
 @dataclass
 class Pipe(Stage):
-    """f >> g: each defined value of f is an event of g, with the columns of the event it came at."""
+    """f >> g: each defined value of f is an event of g, with the columns of its event."""
 
     first: Stage
     second: Stage
@@ -391,8 +391,9 @@ class _BoundWindows(Bound):
         if stage.until is not None:
             ends = predicate(stage.until.tree, Rows.of(table)).to_numpy(zero_copy_only=False)
             before = np.cumsum(ends) - ends
-            base = before[np.minimum(batch.starts[:-1], max(0, len(ends) - 1))] if len(ends) else 0
-            window = before - (base[owner] if len(ends) else 0)
+            window = before.copy()
+            if len(ends):
+                window -= before[np.minimum(batch.starts[:-1], len(ends) - 1)][owner]
             number = memory.numbers[batch.places] + ~memory.open[batch.places]
             return window + number[owner], ends
         assert stage.time is not None

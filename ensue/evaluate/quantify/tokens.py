@@ -141,11 +141,12 @@ class Configuration:
         after: dict[State, Stack] = {}
         transitions = self.automaton.transitions
         for transition in transitions:
-            if isinstance(transition, Step) and transition.source in self.tokens:
-                if holds[transition.predicate]:
-                    stack = self.tokens[transition.source]
-                    top = folded(stack[-1], transition.actions, weights)
-                    after[transition.target] = (*stack[:-1], top)
+            if not isinstance(transition, Step) or transition.source not in self.tokens:
+                continue
+            if holds[transition.predicate]:
+                stack = self.tokens[transition.source]
+                top = folded(stack[-1], transition.actions, weights)
+                after[transition.target] = (*stack[:-1], top)
         for index, configurations in self.below.items():
             transition = transitions[index]
             assert isinstance(transition, Invocation)
