@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,9 @@ from ensue.pattern import condition as c
 from ensue.pattern import kinds
 from ensue.pattern.infer import infer, require_boolean
 
-MAX_STEPS = 10_000_000  # per start row
+# Per start row. A place that is remembered counts as many steps as it holds rows, so that the
+# memory of failures stays near 100 MB too.
+MAX_STEPS = 10_000_000
 _FLUSH = 4096
 
 
@@ -173,14 +176,17 @@ class _Search:
             if steps > MAX_STEPS:
                 raise errors.LimitError(
                     f"more than {MAX_STEPS:,} steps for the match that starts at row "
-                    f"{start - self._begin} of its partition",
+                    f"{start - self._begin} of its partition: its conditions tell too many ways "
+                    "to label the rows apart",
                     remedy="bound the pattern with within(...), or raise "
                     "ensue.evaluate.python_engine.MAX_STEPS",
                 )
             row = start + len(self._path)
             arc = next(stack[-1], None)
             if arc is None:
-                failed.add(self._place(row))
+                place = self._place(row)
+                failed.add(place)
+                steps += sum(len(part) for part in place[2:])
                 stack.pop()
                 if self._path:
                     self._path.pop()
@@ -287,9 +293,9 @@ class _Search:
 
     # -- memory of failures ----------------------------------------------------------------------
 
-    def _place(self, row: int) -> Hashable:
+    def _place(self, row: int) -> tuple[Any, ...]:
         state = self._path[-1] if self._path else 0
-        seen: list[Hashable] = [row, state]
+        seen: list[Any] = [row, state]
         for kind, variable, count in self._reads[state]:
             if kind == "labels":
                 seen.append(tuple(self._path))
