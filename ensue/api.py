@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
@@ -25,8 +26,10 @@ from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.explain import explain
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
 from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
+from ensue.evaluate.summary import Summary, SummaryOptions
 from ensue.evaluate.warm import warm_up
 from ensue.front import builder
+from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.steps import (
     FIRST_AND_LAST,
@@ -246,6 +249,38 @@ class Pattern:
         listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
         found = listing.matches(data)
         return int(found.count()) if _is_spark(data) else len(found)
+
+    def summarize(
+        self,
+        data: Any = None,
+        *,
+        size: int,
+        select: str = "benefit",
+        total: str | None = None,
+        probabilities: Mapping[str, float] | None = None,
+        equal: Mapping[str, Sequence[str]] | None = None,
+        budget: int | None = None,
+        seed: int = 0,
+        detect: bool = False,
+    ) -> Any:
+        """Aggregates over all matches from at most `size` retained events (docs/summaries.md).
+
+        Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
+        DataFrame a DataFrame of one row per key.
+        """
+        query = self.query
+        asked = None
+        if total is not None:
+            asked = parse_condition(total, Scope(query.variables, "total"))
+        options = SummaryOptions(
+            size, select, asked, total, probabilities, equal, budget, seed, detect
+        )
+        if _is_spark(data):
+            from ensue.spark import summary as on_spark
+
+            return on_spark.run(query, options, data)
+        summary = Summary(query, options)
+        return summary if data is None else summary.insert(_to_arrow(data))
 
     def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
         """The error with the position of the name in the text that has it."""

@@ -4,7 +4,9 @@ While there is room an event is only appended: no counter exists until the first
 the summary is full, the arriving event is appended tentatively, all size + 1 events are scored by
 the matches they take part in (`suse_sweep.py`), and the least is dropped; of equals the arriving
 one, else the oldest. That is the paper's rule with one change: old events are scored in the
-presence of the new one, so that all are compared in the same summary.
+presence of the new one, so that all are compared in the same summary. What is expected weighs
+FORESIGHT times what is there: an event kept for its future can still be dropped when the future
+does not come, one dropped too early is lost.
 
 Scores have two parts. Starts whose window has closed add a fixed part (`past`); a start is swept
 into it once, when its window closes. Open starts are swept at every decision, with what is
@@ -26,8 +28,11 @@ from ensue.kernels.suse_sweep import find_lanes, lane_room, steps_left, sweep, s
 
 BENEFIT, PRESENT, FIFO, RANDOM = 0, 1, 2, 3
 # Places in `numbers` (integers that change) and `levels` (floats that change).
-COUNT, SETTLED, ROWS, KEPT, REMOVED, DISCARDED, IRRELEVANT, SEED, AGE, RESCALED = range(10)
-GAPS, GAP_WEIGHT, WEIGHT, DETECTED, LATEST = range(5)
+COUNT, SETTLED, ROWS, KEPT, REMOVED, DISCARDED, IRRELEVANT, SEED, RESCALED = range(9)
+GAPS, GAP_WEIGHT, DETECTED, LATEST, FORESIGHT = range(5)
+# Places in `learning`, which all keys share: weight of an event, events since the last refresh,
+# rows of the coefficient table that are filled.
+WEIGHT, AGE, FILLED = range(3)
 _HUGE = 1e280
 _ROOM = 2.0**200
 
@@ -41,6 +46,7 @@ def coefficients(
     final: Any,
     coefficient: Any,
     exponent: Any,
+    rows: int,
 ) -> None:
     """`coefficient[t, z]`: expected matches out of one partial match in z after t arrivals.
 
@@ -52,7 +58,7 @@ def coefficients(
     for z in range(states):
         coefficient[0, z] = 1.0 if final[z] else 0.0
     exponent[0] = 0.0
-    for t in range(1, coefficient.shape[0]):
+    for t in range(1, rows):
         for z in range(states):
             coefficient[t, z] = coefficient[t - 1, z]
         for c in range(class_offset.shape[0] - 1):
@@ -65,11 +71,43 @@ def coefficients(
 
 
 @njit(cache=True, nogil=True)
-def refresh_probability(class_weight: Any, probability: Any, keep: float) -> None:
-    """Observed shares of the classes; the last weight is that of events without a label."""
-    total = class_weight.sum()
-    for c in range(probability.shape[0]):
-        probability[c] = keep * class_weight[c] / total
+def arrival_rate(levels: Any, counted: bool) -> float:
+    """Events per unit of time, from recent gaps; 1 where time counts rows."""
+    if counted or levels[GAPS] <= 0.0:
+        return 1.0
+    return float(levels[GAP_WEIGHT] / levels[GAPS])
+
+
+@njit(cache=True, nogil=True)
+def refresh_tables(
+    learn: bool,
+    counted: bool,
+    window: Any,
+    levels: Any,
+    learning: Any,
+    class_weight: Any,
+    probability: Any,
+    coefficient: Any,
+    exponent: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    final: Any,
+) -> None:
+    """Observed shares of the classes, and the coefficients as far as a window reaches."""
+    learning[AGE] = 0.0
+    rows = coefficient.shape[0]
+    reach = window * arrival_rate(levels, counted) + 2.0
+    if reach < rows:
+        rows = max(int(reach), 1)
+    if learn:
+        total = class_weight.sum()
+        for c in range(probability.shape[0]):
+            probability[c] = class_weight[c] / total
+    elif rows <= learning[FILLED]:
+        return
+    learning[FILLED] = rows
+    coefficients(probability, class_offset, arc_from, arc_to, final, coefficient, exponent, rows)
 
 
 @njit(cache=True, nogil=True)
@@ -161,6 +199,7 @@ def score(
     sums: bool,
     coefficient: Any,
     exponent: Any,
+    learning: Any,
     lane_first: Any,
     lane_last: Any,
     terminal: Any,
@@ -175,10 +214,8 @@ def score(
     open_from = settled
     while open_from < count and now - times[open_from] > window:
         open_from += 1
-    rate = 1.0
-    if not counted and levels[GAPS] > 0:
-        rate = levels[GAP_WEIGHT] / levels[GAPS]
-    most = coefficient.shape[0] - 1
+    rate = arrival_rate(levels, counted)
+    most = int(learning[FILLED]) - 1
     overflow = False
     for part in range(2):
         low, high = (settled, open_from) if part == 0 else (open_from, count)
@@ -194,7 +231,9 @@ def score(
                 if exponent[t] > 0.0:
                     overflow = True
                 for z in range(states):
-                    terminal[z, k] = coefficient[t, z]
+                    now_done = 1.0 if final[z] else 0.0
+                    expected = coefficient[t, z] - now_done
+                    terminal[z, k] = now_done + levels[FORESIGHT] * expected
             else:
                 for z in range(states):
                     terminal[z, k] = 1.0 if final[z] else 0.0
@@ -222,7 +261,9 @@ def score(
                 t = steps_left(window, now - times[lane_first[k]], rate, most)
             logs[k] = exponent[t]
             for z in range(states):
-                terminal[z, k] = coefficient[t, z]
+                now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
+                expected = coefficient[t, z] - now_done
+                terminal[z, k] = now_done + levels[FORESIGHT] * expected
         for i in range(count):
             scores[i] = -np.inf
         sweep_scaled(
@@ -299,7 +340,6 @@ def run(
     mode: int,
     learn: bool,
     decay: float,
-    keep: float,
     refresh: int,
     detect: bool,
     counted: bool,
@@ -307,7 +347,7 @@ def run(
     new_times: Any,
     new_classes: Any,
     new_weights: Any,
-    first_id: int,
+    new_ids: Any,
     numbers: Any,
     levels: Any,
     times: Any,
@@ -315,6 +355,7 @@ def run(
     weights: Any,
     ids: Any,
     past: Any,
+    learning: Any,
     class_weight: Any,
     probability: Any,
     coefficient: Any,
@@ -342,23 +383,18 @@ def run(
     for e in range(new_times.shape[0]):
         now, c = new_times[e], new_classes[e]
         numbers[ROWS] += 1
-        levels[WEIGHT] *= decay
         if numbers[ROWS] > 1:
             levels[GAPS] = levels[GAPS] / decay + (now - levels[LATEST])
             levels[GAP_WEIGHT] = levels[GAP_WEIGHT] / decay + 1.0
         levels[LATEST] = now
+        learning[AGE] += 1.0
         if learn:
-            class_weight[c] += levels[WEIGHT]
-            if levels[WEIGHT] > 1e100:
-                class_weight /= levels[WEIGHT]
-                levels[WEIGHT] = 1.0
-            numbers[AGE] += 1
-            if numbers[AGE] >= refresh and mode == BENEFIT:
-                numbers[AGE] = 0
-                refresh_probability(class_weight, probability, keep)
-                coefficients(
-                    probability, class_offset, arc_from, arc_to, final, coefficient, exponent
-                )
+            # The weight of later events grows, which forgets earlier ones; class −1 is the last.
+            learning[WEIGHT] *= decay
+            class_weight[c] += learning[WEIGHT]
+            if learning[WEIGHT] > 1e100:
+                class_weight /= learning[WEIGHT]
+                learning[WEIGHT] = 1.0
         if c < 0:
             numbers[IRRELEVANT] += 1
             continue
@@ -369,10 +405,15 @@ def run(
             drop(next_random(numbers, size), numbers, times, classes, weights, ids, past)
         at = numbers[COUNT]
         times[at], classes[at], weights[at] = now, c, new_weights[e]
-        ids[at], past[at] = first_id + e, 0.0
+        ids[at], past[at] = new_ids[e], 0.0
         numbers[COUNT] = at + 1
         numbers[KEPT] += 1
         if full and mode <= PRESENT:
+            if mode == BENEFIT and learning[AGE] >= refresh:
+                refresh_tables(
+                    learn, counted, window, levels, learning, class_weight, probability,
+                    coefficient, exponent, class_offset, arc_from, arc_to, final,
+                )  # fmt: skip
             if not ready:
                 ready = True
                 terminal = np.empty((states, room))
@@ -384,8 +425,8 @@ def run(
             kept, kept_sum = score(
                 at + 1, mode, now, numbers, levels, times, classes, weights, past, scores, window,
                 counted, class_offset, arc_from, arc_to, arc_valued, ordered, starts, final, fork,
-                sums, coefficient, exponent, lane_first, lane_last, terminal, work, kept, kept_sum,
-                spare,
+                sums, coefficient, exponent, learning, lane_first, lane_last, terminal, work, kept,
+                kept_sum, spare,
             )  # fmt: skip
             least = 0
             for i in range(1, at):

@@ -105,7 +105,7 @@ class _Run:
             self._right_shares(starts, pivot, last, ways, reach)
 
     def _tails(self, first: int, pivot: int) -> list[tuple[list[Vector], list[Vector]]]:
-        """For each event of the block: from each state after it, ways to each state at the pivot."""
+        """By event of the block: from each state after it, ways to each state at the pivot."""
         states = self._states
         rows = [[int(z == q) for q in range(states)] for z in range(states)]
         sums = [[0] * states for _ in range(states)]
@@ -124,7 +124,9 @@ class _Run:
                     value = self._values[i] if label in self._valued else 0
                     new_sums[p] = _sum(new_sums[p], sums[q])
                     if value:
-                        new_sums[p] = [x + value * y for x, y in zip(new_sums[p], rows[q])]
+                        new_sums[p] = [
+                            x + value * y for x, y in zip(new_sums[p], rows[q], strict=True)
+                        ]
             rows, sums = new_rows, new_sums
             found.append((rows, sums))
         found.reverse()
@@ -153,7 +155,9 @@ class _Run:
                     value = self._values[i] if label in self._valued else 0
                     new_sums[q] = _sum(new_sums[q], sums[p])
                     if value:
-                        new_sums[q] = [x + value * y for x, y in zip(new_sums[q], columns[p])]
+                        new_sums[q] = [
+                            x + value * y for x, y in zip(new_sums[q], columns[p], strict=True)
+                        ]
             columns, sums = new, new_sums
             ways.append(columns)
             done.append(self._completed(columns, sums))
@@ -204,7 +208,7 @@ class _Run:
         ways: list[list[Vector]],
         reach: dict[int, tuple[Vector, Vector]],
     ) -> None:
-        # behind[z][q]: over the starts still open, (ways from start to q) · (ways to complete from z).
+        # behind[z][q]: over open starts, (ways from start to q) · (ways to complete from z).
         states = self._states
         behind = [[0] * states for _ in range(states)]
         opened = len(starts)

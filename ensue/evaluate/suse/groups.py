@@ -1,0 +1,197 @@
+"""Equality of an attribute over some labels: `equal={"user": ["b", "c"]}` (SuSe §5.3).
+
+Events of the named labels take part only in matches whose other such events have the same value;
+events of the other labels are free. The retained events are read once per value: the keyed events
+of that value and all free ones (the paper replicates those). A match without a keyed event would
+be seen with every value, so it is counted apart, once.
+
+Scoring reads the summary once per value that is retained; that is the price of the predicate. Where
+every label is named, `partition_by` says the same and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.evaluate.arrange import flat
+from ensue.evaluate.suse.store import Selection, Store, subset_scores
+from ensue.kernels import suse_select as kernel
+from ensue.pattern.query import Query
+
+
+@dataclass
+class Groups:
+    """The attribute, the labels that it binds, and the values seen so far in order."""
+
+    column: str
+    keyed: int  # bits of the labels
+    known: list[Any] = field(default_factory=list)
+    _place: dict[Any, int] = field(default_factory=dict)
+
+    def codes(self, table: pa.Table) -> NDArray[np.int64]:
+        """A number for the value in each row; −1 for null, which equals nothing."""
+        names = {name.casefold(): name for name in table.column_names}
+        if self.column.casefold() not in names:
+            raise errors.UnknownColumnError(
+                f"equal: the input has no column {self.column!r}",
+                remedy=f"columns are: {', '.join(table.column_names)}",
+            )
+        encoded = flat(table, names[self.column.casefold()]).dictionary_encode()
+        values = encoded.dictionary.to_pylist()
+        places = np.array([self._number(value) for value in values] or [-1], np.int64)
+        indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return np.where(indices < 0, -1, places[indices])
+
+    def _number(self, value: Any) -> int:
+        stored = value if isinstance(value, (str, int, float, bool)) else str(value)
+        if stored not in self._place:
+            self._place[stored] = len(self.known)
+            self.known.append(stored)
+        return self._place[stored]
+
+    def remember(self, known: Sequence[Any]) -> None:
+        self.known = list(known)
+        self._place = {value: index for index, value in enumerate(known)}
+
+
+def group_labels(query: Query, equal: Mapping[str, Sequence[str]] | None) -> Groups | None:
+    """The groups of a query; refuses what one attribute cannot say."""
+    if not equal:
+        return None
+    if len(equal) > 1:
+        raise errors.UnsupportedError(
+            f"equal names {len(equal)} attributes; a summary compares one",
+            remedy="join them into one column, or use partition_by for those all labels share",
+        )
+    column, labels = next(iter(equal.items()))
+    for label in labels:
+        if label not in query.labels:
+            raise errors.UnknownVariableError(
+                f"equal names the label {label!r}, which the pattern does not have",
+                remedy=f"use some of: {', '.join(query.labels)}",
+            )
+    return Groups(column, sum(1 << query.labels.index(label) for label in set(labels)))
+
+
+class GroupedStore(Store):
+    """A store whose events carry the number of their group; −1 where they have no keyed label."""
+
+    def __init__(self, selection: Selection, kind: type[np.generic], groups: Groups) -> None:
+        super().__init__(selection, kind)
+        self._groups = groups
+        self._machine = selection.machine
+        self.group: list[int] = []
+        self.mask: list[int] = []
+
+    def insert_grouped(
+        self,
+        times: NDArray[Any],
+        masks: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        ids: NDArray[np.int64],
+        groups: NDArray[np.int64],
+    ) -> None:
+        keyed = self._groups.keyed
+        for time, mask, weight, number, group in zip(
+            times, masks.tolist(), weights, ids, groups.tolist(), strict=True
+        ):
+            if group < 0:
+                mask &= ~keyed
+            event_class = self._machine.class_of(mask)
+            self._learn(time, event_class)
+            if event_class < 0:
+                self.numbers[kernel.IRRELEVANT] += 1
+                continue
+            self._append(time, event_class, weight, number)
+            self.group.append(group if mask & keyed else -1)
+            self.mask.append(mask)
+            if self.count > self._selection.size:
+                self._decide()
+
+    def _learn(self, time: Any, event_class: int) -> None:
+        chosen = self._selection
+        self.numbers[kernel.ROWS] += 1
+        if self.numbers[kernel.ROWS] > 1:
+            gap = time - self.levels[kernel.LATEST]
+            self.levels[kernel.GAPS] = self.levels[kernel.GAPS] / chosen.decay + gap
+            self.levels[kernel.GAP_WEIGHT] = self.levels[kernel.GAP_WEIGHT] / chosen.decay + 1.0
+        self.levels[kernel.LATEST] = time
+        if chosen.learn:
+            tables = chosen.tables()
+            tables["class_weight"][event_class] += tables["learning"][kernel.WEIGHT]
+
+    def _append(self, time: Any, event_class: int, weight: float, number: int) -> None:
+        at = self.count
+        self._reserve(at + 1)
+        self._times[at], self._classes[at], self._weights[at] = time, event_class, weight
+        self._ids[at] = number
+        self.numbers[kernel.COUNT] += 1
+        self.numbers[kernel.KEPT] += 1
+
+    def _decide(self) -> None:
+        newest = self.count - 1
+        mode = self._selection.mode
+        if mode == kernel.FIFO:
+            least = 0
+        elif mode == kernel.RANDOM:
+            least = int(kernel.next_random(self.numbers, newest))
+        else:
+            scores = self.scores()
+            least = int(np.argmin(scores[:newest]))
+            if scores[newest] <= scores[least]:
+                self.remove(newest)
+                self.numbers[kernel.REMOVED] -= 1
+                self.numbers[kernel.DISCARDED] += 1
+                return
+        self.remove(least)
+
+    def scores(self) -> NDArray[np.float64]:
+        total = np.zeros(self.count)
+        for chosen, classes in self.readings():
+            total[chosen] += subset_scores(
+                self._selection,
+                np.ascontiguousarray(self.times[chosen]),
+                classes,
+                np.ascontiguousarray(self.weights[chosen]),
+                self.numbers,
+                self.levels,
+            )
+        return total
+
+    def readings(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """For each value retained: the places of its events and the free ones, and classes."""
+        values = sorted({group for group in self.group if group >= 0}) or [-1]
+        for value in values:
+            yield self.reading(value)
+
+    def reading(self, value: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The events of one value with the free ones; −1: the free ones alone."""
+        free = ~self._groups.keyed
+        places, classes = [], []
+        for place, (mask, group) in enumerate(zip(self.mask, self.group, strict=True)):
+            kept = mask if value >= 0 and group == value else mask & free
+            event_class = self._machine.class_of(kept) if kept else -1
+            if event_class >= 0:
+                places.append(place)
+                classes.append(event_class)
+        return np.array(places, np.int64), np.array(classes, np.int64)
+
+    def remove(self, index: int) -> None:
+        super().remove(index)
+        del self.group[index]
+        del self.mask[index]
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        return super().columns() | {"group": np.array(self.group, np.int64)}
+
+    def fill(self, columns: dict[str, NDArray[Any]], numbers: Any, levels: Any) -> None:
+        super().fill(columns, numbers, levels)
+        self.group = [int(group) for group in columns["group"]]
+        self.mask = [int(mask) for mask in columns["mask"]]

@@ -1,0 +1,312 @@
+"""`Store`: the retained events of one key as arrays, and the selection loop over them.
+
+Arrays grow with the events up to size + 1, so a key with few events costs little; counters exist
+only inside a decision. `Selection` is what all keys share: the policy, the machine, the window and
+what is known about arrivals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensue.evaluate.suse.machine import Machine
+from ensue.kernels import suse_select as kernel
+
+MODES = {
+    "benefit": kernel.BENEFIT,
+    "present": kernel.PRESENT,
+    "fifo": kernel.FIFO,
+    "random": kernel.RANDOM,
+}
+FORESIGHT = 10.0  # measured: docs/summaries.md
+MOST_STEPS = 1 << 16
+NO_WINDOW = 1 << 62
+_LEARN_EVERY = 256
+
+
+@dataclass
+class Selection:
+    """How events are chosen; `probability` by class, learned where `learn`."""
+
+    machine: Machine
+    size: int
+    mode: int
+    window: int | float
+    counted: bool  # the window is in rows, so a step of time is one arrival
+    sums: bool
+    given: dict[int, float] | None  # label to probability
+    seed: int
+    detect: bool = False
+    foresight: float = FORESIGHT
+    _tables: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def learn(self) -> bool:
+        return self.given is None
+
+    @property
+    def horizon(self) -> int:
+        """Arrivals to look ahead at most; without a window, as many as the summary holds."""
+        if self.window >= NO_WINDOW:
+            return min(self.size, MOST_STEPS)
+        if self.counted or isinstance(self.window, int):
+            return int(min(self.window, MOST_STEPS))
+        return MOST_STEPS
+
+    @property
+    def decay(self) -> float:
+        """Growth of the weight of later events: half is forgotten in about 3 windows or 3,000."""
+        return 1.0 + 1.0 / max(4_000, 4 * min(self.horizon, MOST_STEPS))
+
+    def fresh_tables(self) -> dict[str, Any]:
+        """Class weights, probabilities and cached coefficients, as arrays of one shape."""
+        classes, steps = self.machine.classes, self.horizon + 1
+        tables: dict[str, Any] = {
+            # The weight of an event, events since the last refresh (at once), rows filled.
+            "learning": np.array([1.0, 1e18, 0.0]),
+            "class_weight": np.ones(classes + 1),
+            "probability": np.full(classes, 1.0 / (classes + 1)),
+            "coefficient": np.zeros((steps, self.machine.states)),
+            "exponent": np.zeros(steps),
+        }
+        if self.given is not None:
+            for number, mask in enumerate(self.machine.masks):
+                single = mask & (mask - 1) == 0
+                label = mask.bit_length() - 1
+                tables["probability"][number] = self.given.get(label, 0.0) if single else 0.0
+        return tables
+
+    def tables(self) -> dict[str, Any]:
+        """The tables all keys share, grown when a new class was seen."""
+        if not self._tables:
+            self._tables = self.fresh_tables()
+        elif len(self._tables["probability"]) < self.machine.classes:
+            old = self._tables
+            self._tables = self.fresh_tables()
+            known = len(old["probability"])
+            self._tables["class_weight"][:known] = old["class_weight"][:known]
+            self._tables["class_weight"][known:-1] = 0.0
+            self._tables["class_weight"][-1] = old["class_weight"][-1]
+            self._tables["probability"][:known] = old["probability"]
+            self._tables["learning"][0] = old["learning"][0]
+        return self._tables
+
+
+class Store:
+    """One key's retained events, in order."""
+
+    def __init__(self, selection: Selection, kind: type[np.generic]) -> None:
+        self._selection = selection
+        self.numbers = np.zeros(9, np.int64)
+        self.numbers[kernel.SEED] = selection.seed
+        self.levels = np.zeros(5)
+        self.levels[kernel.FORESIGHT] = selection.foresight
+        self._times: NDArray[Any] = np.empty(0, kind)
+        self._classes = np.empty(0, np.int64)
+        self._weights = np.empty(0, np.float64)
+        self._ids = np.empty(0, np.int64)
+        self._past = np.empty(0, np.float64)
+
+    @property
+    def count(self) -> int:
+        return int(self.numbers[kernel.COUNT])
+
+    @property
+    def latest(self) -> Any:
+        """The time of the last event that came; None before the first."""
+        if not self.numbers[kernel.ROWS]:
+            return None
+        return self._times.dtype.type(self.levels[kernel.LATEST])
+
+    @property
+    def times(self) -> NDArray[Any]:
+        return self._times[: self.count]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        return self._classes[: self.count]
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        return self._weights[: self.count]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        return self._ids[: self.count]
+
+    @property
+    def bytes(self) -> int:
+        held = (self._times, self._classes, self._weights, self._ids, self._past)
+        return sum(array.nbytes for array in held)
+
+    def insert(
+        self,
+        times: NDArray[Any],
+        classes: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        ids: NDArray[np.int64],
+    ) -> None:
+        """Events in order of time; −1 is the class of events without a label of the pattern."""
+        chosen = self._selection
+        self._reserve(min(chosen.size, self.count + len(times)) + 1)
+        tables, arrays = chosen.tables(), chosen.machine.arrays()
+        kernel.run(
+            chosen.size,
+            chosen.mode,
+            chosen.learn,
+            chosen.decay,
+            _LEARN_EVERY,
+            chosen.detect,
+            chosen.counted,
+            self._times.dtype.type(chosen.window),
+            times,
+            classes,
+            weights,
+            ids,
+            self.numbers,
+            self.levels,
+            self._times,
+            self._classes,
+            self._weights,
+            self._ids,
+            self._past,
+            **tables,
+            **arrays,
+            fork=chosen.machine.fork,
+            sums=chosen.sums,
+        )
+
+    def scores(self) -> NDArray[np.float64]:
+        """What the selection would rank by, at the time of the latest event."""
+        chosen, count = self._selection, self.count
+        return subset_scores(
+            chosen, self.times, self.classes, self.weights, self.numbers, self.levels
+        )[:count]
+
+    def least(self) -> tuple[float, int]:
+        """The lowest score, and the oldest event that has it."""
+        scores = self.scores()
+        at = int(np.argmin(scores))
+        return float(scores[at]), at
+
+    def expected_matches(self) -> float:
+        """Matches in a stream of as many rows with the observed shares, for estimates of recall."""
+        tables, arrays = self._selection.tables(), self._selection.machine.arrays()
+        filled = int(tables["learning"][kernel.FILLED])
+        if filled == 0 or tables["exponent"][filled - 1] > 0:
+            return 0.0
+        per_row = 0.0
+        for number, share in enumerate(tables["probability"]):
+            for a in range(arrays["class_offset"][number], arrays["class_offset"][number + 1]):
+                if arrays["arc_from"][a] == 0:
+                    per_row += share * tables["coefficient"][filled - 1, arrays["arc_to"][a]]
+        return float(per_row * self.numbers[kernel.ROWS])
+
+    def remove(self, index: int) -> None:
+        kernel.drop(
+            index,
+            self.numbers,
+            self._times,
+            self._classes,
+            self._weights,
+            self._ids,
+            self._past,
+        )
+        # What closed starts had settled is added up again at the next decision.
+        self.numbers[kernel.SETTLED] = 0
+        self._past[: self.count] = 0.0
+        self.numbers[kernel.REMOVED] += 1
+
+    def _reserve(self, room: int) -> None:
+        have = len(self._times)
+        if have >= room:
+            return
+        room = min(max(room, 2 * have, 64), self._selection.size + 1)
+        for name in ("_times", "_classes", "_weights", "_ids", "_past"):
+            grown = np.zeros(room, getattr(self, name).dtype)
+            grown[:have] = getattr(self, name)
+            setattr(self, name, grown)
+
+    # -- as stored state ---------------------------------------------------------------------------
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        return {
+            "time": self.times,
+            "mask": np.array([self._selection.machine.masks[c] for c in self.classes], np.int64),
+            "weight": self.weights,
+            "id": self.ids,
+        }
+
+    def fill(self, columns: dict[str, NDArray[Any]], numbers: Any, levels: Any) -> None:
+        machine = self._selection.machine
+        count = len(columns["time"])
+        self._reserve(count + 1)
+        self._times[:count] = columns["time"]
+        self._classes[:count] = [machine.class_of(int(mask)) for mask in columns["mask"]]
+        self._weights[:count] = columns["weight"]
+        self._ids[:count] = columns["id"]
+        self.numbers[:] = numbers
+        self.levels[:] = levels
+        self.numbers[kernel.COUNT] = count
+        self.numbers[kernel.SETTLED] = 0
+
+
+def subset_scores(
+    chosen: Selection,
+    times: NDArray[Any],
+    classes: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    numbers: NDArray[np.int64],
+    levels: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Scores of these events alone, from nothing settled; the last time is now."""
+    count, machine = len(times), chosen.machine
+    scores = np.zeros(count)
+    if count == 0:
+        return scores
+    arrays, tables = machine.arrays(), chosen.tables()
+    scratch = numbers.copy()
+    scratch[kernel.COUNT], scratch[kernel.SETTLED] = count, 0
+    states = machine.states
+    arcs = int(np.diff(arrays["class_offset"]).max())
+    now = times.dtype.type(levels[kernel.LATEST])
+    kernel.refresh_tables(
+        chosen.learn,
+        chosen.counted,
+        times.dtype.type(chosen.window),
+        levels,
+        **tables,
+        **{name: arrays[name] for name in ("class_offset", "arc_from", "arc_to", "final")},
+    )
+    kernel.score(
+        count,
+        min(chosen.mode, kernel.PRESENT),
+        max(now, times[-1]),
+        scratch,
+        levels,
+        times,
+        classes,
+        weights,
+        np.zeros(count),
+        scores,
+        times.dtype.type(chosen.window),
+        chosen.counted,
+        **arrays,
+        fork=machine.fork,
+        sums=chosen.sums,
+        coefficient=tables["coefficient"],
+        exponent=tables["exponent"],
+        learning=tables["learning"],
+        lane_first=np.empty(count, np.int64),
+        lane_last=np.empty(count, np.int64),
+        terminal=np.empty((states, count)),
+        work=np.empty((4, states, count)),
+        kept=np.empty(16),
+        kept_sum=np.empty(16),
+        spare=np.empty((arcs, 2, count)),
+    )
+    return scores
