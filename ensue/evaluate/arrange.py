@@ -2,6 +2,8 @@
 
 Every key becomes integer codes that sort as Spark sorts the column (nulls and NaN placed, strings
 by their bytes), so that numpy can do the rest whatever the type. Ties keep the order of arrival.
+Input that is in order already, the usual case for a file written by key and time, is recognised by
+comparing neighbours, without a code per row.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ensue.kernels.order import first_rows, is_grouped, is_ordered
+from ensue.kernels.order import has_ties, is_ordered
 from ensue.pattern.query import OrderKey
 
 Codes = NDArray[np.int64]
 _LOWEST = np.iinfo(np.int64).min
+_ROWS_PER_RUN = 4  # below that, looking at runs of equal keys costs more than it saves
 
 
 def arrange(
@@ -27,13 +30,47 @@ def arrange(
     rows = table.num_rows
     if rows == 0:
         return table, np.zeros(1, np.int64)
-    groups, count = group_codes(table, partition_by)
+    runs = run_starts(table, partition_by)
+    groups: Codes | None = None
     keys = [code for key in order_by for code in order_codes(flat(table, key.column), key)]
-    if not (is_grouped(groups, count) and is_ordered(groups, _stack(keys, rows))):
-        index = sort_index(groups, keys)
-        table = table.take(pa.array(index))
-        groups = groups[index]
-    return table, np.append(first_rows(groups), rows)
+    if rows >= _ROWS_PER_RUN * (len(runs) - 1):
+        heads, count = group_codes(table.take(runs[:-1]), partition_by)
+        if count == len(heads) and is_ordered(runs, _stack(keys, rows)):
+            return table, runs
+        groups = np.repeat(heads, np.diff(runs))
+    else:
+        groups, _ = group_codes(table, partition_by)
+    index = sort_index(groups, keys)
+    del keys
+    groups = groups[index]
+    starts = np.flatnonzero(groups[1:] != groups[:-1]) + 1
+    del groups
+    return table.take(pa.array(index)), np.concatenate(([0], starts, [rows]))
+
+
+def run_starts(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+    """First rows of the runs in which all the columns stay the same, and the number of rows."""
+    rows = table.num_rows
+    if rows == 0:
+        return np.zeros(1, np.int64)
+    changed = np.zeros(rows - 1, np.bool_)
+    for name in names:
+        changed |= _changes(flat(table, name))
+    return np.concatenate(([0], np.flatnonzero(changed) + 1, [rows])).astype(np.int64)
+
+
+def _changes(column: pa.Array) -> NDArray[np.bool_]:
+    """Per row but the first: whether it differs from the row before; null is equal to null."""
+    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
+        codes = _key_codes(column).indices.to_numpy(zero_copy_only=False)
+        changed: NDArray[np.bool_] = codes[1:] != codes[:-1]
+        return changed
+    differs = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
+    if not column.null_count:
+        return differs.to_numpy(zero_copy_only=False)
+    nulls = column.is_null().to_numpy(zero_copy_only=False)
+    filled = pc.fill_null(differs, False).to_numpy(zero_copy_only=False)
+    return filled | (nulls[1:] != nulls[:-1])
 
 
 def flat(table: pa.Table, name: str) -> pa.Array:
@@ -45,11 +82,7 @@ def group_codes(table: pa.Table, names: Sequence[str]) -> tuple[Codes, int]:
     """One code per row, equal where all partition columns are, and the number of codes."""
     combined, count = np.zeros(table.num_rows, np.int64), 1
     for name in names:
-        column = flat(table, name)
-        if pa.types.is_floating(column.type):
-            # 0.0 and −0.0 are one key, and so are all NaN.
-            column = pa.array(_ascending(column), mask=column.is_null().to_numpy(False))
-        encoded = column.dictionary_encode(null_encoding="encode")
+        encoded = _key_codes(flat(table, name))
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if count == 1:
             combined, count = codes, len(encoded.dictionary)
@@ -58,6 +91,13 @@ def group_codes(table: pa.Table, names: Sequence[str]) -> tuple[Codes, int]:
         _, combined = np.unique(combined, return_inverse=True)
         count = int(combined.max(initial=-1)) + 1
     return combined, count
+
+
+def _key_codes(column: pa.Array) -> pa.DictionaryArray:
+    if pa.types.is_floating(column.type):
+        # 0.0 and −0.0 are one key, and so are all NaN.
+        column = pa.array(_ascending(column), mask=column.is_null().to_numpy(False))
+    return column.dictionary_encode(null_encoding="encode")
 
 
 def order_codes(column: pa.Array, key: OrderKey) -> list[Codes]:
@@ -102,15 +142,18 @@ def sort_index(groups: Codes, keys: list[Codes]) -> NDArray[np.int64]:
         low, high = int(keys[0].min()), int(keys[0].max())
         span = high - low + 1
         if span * (int(groups.max()) + 1) < 2**63:
-            composite = groups * span + (keys[0] - low)
+            composite = groups * span
+            composite += keys[0]
+            composite -= low
             index = np.argsort(composite)
-            ordered = composite[index]
             # numpy's fast sort is not stable; that matters only where two rows tie.
-            if (ordered[1:] != ordered[:-1]).all():
+            if not has_ties(composite, index):
                 return index
             return np.argsort(composite, kind="stable")
     return np.lexsort((*reversed(keys), groups))
 
 
 def _stack(keys: list[Codes], rows: int) -> NDArray[np.int64]:
+    if len(keys) == 1:
+        return keys[0].reshape(1, -1)
     return np.stack(keys) if keys else np.zeros((0, rows), np.int64)

@@ -38,7 +38,7 @@ from ensue.evaluate.measures import Matches, Measured
 from ensue.evaluate.row_engines import Engine
 from ensue.pattern.query import Query
 
-WORK_BYTES = 64 << 20
+WORK_BYTES = 8 << 20  # large enough to be fast, small enough that memory is used again
 MAX_BYTES = 1 << 30
 
 

@@ -17,12 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.evaluate.arrange import arrange, flat, group_codes, order_codes
+from ensue.evaluate.arrange import arrange, flat, order_codes, run_starts
 from ensue.evaluate.base import Events
-from ensue.kernels.order import first_rows
 from ensue.pattern.query import OrderKey, Query
 
-MEMORY = 128 << 20
+MEMORY = 64 << 20
 _BLOCK_ROWS = 1 << 16
 _SORT = "__ensue_sort_"
 _LAST = "__ensue_last_of_block"
@@ -167,8 +166,7 @@ def _completed(chunks: Iterator[pa.Table], query: Query) -> Iterator[Events]:
     opened = False  # rows of the tail's partition were sent already
     for chunk in chunks:
         table = chunk if tail is None else pa.concat_tables([tail, chunk]).combine_chunks()
-        groups, _ = group_codes(table, query.partition_by)
-        firsts = first_rows(groups) if table.num_rows else np.zeros(0, np.int64)
+        firsts = run_starts(table, query.partition_by)[:-1]
         if len(firsts) > 1:
             if opened:
                 yield _events(table.slice(0, int(firsts[1])), True)

@@ -1,4 +1,4 @@
-"""Whether rows are in order already, and where groups begin."""
+"""Whether rows are in order, whether keys tie, and where groups begin."""
 
 from __future__ import annotations
 
@@ -8,32 +8,26 @@ from numpy.typing import NDArray
 
 
 @njit(cache=True, nogil=True)
-def is_grouped(groups: NDArray[np.int64], count: int) -> bool:
-    """Whether each of `count` codes (0 .. count - 1) stands in one run."""
-    seen = np.zeros(count, np.bool_)
-    for row in range(groups.shape[0]):
-        group = groups[row]
-        if row > 0 and group == groups[row - 1]:
-            continue
-        if seen[group]:
-            return False
-        seen[group] = True
+def is_ordered(starts: NDArray[np.int64], keys: NDArray[np.int64]) -> bool:
+    """Whether the keys (first the most significant) never fall inside a run."""
+    for run in range(starts.shape[0] - 1):
+        for row in range(starts[run] + 1, starts[run + 1]):
+            for key in range(keys.shape[0]):
+                before, now = keys[key, row - 1], keys[key, row]
+                if before < now:
+                    break
+                if before > now:
+                    return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def is_ordered(groups: NDArray[np.int64], keys: NDArray[np.int64]) -> bool:
-    """Whether the keys (first the most significant) never fall inside a group."""
-    for row in range(1, groups.shape[0]):
-        if groups[row] != groups[row - 1]:
-            continue
-        for key in range(keys.shape[0]):
-            before, now = keys[key, row - 1], keys[key, row]
-            if before < now:
-                break
-            if before > now:
-                return False
-    return True
+def has_ties(values: NDArray[np.int64], index: NDArray[np.int64]) -> bool:
+    """Whether two rows that the sorting index puts side by side are equal."""
+    for place in range(1, index.shape[0]):
+        if values[index[place]] == values[index[place - 1]]:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
