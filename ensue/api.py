@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.explain import explain
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
 from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
+from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.summary import Summary, SummaryOptions
 from ensue.evaluate.warm import warm_up
 from ensue.front import builder
@@ -37,6 +39,7 @@ from ensue.front.steps import (
     Steps,
     Vocabulary,
     begin_steps,
+    gap_bound,
 )
 from ensue.pattern import nodes
 from ensue.pattern.binding import bind
@@ -245,42 +248,56 @@ class Pattern:
             raise self._placed(problem) from None
 
     def count(self, data: Any) -> int:
-        """The number of matches over all partitions."""
-        listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
-        found = listing.matches(data)
-        return int(found.count()) if _is_spark(data) else len(found)
-
-    def summarize(
-        self,
-        data: Any = None,
-        *,
-        size: int,
-        select: str = "benefit",
-        total: str | None = None,
-        probabilities: Mapping[str, float] | None = None,
-        equal: Mapping[str, Sequence[str]] | None = None,
-        budget: int | None = None,
-        seed: int = 0,
-        detect: bool = False,
-    ) -> Any:
-        """Aggregates over all matches from at most `size` retained events (docs/summaries.md).
-
-        Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
-        DataFrame a DataFrame of one row per key.
-        """
-        query = self.query
-        asked = None
-        if total is not None:
-            asked = parse_condition(total, Scope(query.variables, "total"))
-        options = SummaryOptions(
-            size, select, asked, total, probabilities, equal, budget, seed, detect
-        )
+        """The number of matches over all partitions, exact at any size."""
+        if self.query.row_semantics:
+            listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
+            found = listing.matches(data)
+            return int(found.count()) if _is_spark(data) else len(found)
+        counted = self.aggregate(data, big="text", n="count(*)")
         if _is_spark(data):
-            from ensue.spark import summary as on_spark
+            return int(counted.first()["n"])
+        return int(_to_arrow(counted).column("n")[0].as_py())
 
-            return on_spark.run(query, options, data)
-        summary = Summary(query, options)
-        return summary if data is None else summary.insert(_to_arrow(data))
+    def aggregate(
+        self,
+        data: Any,
+        *,
+        by: str | Sequence[str] = (),
+        every: str | int | None = None,
+        slide: str | int | None = None,
+        big: str | None = None,
+        **aggregates: object,
+    ) -> Any:
+        """Aggregates over all matches, never listing them: `n="count(*)", total="sum(B.x)"`.
+
+        One row, or one per group: `by` partition columns, and windows of time (`every`, and every
+        `slide`) over the end of a match. Counts and sums of integers are exact: decimal(38,0), or
+        text of any size with `big="text"`.
+        """
+        if not aggregates:
+            raise errors.QueryError(
+                "aggregate() was given no aggregate", remedy='write aggregate(data, n="count(*)")'
+            )
+        if big not in (None, "text"):
+            raise errors.QueryError(f"big={big!r} is not known", remedy='use big="text"')
+        names = (by,) if isinstance(by, str) else tuple(by)
+        size, distance = gap_bound(every), gap_bound(slide)
+        if distance is not None and (size is None or not 0 < distance <= size):
+            raise errors.QueryError(
+                f"slide={slide!r} does not fit every={every!r}",
+                remedy="give a size with every=..., and a positive slide that is not larger",
+            )
+        grouping = Grouping(names, size, distance, big == "text")
+        asked = builder.expression_texts(aggregates, "measure")
+        query = replace(self._draft, measures=asked, rows=Rows.ONE).build()
+        try:
+            if _is_spark(data):
+                from ensue.spark import batch
+
+                return batch.totals(query, data, grouping)
+            return _in_kind(local.totals(query, _to_arrow(data), grouping), data)
+        except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
+            raise self._placed(problem) from None
 
     def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
         """The error with the position of the name in the text that has it."""

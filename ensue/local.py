@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
+from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Events
@@ -21,6 +21,7 @@ from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_totals import Finish, Grouping, Totals
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.infer import require_boolean
@@ -41,6 +42,24 @@ def run(query: Query, table: pa.Table, listing: Listing | None = None) -> pa.Tab
     if not pieces:
         pieces = [evaluator.no_matches(arranged.schema)]
     return finish(planned, pa.concat_tables(pieces))
+
+
+def totals(query: Query, table: pa.Table, grouping: Grouping) -> pa.Table:
+    """Aggregates over all matches of an event pattern, never listing them."""
+    bound = rules.check(bind(query, table.column_names))
+    planned = plan(bound)
+    prepared = prepare(planned, table.combine_chunks())
+    arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
+    events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
+    partials = Totals(planned, grouping).partials(events)
+    found = Finish(planned, grouping, arranged.schema).table([partials])
+    rows = Rows({name: flat(found, name) for name in found.column_names}, found.num_rows, None)
+    names = [name for name in found.column_names if not name.startswith(PREFIX)]
+    arrays = [rows.columns[name] for name in names]
+    for measure in planned.outer:
+        names.append(measure.name)
+        arrays.append(evaluate(measure.value, rows))
+    return pa.table(arrays, names=names)
 
 
 def prepare(planned: Plan, table: pa.Table) -> pa.Table:

@@ -390,7 +390,7 @@ class _Compiler:
         first = _Around(
             around.nots, around.after, either(around.until, until), around.twin, around.rivals
         )
-        loop = _Loop(inner, part, around.nots if optional else (), until)
+        loop = _Loop(inner, part, around.nots if optional else (), until, around.until)
         if most is None:
             end = self._stripped(sink, loop.nots)
             last = self._loop(loop, end, inside)
@@ -455,7 +455,10 @@ class _Compiler:
         bound = self._bound(gap)
         plain = self._atom(label.name)
         take = both(plain, negated(around.until))
-        skip = self._skip_test(gap, either(plain, around.rivals), around.until)
+        ending = around.until
+        if loop is not None and entering:
+            ending = loop.outer  # a loop that has not begun is not ended by its own `until`
+        skip = self._skip_test(gap, either(plain, around.rivals), ending)
         target = self._stripped(sink, nots)
         place = self._place()
         index = self._labels.index(label.name)
@@ -601,6 +604,7 @@ class _Loop:
     part: nodes.Node
     nots: tuple[str, ...]  # forbidden before an optional loop, allowed once it has taken an event
     until: Test
+    outer: Test  # ends an enclosing loop
     original: Place | None = None  # what follows, as it was before greed changed it
 
 

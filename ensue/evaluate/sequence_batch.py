@@ -81,8 +81,27 @@ class EventBatch:
                 remedy="add order_by(...), or use a window in rows",
             )
         key = query.order_by[0]
-        numbers = order_numbers(self.columns[key.column])
-        return -numbers if key.descending else numbers
+        column = self.columns[key.column]
+        if window is None or window.kind is WindowKind.ROWS:
+            temporal = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+            kind = WindowKind.TIME if temporal else WindowKind.NUMBER
+        else:
+            kind = window.kind
+        numbers = order_numbers(column, kind, key.column)
+        if key.descending:
+            numbers = -numbers
+        return numbers if column.null_count == 0 else self._monotone(numbers, column)
+
+    def _monotone(self, numbers: np.ndarray, column: pa.Array) -> np.ndarray:
+        """Rows without a value, which are in no match, given one that keeps the order."""
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        numbers = numbers.copy()
+        for begin, end in self.spans():
+            present = numbers[begin:end][valid[begin:end]]
+            if len(present) and len(present) < end - begin:
+                edge = present[-1] if valid[begin] else present[0]
+                numbers[begin:end][~valid[begin:end]] = edge
+        return numbers
 
     @cached_property
     def low(self) -> NDArray[np.int64] | None:

@@ -9,6 +9,7 @@ Nothing here touches the JVM gateway, so Spark Connect runs the same code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
@@ -18,10 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ensue import errors
-from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name, plan
+from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_totals import Finish, Grouping, Totals, completed
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
@@ -33,11 +35,7 @@ OUTPUT_ROWS = 10_000
 
 def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFrame:
     """All matches of a pattern in a batch DataFrame, as a lazy DataFrame."""
-    if df.isStreaming:
-        raise errors.UnsupportedInputError(
-            "a streaming DataFrame was given; this version matches batch DataFrames only",
-            remedy="use a batch DataFrame, or call matches inside foreachBatch",
-        )
+    _refuse_stream(df)
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
@@ -47,6 +45,48 @@ def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFram
     found = _output_schema(planned, schema, listing)
     matched = shuffled.mapInArrow(_worker(planned, listing), found)
     return _measures(planned, matched)
+
+
+def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
+    """Aggregates over all matches of an event pattern: partials where the rows are, then one sum."""
+    _refuse_stream(df)
+    bound = rules.check(bind(query, df.columns))
+    planned = plan(bound)
+    prepared = _prepare(planned, df)
+    keys = [F.col(_quoted(name)) for name in bound.partition_by]
+    shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
+    schema = _arrow_schema(prepared)
+    first = Totals(planned, grouping)
+    finish = Finish(planned, grouping, schema)
+
+    def partials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        head = next(iterator, None)
+        if head is None:
+            return
+        stage = Totals(planned, grouping)
+        for events in completed(sorted_events(chain([head], iterator), head.schema, bound)):
+            yield from stage.partials(events).combine_chunks().to_batches()
+
+    def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [pa.Table.from_batches([batch]) for batch in batches]
+        yield from finish.table(tables, alone=not grouping.by).combine_chunks().to_batches()
+
+    found = shuffled.mapInArrow(partials, from_arrow_schema(first.schema(schema)))
+    groups = [F.col(_quoted(name)) for name in grouping.by]
+    gathered = found.repartition(*groups) if groups else found.repartition(1)
+    summed = gathered.mapInArrow(finished, from_arrow_schema(finish.table([]).schema))
+    columns = [F.col(_quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
+    columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
+    return summed.select(*columns)
+
+
+def _refuse_stream(df: DataFrame) -> None:
+    if df.isStreaming:
+        raise errors.UnsupportedInputError(
+            "a streaming DataFrame was given; this version matches batch DataFrames only",
+            remedy="use a batch DataFrame, or call matches inside foreachBatch",
+        )
 
 
 def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:

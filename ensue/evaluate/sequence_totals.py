@@ -1,0 +1,255 @@
+"""`q.aggregate` and `q.count`: totals over all matches, in groups, in two stages.
+
+The first stage runs where the rows are and gives one *partial* per group that a task saw: the
+partition columns asked for, the start of the time window, and the total as text. The second adds
+partials of one group up and finishes them. Both are tables to tables, so that a runner only has to
+move them. Time windows are tumbling or sliding over the moment at which a match is settled (its
+last event; the end of its window where an absence had to be proved).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan, atom_name
+from ensue.automaton.sequence import compile_sequence
+from ensue.automaton.subsets import Subsets
+from ensue.evaluate.base import Events
+from ensue.evaluate.batch import order_numbers
+from ensue.evaluate.sequence_aggregates import Aggregates, Total
+from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_counts import count_partitions, countable
+from ensue.evaluate.sequence_guards import Guards
+from ensue.evaluate.sequence_listing import Collector, listed
+from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs
+from ensue.evaluate.sequences import keeps_first, supports
+from ensue.pattern.query import SkipMode, WindowKind
+
+TOTAL = f"{PREFIX}total"
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """By which partition columns, and by which windows of time."""
+
+    by: tuple[str, ...] = ()
+    every: int | None = None  # size of a window, in microseconds or order units
+    slide: int | None = None  # distance between windows; None: as `every` (tumbling)
+    as_text: bool = False  # counts and sums as text, of any size
+
+
+@dataclass
+class _Buckets:
+    """A sink that adds up totals per time window."""
+
+    aggregates: Aggregates
+    moments: np.ndarray | None
+    grouping: Grouping
+    last: int
+    totals: dict[int | None, Total] = field(default_factory=dict)
+
+    def match(self, first: int, row: int, value: Total) -> bool:
+        for bucket in self._buckets(min(row, self.last)):
+            known = self.totals.get(bucket)
+            self.totals[bucket] = value if known is None else self.aggregates.join(known, value)
+        return True
+
+    def timeout(self, first: int, row: int, value: Total) -> None:
+        return
+
+    def _buckets(self, row: int) -> Iterable[int | None]:
+        size = self.grouping.every
+        if size is None or self.moments is None:
+            return (None,)
+        slide = self.grouping.slide or size
+        moment = int(self.moments[row])
+        newest = moment // slide * slide
+        return range(newest, moment - size, -slide)
+
+
+class Totals:
+    """The first stage."""
+
+    def __init__(self, plan: Plan, grouping: Grouping) -> None:
+        reason = supports(plan.query)
+        if reason:
+            raise errors.UnsupportedError(
+                f"aggregate() speaks of all matches of an event pattern: {reason}",
+                remedy='write arrows or select("next"), or use measures(...)',
+            )
+        for name in grouping.by:
+            if name not in plan.query.partition_by:
+                raise errors.QueryError(
+                    f"aggregate(by={name!r}): matches are grouped by partition columns only",
+                    remedy="add it to partition_by(...)",
+                )
+        if grouping.every is not None and not plan.query.order_by:
+            raise errors.QueryError(
+                "aggregate(every=...) needs an order column", remedy="add order_by(...)"
+            )
+        self._plan = plan
+        self._grouping = grouping
+        self._subsets = Subsets(compile_sequence(plan.query))
+
+    def partials(self, events: Events) -> pa.Table:
+        """One row per group seen in the events, whose partitions are all complete."""
+        batch = EventBatch.of(self._plan, self._subsets, events)
+        aggregates = Aggregates(self._plan, batch)
+        groups: dict[tuple[Any, ...], tuple[int, Total]] = {}
+        names = self._grouping.by
+        keys = [batch.columns[name].take(pa.array(batch.starts[:-1])).to_pylist() for name in names]
+        for index, totals in enumerate(self._totals(batch, aggregates)):
+            key = tuple(column[index] for column in keys)
+            for bucket, total in totals.items():
+                group = (*map(repr, key), bucket)
+                known = groups.get(group)
+                joined = total if known is None else aggregates.join(known[1], total)
+                groups[group] = (index if known is None else known[0], joined)
+        return self._table(batch, aggregates, groups)
+
+    def _totals(
+        self, batch: EventBatch, aggregates: Aggregates
+    ) -> Iterator[dict[int | None, Total]]:
+        query = self._plan.query
+        only_counts = all(map(aggregates.counts_matches, range(len(aggregates.slots))))
+        if self._grouping.every is None and only_counts and countable(self._plan, self._subsets):
+            for count in count_partitions(batch, self._subsets):
+                yield {None: (count, aggregates.nothing[1])} if count else {}
+            return
+        moments = self._moments(batch)
+        guards = Guards(self._plan, self._subsets, batch.columns)
+        for part in batch.partitions():
+            sink = _Buckets(aggregates, moments, self._grouping, part.end - 1)
+            if query.skip.mode is SkipMode.NONE:
+                runs: Runs[Total] = Runs(
+                    self._subsets, guards, aggregates, sink, keeps_first(query)
+                )
+                runs.run(part)
+            else:
+                collector = Collector(query.skip)
+                listing: Runs[Node] = Runs(
+                    self._subsets, guards, GraphAlgebra(), collector, keep_first=True
+                )
+                listing.run(part)
+                for pairs in listed(query, collector):
+                    value = aggregates.begin(*pairs[0])
+                    for label, row in pairs[1:]:
+                        value = aggregates.take(value, label, row)
+                    sink.match(pairs[0][1], pairs[-1][1], value)
+            yield sink.totals
+
+    def _moments(self, batch: EventBatch) -> np.ndarray | None:
+        if self._grouping.every is None:
+            return None
+        name = self._plan.query.order_by[0].column
+        column = batch.columns[name]
+        temporal = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+        return order_numbers(column, WindowKind.TIME if temporal else WindowKind.NUMBER, name)
+
+    def _table(
+        self,
+        batch: EventBatch,
+        aggregates: Aggregates,
+        groups: dict[tuple[Any, ...], tuple[int, Total]],
+    ) -> pa.Table:
+        first = pa.array([int(batch.starts[index]) for index, _ in groups.values()], pa.int64())
+        arrays = [batch.columns[name].take(first) for name in self._grouping.by]
+        names = list(self._grouping.by)
+        if self._grouping.every is not None:
+            names.append(WINDOW_START)
+            arrays.append(pa.array([key[-1] for key in groups], pa.int64()))
+        names.append(TOTAL)
+        arrays.append(pa.array([aggregates.pack(t) for _, t in groups.values()], pa.string()))
+        kinds = aggregates.kinds(batch.table.schema)
+        for index, slot in enumerate(aggregates.slots):
+            if slot.function in ("min", "max"):
+                names.append(atom_name(index))
+                found = [total[1][index][1] for _, total in groups.values()]
+                arrays.append(pa.array(found, kinds[index]))
+        return pa.table(arrays, names=names)
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """Of the partials."""
+        empty = schema.empty_table()
+        zero = np.zeros(1, np.int64)
+        return self.partials(Events(empty, zero, np.zeros(0, np.bool_))).schema
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The second stage: partials of all groups to the atoms of each group."""
+
+    plan: Plan
+    grouping: Grouping
+    schema: pa.Schema  # of the prepared input
+
+    def table(self, partials: Iterable[pa.Table], alone: bool = True) -> pa.Table:
+        """Atoms per group; `alone`: without any group there is one row all the same."""
+        aggregates = Aggregates(self.plan, None)
+        kinds = aggregates.kinds(self.schema)
+        keys = (*self.grouping.by, *((WINDOW_START,) if self.grouping.every is not None else ()))
+        groups: dict[tuple[Any, ...], Total] = {}
+        for partial in partials:
+            rows = partial.to_pylist()
+            for row in rows:
+                key = tuple(row[name] for name in keys)
+                extremes = [row.get(atom_name(i)) for i in range(len(kinds))]
+                total = aggregates.unpack(row[TOTAL], extremes)
+                known = groups.get(key)
+                groups[key] = total if known is None else aggregates.join(known, total)
+        if not groups and not keys and alone:
+            groups[()] = aggregates.nothing
+        names, arrays = [], []
+        for position, name in enumerate(keys):
+            values = [key[position] for key in groups]
+            if name == WINDOW_START:
+                order = self.schema.field(self.plan.query.order_by[0].column).type
+                ends = [start + (self.grouping.every or 0) for start in values]
+                names += [WINDOW_START, WINDOW_END]
+                arrays += [_moment(values, order), _moment(ends, order)]
+            else:
+                names.append(name)
+                arrays.append(pa.array(values, self.schema.field(name).type))
+        for index, kind in enumerate(kinds):
+            names.append(atom_name(index))
+            arrays.append(self._column(aggregates, index, list(groups.values()), kind))
+        return pa.table(arrays, names=names)
+
+    def _column(
+        self, aggregates: Aggregates, index: int, totals: list[Total], kind: pa.DataType
+    ) -> pa.Array:
+        exact = pa.types.is_decimal(kind) and kind.scale == 0
+        if self.grouping.as_text and exact:
+            return pa.array([aggregates.finish_text(index, t) for t in totals], pa.string())
+        return pa.array([aggregates.finish(index, total, kind) for total in totals], kind)
+
+
+def _moment(values: list[int], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return pa.array(values, pa.timestamp("us", kind.tz)).cast(kind)
+    if pa.types.is_date(kind):
+        return pa.array(values, pa.timestamp("us"))
+    return pa.array(values, pa.int64())
+
+
+def completed(pieces: Iterable[Events]) -> Iterator[Events]:
+    """Events whose partitions are all complete: pieces of a long partition are joined."""
+    held: list[pa.Table] = []
+    for events in pieces:
+        if not held and events.complete.all():
+            yield events
+            continue
+        for index in range(len(events.complete)):
+            begin, end = int(events.starts[index]), int(events.starts[index + 1])
+            held.append(events.table.slice(begin, end - begin))
+            if events.complete[index]:
+                table = pa.concat_tables(held).combine_chunks()
+                held = []
+                yield Events(table, np.array([0, table.num_rows], np.int64), np.ones(1, np.bool_))

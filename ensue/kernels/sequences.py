@@ -1,0 +1,246 @@
+"""Counting the matches of an event pattern whose conditions look at single rows.
+
+The deterministic automaton (automaton/subsets.py) is a table over *event classes* (rows that fit the
+same labels are one class). For a class c, `M_c` is the matrix of steps between states: M[s, t] ways
+to get from s to t by skipping or taking the event; state 0 is "not begun" and stays. `ends[s, c]` is
+the number of matches completed by the event from s. The number of matches that end at row i and
+begin at row l or later is then  e0 · M_l · ... · M_(i-1) · ends_i.
+
+- Without a window l is the first row: one vector, O(arcs of the class) per event.
+- With a window l moves on. Products of a sliding window by two stacks: from the last flip at row m,
+  `front[j]` = e0 · M_j · ... · M_(m-1) is kept for every j, and the matrix B = M_m · ... · M_(i-1) is
+  updated; the answer is front[l] · B · ends. When l passes m, the front is computed anew from the
+  rows in the window. Every row is flipped once, so the cost per event is O(states · arcs) whatever
+  the window, and 0 for rows that change nothing.
+
+Numbers are checked: a kernel stops before anything leaves 62 bits and says so; the caller then
+continues with Python integers. Sums are kept in two 62-bit limbs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+LIMIT = np.int64(1) << 62
+MASK = LIMIT - 1
+OVERFLOW = -1
+
+
+@njit(cache=True, nogil=True)
+def count_vector(
+    classes: NDArray[np.int32],
+    begin: int,
+    end: int,
+    idle: NDArray[np.bool_],
+    offsets: NDArray[np.int32],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    ends: NDArray[np.int64],
+    vector: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Matches in rows begin..end without a window: (high, low, row reached).
+
+    `vector` holds the partial matches per state and is updated; short of `end` on overflow.
+    """
+    states = vector.shape[0]
+    after = np.zeros(states, np.int64)
+    high, low = np.int64(0), np.int64(0)
+    for row in range(begin, end):
+        kind = classes[row]
+        if idle[kind]:
+            continue
+        found = 0.0
+        for state in range(states):
+            if ends[kind, state] and vector[state]:
+                found += float(vector[state]) * float(ends[kind, state])
+        if found > 2.0e18:
+            return high, low, row
+        after[:] = 0
+        after[0] = vector[0]
+        for arc in range(offsets[kind], offsets[kind + 1]):
+            after[targets[arc]] += vector[sources[arc]]
+            if after[targets[arc]] >= LIMIT >> 8:
+                return high, low, row
+        for state in range(states):
+            if ends[kind, state]:
+                low += vector[state] * ends[kind, state]
+        high += low >> 62
+        low &= MASK
+        vector[:] = after
+    return high, low, end
+
+
+@njit(cache=True, nogil=True)
+def _row_zero(
+    matrix: NDArray[np.int64],
+    kind: int,
+    offsets: NDArray[np.int32],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    scratch: NDArray[np.int64],
+) -> bool:
+    """matrix <- M_kind · matrix; False where a number grows too large."""
+    states = matrix.shape[0]
+    scratch[:] = 0
+    for column in range(states):
+        scratch[0, column] = matrix[0, column]
+    for arc in range(offsets[kind], offsets[kind + 1]):
+        source, target = sources[arc], targets[arc]
+        for column in range(states):
+            scratch[source, column] += matrix[target, column]
+            if scratch[source, column] >= LIMIT >> 8:
+                return False
+    matrix[:] = scratch
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _append(
+    matrix: NDArray[np.int64],
+    kind: int,
+    offsets: NDArray[np.int32],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    scratch: NDArray[np.int64],
+) -> bool:
+    """matrix <- matrix · M_kind; False where a number grows too large."""
+    states = matrix.shape[0]
+    scratch[:] = 0
+    for row in range(states):
+        scratch[row, 0] = matrix[row, 0]
+    for arc in range(offsets[kind], offsets[kind + 1]):
+        source, target = sources[arc], targets[arc]
+        for row in range(states):
+            scratch[row, target] += matrix[row, source]
+            if scratch[row, target] >= LIMIT >> 8:
+                return False
+    matrix[:] = scratch
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _waiting(
+    front: NDArray[np.int64],
+    matrix: NDArray[np.int64],
+    result: NDArray[np.int64],
+) -> bool:
+    """result <- front · matrix; False where a number grows too large."""
+    states = matrix.shape[0]
+    for column in range(states):
+        exact, shadow = np.int64(0), 0.0
+        for state in range(states):
+            if front[state] and matrix[state, column]:
+                shadow += float(front[state]) * float(matrix[state, column])
+                exact += front[state] * matrix[state, column]
+        if shadow > 4.0e18:
+            return False
+        result[column] = exact
+    return True
+
+
+@njit(cache=True, nogil=True)
+def count_window(
+    classes: NDArray[np.int32],
+    begin: int,
+    first: int,
+    end: int,
+    lows: NDArray[np.int64],
+    idle: NDArray[np.bool_],
+    offsets: NDArray[np.int32],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    ends: NDArray[np.int64],
+    pending: NDArray[np.bool_],
+    last_piece: bool,
+) -> tuple[int, int, bool]:
+    """Matches that end in rows first..end, each within its window: (high, low, exact).
+
+    `lows[i]` is the earliest row at which a match that ends at i may begin; rows begin..first only
+    fill the window. Pending states count when their first row leaves the window, or at the end.
+    """
+    states = ends.shape[1]
+    matrix = np.zeros((states, states), np.int64)
+    scratch = np.zeros((states, states), np.int64)
+    waiting = np.zeros(states, np.int64)
+    before = np.zeros(states, np.int64)
+    front = np.zeros((1024, states), np.int64)
+    for state in range(states):
+        matrix[state, state] = 1
+    middle, oldest, base = begin, begin, begin
+    has_pending = pending.any()
+    high, low = np.int64(0), np.int64(0)
+    start = np.zeros(states, np.int64)
+    start[0] = 1
+    for row in range(begin, end + 1):
+        moved = False
+        if row < end and lows[row] > oldest:
+            moved = True
+        if row < end and not moved and idle[classes[row]]:
+            continue
+        counting = row >= first
+        if has_pending and counting and (moved or row == end):
+            current = front[oldest - base] if oldest < middle else start
+            if not _waiting(current, matrix, before):
+                return high, low, False
+        if row == end:
+            if has_pending and last_piece:
+                for state in range(states):
+                    if pending[state]:
+                        low += before[state]
+                        high += low >> 62
+                        low &= MASK
+            break
+        if moved:
+            oldest = lows[row]
+            if oldest >= middle:
+                # flip: the front is computed anew from the rows in the window
+                base, middle = oldest, row
+                if row - base > front.shape[0]:
+                    front = np.zeros((2 * (row - base), states), np.int64)
+                matrix[:] = 0
+                for state in range(states):
+                    matrix[state, state] = 1
+                for back in range(row - 1, oldest - 1, -1):
+                    if not idle[classes[back]] and not _row_zero(
+                        matrix, classes[back], offsets, sources, targets, scratch
+                    ):
+                        return high, low, False
+                    front[back - base] = matrix[0]
+                matrix[:] = 0
+                for state in range(states):
+                    matrix[state, state] = 1
+            if has_pending and counting:
+                current = front[oldest - base] if oldest < middle else start
+                if not _waiting(current, matrix, waiting):
+                    return high, low, False
+                for state in range(states):
+                    if pending[state]:
+                        low += before[state] - waiting[state]
+                        high += low >> 62
+                        low &= MASK
+        kind = classes[row]
+        if idle[kind]:
+            continue
+        ending = False
+        for state in range(states):
+            if ends[kind, state]:
+                ending = True
+        if ending and counting:
+            current = front[oldest - base] if oldest < middle else start
+            if not _waiting(current, matrix, waiting):
+                return high, low, False
+            shadow, exact = 0.0, np.int64(0)
+            for state in range(states):
+                if ends[kind, state]:
+                    shadow += float(waiting[state]) * float(ends[kind, state])
+                    exact += waiting[state] * ends[kind, state]
+            if shadow > 4.0e18:
+                return high, low, False
+            low += exact
+            high += low >> 62
+            low &= MASK
+        if not _append(matrix, kind, offsets, sources, targets, scratch):
+            return high, low, False
+    return high, low, True
