@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.evaluate.arrange import arrange, flat, order_codes, run_starts
+from ensue.evaluate.arrange import arrange, flat, order_codes, run_starts, sort_index
 from ensue.evaluate.base import Events
 from ensue.pattern.query import OrderKey, Query
 
@@ -28,9 +28,10 @@ _LAST = "__ensue_last_of_block"
 
 
 def sorted_events(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, query: Query, memory: int = MEMORY
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, query: Query, memory: int | None = None
 ) -> Iterator[Events]:
     """Events partition after partition, each in order; every partition is completed."""
+    memory = MEMORY if memory is None else memory
     held: list[pa.RecordBatch] = []
     size = 0
     remaining = iter(batches)
@@ -58,7 +59,6 @@ def _spilled(
     with tempfile.TemporaryDirectory(prefix="ensue-") as folder:
         while held:
             runs.append(_write_run(held, schema, query, Path(folder) / f"{len(runs)}.arrow"))
-            held.clear()
             size = 0
             for batch in remaining:
                 held.append(batch)
@@ -97,16 +97,35 @@ def _sort_columns(table: pa.Table, query: Query) -> tuple[pa.Table, list[tuple[s
 
 
 def _write_run(held: list[pa.RecordBatch], schema: pa.Schema, query: Query, path: Path) -> Path:
-    table, keys = _sort_columns(pa.Table.from_batches(held, schema).combine_chunks(), query)
-    if keys:
-        table = table.take(pc.sort_indices(table, sort_keys=keys))
+    """Sort the rows held, write them, and let go of them."""
+    table = pa.Table.from_batches(held, schema).combine_chunks()
+    held.clear()
+    table, keys = _sort_columns(table, query)
+    index = _order(table, keys) if keys else None
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=_BLOCK_ROWS)
+        for begin in range(0, table.num_rows, _BLOCK_ROWS):
+            block = table.slice(begin, _BLOCK_ROWS)
+            if index is not None:
+                block = table.take(index.slice(begin, _BLOCK_ROWS))
+            writer.write_table(block.combine_chunks())
     return path
 
 
+def _order(table: pa.Table, keys: list[tuple[str, str, str]]) -> pa.Array:
+    """The index that sorts the table; by numpy where all keys are codes, as is usual."""
+    columns = [flat(table, name) for name, _, _ in keys]
+    if any(not pa.types.is_int64(column.type) for column in columns):
+        return pc.sort_indices(table, sort_keys=keys)
+    codes = [column.to_numpy() for column in columns]
+    varying = [code for code in codes if code.min() != code.max()] or codes[:1]
+    first, *rest = varying
+    if len(rest) == 1:
+        return pa.array(sort_index(first - first.min(), rest))
+    return pa.array(np.lexsort(tuple(reversed(varying))))
+
+
 def _merge(runs: list[Path], query: Query) -> Iterator[pa.Table]:
-    readers = [pa.ipc.open_file(pa.memory_map(str(path))) for path in runs]
+    readers = [pa.ipc.open_file(pa.OSFile(str(path))) for path in runs]
     following = [0] * len(readers)
     rest: pa.Table | None = None
     waiting = set(range(len(readers)))  # runs whose next block is needed
@@ -123,7 +142,7 @@ def _merge(runs: list[Path], query: Query) -> Iterator[pa.Table]:
         names = [n for n in table.column_names if n.startswith(_SORT)]
         keys = _keys_of(names, query)
         if keys:
-            table = table.take(pc.sort_indices(table, sort_keys=keys))
+            table = table.take(_order(table, keys))
         lasts = flat(table, _LAST).to_numpy()
         open_ends = [
             int(at)
