@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -298,6 +297,38 @@ class Pattern:
             return _in_kind(local.totals(query, _to_arrow(data), grouping), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._placed(problem) from None
+
+    def summarize(
+        self,
+        data: Any = None,
+        *,
+        size: int,
+        select: str = "benefit",
+        total: str | None = None,
+        probabilities: Mapping[str, float] | None = None,
+        equal: Mapping[str, Sequence[str]] | None = None,
+        budget: int | None = None,
+        seed: int = 0,
+        detect: bool = False,
+    ) -> Any:
+        """Aggregates over all matches from at most `size` retained events (docs/summaries.md).
+
+        Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
+        DataFrame a DataFrame of one row per key.
+        """
+        query = self.query
+        asked = None
+        if total is not None:
+            asked = parse_condition(total, Scope(query.variables, "total"))
+        options = SummaryOptions(
+            size, select, asked, total, probabilities, equal, budget, seed, detect
+        )
+        if _is_spark(data):
+            from ensue.spark import summary as on_spark
+
+            return on_spark.run(query, options, data)
+        summary = Summary(query, options)
+        return summary if data is None else summary.insert(_to_arrow(data))
 
     def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
         """The error with the position of the name in the text that has it."""

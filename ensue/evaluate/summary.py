@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -479,7 +480,7 @@ def _by_key(
     codes, _ = group_codes(table, names)
     order = np.argsort(codes, kind="stable")
     bounds = np.append(first_rows(codes[order]), len(order))
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         rows = order[low:high]
         yield tuple(flat(table, name)[int(rows[0])].as_py() for name in names), rows
 

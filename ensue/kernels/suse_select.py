@@ -5,7 +5,7 @@ the summary is full, the arriving event is appended tentatively, all size + 1 ev
 the matches they take part in (`suse_sweep.py`), and the least is dropped; of equals the arriving
 one, else the oldest. That is the paper's rule with one change: old events are scored in the
 presence of the new one, so that all are compared in the same summary. What is expected weighs
-FORESIGHT times what is there: an event kept for its future can still be dropped when the future
+`foresight` times what is there: an event kept for its future can still be dropped when the future
 does not come, one dropped too early is lost.
 
 Scores have two parts. Starts whose window has closed add a fixed part (`past`); a start is swept
@@ -76,6 +76,19 @@ def arrival_rate(levels: Any, counted: bool) -> float:
     if counted or levels[GAPS] <= 0.0:
         return 1.0
     return float(levels[GAP_WEIGHT] / levels[GAPS])
+
+
+@njit(cache=True, nogil=True)
+def foresight(size: int, reach: float, probability: Any) -> float:
+    """The weight of what is expected, by how many windows of events fit the summary.
+
+    Below one window an expectation competes for room with what it expects, and weighs 1. From one
+    window on there is room to wait: 3 at one window, 10 from about two (docs/summaries.md).
+    """
+    windows = size / max(reach * probability.sum(), 1.0)
+    if windows < 1.0:
+        return 1.0
+    return min(10.0, 3.0 * windows * windows)
 
 
 @njit(cache=True, nogil=True)
@@ -177,6 +190,7 @@ def ending_at_last(
 @njit(cache=True, nogil=True)
 def score(
     count: int,
+    size: int,
     mode: int,
     now: Any,
     numbers: Any,
@@ -197,6 +211,7 @@ def score(
     final: Any,
     fork: bool,
     sums: bool,
+    probability: Any,
     coefficient: Any,
     exponent: Any,
     learning: Any,
@@ -215,6 +230,9 @@ def score(
     while open_from < count and now - times[open_from] > window:
         open_from += 1
     rate = arrival_rate(levels, counted)
+    weight = levels[FORESIGHT]
+    if weight <= 0.0:
+        weight = foresight(size, window * rate, probability)
     most = int(learning[FILLED]) - 1
     overflow = False
     for part in range(2):
@@ -233,7 +251,7 @@ def score(
                 for z in range(states):
                     now_done = 1.0 if final[z] else 0.0
                     expected = coefficient[t, z] - now_done
-                    terminal[z, k] = now_done + levels[FORESIGHT] * expected
+                    terminal[z, k] = now_done + weight * expected
             else:
                 for z in range(states):
                     terminal[z, k] = 1.0 if final[z] else 0.0
@@ -263,7 +281,7 @@ def score(
             for z in range(states):
                 now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
                 expected = coefficient[t, z] - now_done
-                terminal[z, k] = now_done + levels[FORESIGHT] * expected
+                terminal[z, k] = now_done + weight * expected
         for i in range(count):
             scores[i] = -np.inf
         sweep_scaled(
@@ -423,10 +441,10 @@ def run(
                     most_arcs = max(most_arcs, class_offset[k + 1] - class_offset[k])
                 spare = np.empty((most_arcs, 2, room))
             kept, kept_sum = score(
-                at + 1, mode, now, numbers, levels, times, classes, weights, past, scores, window,
-                counted, class_offset, arc_from, arc_to, arc_valued, ordered, starts, final, fork,
-                sums, coefficient, exponent, learning, lane_first, lane_last, terminal, work, kept,
-                kept_sum, spare,
+                at + 1, size, mode, now, numbers, levels, times, classes, weights, past, scores,
+                window, counted, class_offset, arc_from, arc_to, arc_valued, ordered, starts, final,
+                fork, sums, probability, coefficient, exponent, learning, lane_first, lane_last,
+                terminal, work, kept, kept_sum, spare,
             )  # fmt: skip
             least = 0
             for i in range(1, at):

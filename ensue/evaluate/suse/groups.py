@@ -99,11 +99,10 @@ class GroupedStore(Store):
         groups: NDArray[np.int64],
     ) -> None:
         keyed = self._groups.keyed
-        for time, mask, weight, number, group in zip(
+        for time, labels, weight, number, group in zip(
             times, masks.tolist(), weights, ids, groups.tolist(), strict=True
         ):
-            if group < 0:
-                mask &= ~keyed
+            mask = labels if group >= 0 else labels & ~keyed
             event_class = self._machine.class_of(mask)
             self._learn(time, event_class)
             if event_class < 0:
@@ -154,7 +153,12 @@ class GroupedStore(Store):
 
     def scores(self) -> NDArray[np.float64]:
         total = np.zeros(self.count)
-        for chosen, classes in self.readings():
+        readings = list(self.readings())  # may see new classes, which `shares` must cover
+        values = max(len({group for group in self.group if group >= 0}), 1)
+        shares = np.array(
+            [1.0 / values if mask & self._groups.keyed else 1.0 for mask in self._machine.masks]
+        )
+        for chosen, classes in readings:
             total[chosen] += subset_scores(
                 self._selection,
                 np.ascontiguousarray(self.times[chosen]),
@@ -162,6 +166,7 @@ class GroupedStore(Store):
                 np.ascontiguousarray(self.weights[chosen]),
                 self.numbers,
                 self.levels,
+                shares,
             )
         return total
 

@@ -114,7 +114,8 @@ def policy_of(query: Query) -> nodes.Policy:
         raise errors.UnsupportedError(
             "summaries do not support `without` or a bound on one gap", remedy="leave it out"
         )
-    if nodes.Policy.STRICT in policies or (not policies and query.selection is None):
+    asked = query.all_matches or query.selection is not None
+    if nodes.Policy.STRICT in policies or (not policies and not asked):
         raise errors.UnsupportedError(
             "a summary counts matches with gaps, and this pattern asks for consecutive rows",
             remedy="say .select('any') (every combination) or .select('next')",
