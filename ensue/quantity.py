@@ -6,6 +6,7 @@ one, any other table is evaluated in process.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import Any
 

@@ -137,7 +137,10 @@ class _Planner:
                 case c.Aggregate(arguments=arguments, where=where, variable=variable):
                     return replace(
                         node,
-                        arguments=tuple(self.argument(a, variable, 0) for a in arguments),
+                        arguments=tuple(
+                            self.lift(a) if _nests(a) else self.argument(a, variable, 0)
+                            for a in arguments
+                        ),
                         where=None if where is None else self.argument(where, variable, 0),
                     )
                 case c.Call() if self._only_spark(node):
@@ -197,6 +200,11 @@ class _Planner:
             found = c.call("if", this=c.call("not", this=number), true=outer)
             return c.call("case", ifs=(found,))
         return outer
+
+
+def _nests(argument: c.Condition) -> bool:
+    """An aggregate of aggregates, over the rounds of a group."""
+    return any(isinstance(node, c.Aggregate) for node in c.walk(argument))
 
 
 def plan(query: Query) -> Plan:

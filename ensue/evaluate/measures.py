@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ensue import aggregate
+from ensue import aggregate, errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.evaluate.columns import Rows, evaluate
+from ensue.evaluate.quantify import blocks
 from ensue.kernels import measures as kernels
 from ensue.pattern import condition as c
 from ensue.pattern.query import Rows as RowsPerMatch
@@ -115,6 +116,8 @@ class Measured:
         return self._gather(atom.argument, rows, self.entries)
 
     def _aggregate(self, atom: c.Aggregate) -> pa.Array:
+        if blocks.is_nested(atom):
+            return self._nested(atom)
         selected, offsets = kernels.member_rows(
             self.matches.match, self.matches.positions, self.plan.program.members(atom.variable)
         )
@@ -137,6 +140,25 @@ class Measured:
         with_nothing = pa.concat_arrays([result, nothing.cast(result.type)])
         running[running < 0] = len(result)
         return with_nothing.take(pa.array(running, mask=self._unmatched))
+
+    def _nested(self, atom: c.Aggregate) -> pa.Array:
+        """An aggregate over the rounds of a repeated group, of the whole match."""
+        if self.per_row and not atom.final:
+            raise errors.UnsupportedError(
+                "nested aggregates are values of the whole match, and ALL ROWS PER MATCH shows "
+                "running ones",
+                remedy="write FINAL before the aggregate, or ask for ONE ROW PER MATCH",
+            )
+        everything = np.ones(self.plan.program.states + 1, np.bool_)
+        rows, offsets = kernels.member_rows(
+            self.matches.match, self.matches.positions, everything[: self.plan.program.states]
+        )
+        owners = np.repeat(np.arange(len(self.matches)), np.diff(offsets))
+        read = {name for name in c.columns(atom) if name in self.columns}
+        columns = {name: self.columns[name].take(_indices(rows)) for name in sorted(read)}
+        labels = self._classifier(rows, owners)
+        found = blocks.measure(atom, self.plan.query, columns, labels, offsets)
+        return found.take(pa.array(self.entries, mask=self._unmatched))
 
     def _gather(
         self, argument: c.Condition, rows: NDArray[np.int64], entries: NDArray[np.int64]

@@ -260,6 +260,10 @@ class _Reader:
             if variable is None:
                 raise self._unknown(arguments[0].args["table"])
             return c.Aggregate(function, (), variable, final=final)
+        nested = [a for a in arguments if a.find(exp.AggFunc) is not None]
+        if nested and not self._scope.define and not distinct:
+            # Over the rounds of a repeated group: see docs/quantify.md.
+            return c.Aggregate(function, (self.match_level(nested[0]),), None, final=final)
         self._seen = []
         values = tuple(self._row_node(argument, function.upper()) for argument in arguments)
         variable = self._agreed(node, function.upper())

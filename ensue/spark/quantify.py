@@ -180,12 +180,14 @@ def _worker(
                 places[-1] = 0
             batch = Batch(events.table, starts, places, fresh, whole)
             outcome = bound.run(batch, memory, per_row)
-            if per_row:
-                table = events.table.select(shown).append_column(output.names[-1], outcome.values)
-            else:
-                ended = np.flatnonzero(events.complete[:count])
-                table = events.table.select(shown).take(pa.array(starts[:-1][ended]))
-                table = table.append_column(output.names[-1], outcome.ends.take(pa.array(ended)))
+            values = outcome.values
+            source = events.table.select(shown)
+            if not per_row:
+                ended = pa.array(np.flatnonzero(events.complete[:count]))
+                values = outcome.ends.take(ended)
+                source = source.take(pa.array(starts[:-1]).take(ended))
+            columns = [*source.columns, values]
+            table = pa.table(columns, names=output.names)
             carried = not bool(events.complete[-1])
             cast = table.cast(output).combine_chunks()
             yield from cast.to_batches(max_chunksize=OUTPUT_ROWS)

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.evaluate.quantify.model import (
-    RESULT,
     Action,
     Automaton,
     Constant,
@@ -26,6 +25,7 @@ from ensue.evaluate.quantify.model import (
     Invocation,
     Operation,
     Predicate,
+    Result,
     State,
     Step,
     Weight,
@@ -218,7 +218,7 @@ class _Flattening:
         result = self._types.results[id(transition)]
         assert result is not None
         slots = self._types.slots[id(automaton)]
-        folds = [a for a in transition.actions if RESULT in a.weights]
+        folds = [a for a in transition.actions if any(isinstance(w, Result) for w in a.weights)]
         if any(is_float(slots[a.slot] or result) for a in folds) and not is_float(result):
             result = k.DOUBLE
         code = self._call_code(transition.operation, below, result)
@@ -240,7 +240,11 @@ class _Flattening:
                 result = self._types.results[id(transition)]
                 constant = Constant(value)
                 actions = tuple(
-                    Action(a.fold, tuple(constant if w is RESULT else w for w in a.weights), a.slot)
+                    Action(
+                        a.fold,
+                        tuple(constant if isinstance(w, Result) else w for w in a.weights),
+                        a.slot,
+                    )
                     for a in actions
                 )
             begin, end = self._folds(automaton, actions, result)
@@ -305,14 +309,14 @@ class _Flattening:
     def _weight_kind(self, weight: Weight, result: Kind | None) -> Kind:
         if isinstance(weight, Constant):
             return _constant_kind(weight.value)
-        kind = result if weight is RESULT else self._types.weights[weight]
+        kind = result if isinstance(weight, Result) else self._types.weights[weight]
         assert kind is not None
         return kind
 
     def _weight(self, weight: Weight, kind: Kind, result: Kind | None) -> int:
         if isinstance(weight, Constant):
             return -1 - self._constant(*_bits(weight.value, kind))
-        if weight is RESULT:
+        if isinstance(weight, Result):
             return -1 - self._result
         assert isinstance(weight, (Expression, Function))
         _require_foldable(self._types.weights[weight])

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from ensue import errors
 from ensue.evaluate.quantify.model import (
-    RESULT,
     Action,
     Automaton,
     Constant,
     Expression,
     Invocation,
+    Result,
     Weight,
     constant_kind,
 )
@@ -139,7 +139,7 @@ class _Typing:
                 constant_kind(w.value)
                 if isinstance(w, Constant)
                 else result
-                if w is RESULT
+                if isinstance(w, Result)
                 else self._weights[w]
                 for w in action.weights
             )
