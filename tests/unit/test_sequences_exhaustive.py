@@ -1,0 +1,137 @@
+"""Event patterns against the oracle: many small patterns times all short streams.
+
+The streams of one pattern are the partitions of one table, so that a pattern is one run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue.api import Pattern
+from tests import oracle_sequences
+
+STREAMS = [
+    "".join(letters)
+    for length in range(1, 6)
+    for letters in itertools.product("ABCX"[: 4 if length < 5 else 3], repeat=length)
+]
+PATTERNS = [
+    "A -> B", "A ->> B", "A -> B -> C", "A ->> B ->> C", "A -> B ->> C", "A ->> B C",
+    "A -> B+", "A ->> B+", "A -> B+ -> C", "A ->> B+ ->> C", "A -> B+ C", "A+ -> B", "A+ ->> B",
+    "A -> B* -> C", "A ->> B* ->> C", "A -> B? -> C", "A ->> B? C", "A -> B{2} -> C",
+    "A -> B{2,3}", "A ->> B{1,2} ->> C", "A ->> B{2,}", "(A -> B)+ -> C", "(A ->> B){2}",
+    "A -> (B | C) -> A", "A ->> (B | C)", "A -> (B C | C)", "A -> (B+ | C) -> A",
+    "A -> PERMUTE(B, C)", "PERMUTE(A, B) -> C", "A ->> PERMUTE(B, C) ->> A",
+    "A -> !X -> B", "A ->> !X ->> C", "A -> B+ -> !X -> C", "A !X -> B", "A -> !X -> B? -> C",
+    "A -> !X -> B* -> C", "A ->> B+ -> !X ->> C", "A -> (B -> C)* -> A", "A -> (B? -> C)+ -> A",
+]  # fmt: skip
+
+
+def table(streams: list[str]) -> pa.Table:
+    stream, ident, kind, x = [], [], [], []
+    for number, letters in enumerate(streams):
+        for row, letter in enumerate(letters):
+            stream.append(number)
+            ident.append(row)
+            kind.append(letter)
+            x.append((row * 7 + number * 3) % 5)
+    return pa.table({"stream": stream, "id": ident, "kind": kind, "x": x})
+
+
+EVENTS = table(STREAMS)
+ROWS: dict[int, list[dict[str, object]]] = defaultdict(list)
+for event in EVENTS.to_pylist():
+    ROWS[event["stream"]].append(event)
+
+
+def listed(pattern: Pattern, events: pa.Table = EVENTS) -> dict[int, list[tuple[object, ...]]]:
+    found = defaultdict(list)
+    for match in pattern.matches(events).to_pylist():
+        found[match["stream"]].append(tuple((e["label"], e["row"]) for e in match["events"]))
+    return found
+
+
+def check(pattern: Pattern) -> None:
+    pattern = pattern.partition_by("stream").order_by("id")
+    got = listed(pattern)
+    total = 0
+    for number, letters in enumerate(STREAMS):
+        expected = sorted(oracle_sequences.matches(pattern.query, ROWS[number]))
+        total += len(expected)
+        assert sorted(got[number]) == expected, f"{pattern} on {letters}"
+    assert pattern.count(EVENTS) == total
+
+
+@pytest.mark.parametrize("text", PATTERNS)
+def test_all_short_streams(text: str) -> None:
+    check(ensue.pattern(text, types="kind"))
+
+
+@pytest.mark.parametrize("text", PATTERNS[::2])
+def test_windows(text: str) -> None:
+    check(ensue.pattern(text, types="kind").within(2))
+    check(ensue.pattern(text, types="kind").within("3 rows"))
+
+
+@pytest.mark.parametrize("strategy", ["past last row", "to next row", "to first B", "to last B"])
+@pytest.mark.parametrize("text", ["A ->> B", "A+ -> B", "A -> B+", "A ->> B+ ->> C", "A -> B? -> C"])
+def test_after_match(text: str, strategy: str) -> None:
+    check(ensue.pattern(text, types="kind").after_match(strategy))
+
+
+@pytest.mark.parametrize("text", ["A -> !X", "A ->> B+ -> !X", "A -> B !X", "A -> B -> !C"])
+def test_absence_at_the_end(text: str) -> None:
+    check(ensue.pattern(text, types="kind").within(2))
+
+
+def test_without() -> None:
+    check(ensue.pattern("A ->> B", types="kind").without(stop="kind = 'X'"))
+
+
+@pytest.mark.parametrize("inner", ["consecutive", "allow_combinations", ""])
+def test_until(inner: str) -> None:
+    loop = ensue.begin("A").where("kind = 'A'").followed_by_any("B").where("kind <> 'X'")
+    loop = loop.one_or_more().until("kind = 'C'")
+    check(getattr(loop, inner)() if inner else loop)
+
+
+@pytest.mark.parametrize("condition", ["x > A.x", "x >= LAST(B.x, 1) OR LAST(B.x, 1) IS NULL",
+                                       "SUM(B.x) < 6", "PREV(x) < x", "x > FIRST(B.x)"])  # fmt: skip
+def test_correlated(condition: str) -> None:
+    if "IS NULL" in condition:
+        condition = "x >= LAST(B.x, 1) OR COUNT(B.*) = 1"
+    check(ensue.pattern("A ->> B+ ->> C", types="kind").define(B=condition))
+
+
+def test_bounded_gaps() -> None:
+    check(ensue.pattern("A -> within 1 us B ->> within 2 us C", types="kind"))
+
+
+def test_greedy() -> None:
+    loop = ensue.begin("A").where("kind = 'A'").followed_by("B").where("kind IN ('B', 'C')")
+    check(loop.one_or_more().greedy().followed_by("C").where("kind IN ('C', 'X')"))
+
+
+@pytest.mark.parametrize("text", PATTERNS[::3])
+def test_aggregates_are_those_of_the_listing(text: str) -> None:
+    pattern = ensue.pattern(text, types="kind").partition_by("stream").order_by("id")
+    label = "B" if "B" in text else "A"
+    asked = {"s": f"sum({label}.x)", "m": f"max({label}.x)", "k": f"count({label}.*)",
+             "a": f"avg({label}.x)"}  # fmt: skip
+    expected = defaultdict(list)
+    for match in pattern.matches(EVENTS).to_pylist():
+        rows = ROWS[match["stream"]]
+        for item in match["events"]:
+            if item["label"] == label:
+                expected[match["stream"]].append(rows[item["row"]]["x"])
+    for row in pattern.aggregate(EVENTS, by="stream", n="count(*)", **asked).to_pylist():
+        values = expected[row["stream"]]
+        assert row["k"] == len(values)
+        assert row["s"] == (sum(values) if values else None)
+        assert row["m"] == max(values, default=None)
+        assert row["a"] == (pytest.approx(sum(values) / len(values)) if values else None)
