@@ -4,7 +4,7 @@ A question comes with several candidate expressions, of which an LLM or a user i
 searched together: partial paths are shared while the expressions agree. What a partial path
 contributes to a candidate is the similarity of its text (the labels it crossed) and the candidate's
 text, weighted by the similarity of the candidate and the question; what it costs is estimated from
-its neighbours and the graph's average degree. The bound is per question. Everything found is a true
+its neighbours and the graph's average degree. The bound is per question, on average. Everything found is a true
 path of a candidate: a bound loses answers, it never invents one.
 """
 
@@ -34,8 +34,8 @@ from ensue.pattern.duration import parse_duration
 from ensue.pattern.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
-WINDOW = 256  # questions from which the unbounded need is measured, and between two looks at time
-_NO_BOUND = 2**62
+WINDOW = 256  # questions that tell what the unbounded run needs, or pass between looks at time
+_NO_BOUND = 2.0**61
 _LEAST_WEIGHT = np.float32(1e-6)
 
 
@@ -294,6 +294,7 @@ class _Search:
         self._strategy = strategy
         self._seed = seed
         self._remaining = plan.automaton.remaining()
+        self._targets = _targets(plan)
         self._selectivity = _selectivity(plan)
 
     def run(
@@ -306,12 +307,13 @@ class _Search:
     ) -> list[tuple[Any, ...]]:
         questions = len(weight)
 
-        def search(begin: int, end: int, work: int, held: int) -> tuple[Any, ...]:
+        def search(begin: int, end: int, work: float, held: int, saved: float) -> tuple[Any, ...]:
             span = slice(offset[begin], offset[end])
             return search_best(
                 self._plan.graph,
                 self._plan.machine,
                 self._sharing,
+                self._targets,
                 self._remaining,
                 self._engine.store.average_degree,
                 self._selectivity,
@@ -319,8 +321,9 @@ class _Search:
                 roots[span],
                 states[span],
                 weight[begin:end],
-                np.full(end - begin, work, np.int64),
-                np.full(end - begin, held, np.int64),
+                work,
+                held,
+                saved,
                 self._hops,
                 self._mode,
                 self._strategy,
@@ -328,61 +331,71 @@ class _Search:
             )
 
         if budget is None:
-            return [search(0, questions, _NO_BOUND, _NO_BOUND)]
-        search(0, 0, 0, 0)  # loads the kernel, so that the clock sees searches only
-        work = _NO_BOUND if budget.work is None else max(0, int(budget.work))
-        held, seconds = _NO_BOUND, 0.0
+            return [search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0)]
+        work = _NO_BOUND if budget.work is None else max(0.0, float(budget.work))
+        held, seconds = int(_NO_BOUND), 0.0
+        if budget.memory is not None and not _is_share(budget.memory):
+            held = parse_bytes(budget.memory)
+        if budget.latency is not None and not _is_share(budget.latency):
+            seconds = parse_duration(budget.latency) / 1e6
         if _is_share(budget.latency) or _is_share(budget.memory):
             first = min(WINDOW, questions)
+            search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
             began = time.perf_counter()
-            need = search(0, first, _NO_BOUND, _NO_BOUND)
+            need = search(0, first, _NO_BOUND, int(_NO_BOUND), 0.0)
             spent = (time.perf_counter() - began) / max(first, 1)
             if _is_share(budget.latency):
                 seconds = spent * _share(budget.latency)
             if _is_share(budget.memory):
                 held = int(need[8].mean() * _share(budget.memory)) if first else 0
-        if budget.memory is not None and not _is_share(budget.memory):
-            held = parse_bytes(budget.memory)
-        if budget.latency is not None and not _is_share(budget.latency):
-            seconds = parse_duration(budget.latency) / 1e6
         if budget.latency is None:
-            return [search(0, questions, work, held)]
+            return [search(0, questions, work, held, 0.0)]
         return self._timed(search, questions, work, held, seconds)
 
     @staticmethod
     def _timed(
-        search: Callable[[int, int, int, int], tuple[Any, ...]],
+        search: Callable[[int, int, float, int, float], tuple[Any, ...]],
         questions: int,
-        work: int,
+        work: float,
         held: int,
         seconds: float,
     ) -> list[tuple[Any, ...]]:
-        """Adjusts the work per question so that a question takes `seconds` on average."""
-        pieces = []
-        allowed, begin, spent = 8.0, 0, 0.0
-        window = 16
+        """A bound on time is one on work at the speed of the questions before."""
+        pieces: list[tuple[Any, ...]] = []
+        allowed, saved, begin, spent, window = 8.0, 0.0, 0, 0.0, 16
         while begin < questions:
             end = min(begin + window, questions)
             began = time.perf_counter()
-            piece = search(begin, end, min(work, int(allowed)), held)
-            spent += time.perf_counter() - began
+            piece = search(begin, end, min(work, allowed), held, saved)
+            took = time.perf_counter() - began
+            spent += took
             pieces.append(piece)
-            # What is left, including what earlier windows saved, divided among the next ones.
-            left = max(seconds * (end + WINDOW) - spent, 0.0) / WINDOW
-            done = max(int(piece[7].sum()), 1)
-            rate = max(time.perf_counter() - began, 1e-9) / done
-            ratio = left / rate / max(done / (end - begin), 1e-9)
-            allowed = float(np.clip(allowed * np.clip(ratio, 0.25, 4.0), 1.0, 1e12))
-            begin, window = end, min(window * 2, WINDOW)
+            # Time that is left for the next window, as work at the speed of this one.
+            following = min(2 * window, WINDOW)
+            left = max(seconds * (end + following) - spent, 0.0) / following
+            pace = took / max(int(piece[7].sum()), 1)
+            allowed = min(left, 2 * seconds) / max(pace, 1e-12)
+            saved = min(float(piece[10]), allowed * WINDOW)
+            begin, window = end, following
         return pieces
 
 
 def _selectivity(plan: PathPlan) -> NDArray[np.float64]:
-    """Per state: entries per node over the symbols it leaves by."""
+    """Per visit: entries of its symbol per node."""
     counts = np.bincount(plan.store.entry_symbols, minlength=max(plan.store.symbols, 1))
-    _, visit_offset, visit_symbol = plan.machine[:3]
-    sums = np.concatenate([[0], np.cumsum(counts[visit_symbol])])
-    return (sums[visit_offset[1:]] - sums[visit_offset[:-1]]) / max(plan.store.node_count, 1)
+    return counts[plan.machine[2]] / max(plan.store.node_count, 1)
+
+
+def _targets(plan: PathPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Per visit (a symbol that a state can leave over): the states it can lead to."""
+    table, visit_offset, visit_symbol = plan.machine[:3]
+    offset, found = [0], []
+    for state in range(plan.automaton.states):
+        for symbol in visit_symbol[visit_offset[state] : visit_offset[state + 1]]:
+            kinds = plan.classes.under_symbol[symbol]
+            found.extend({int(table[state, kind]) for kind in kinds} - {DEAD})
+            offset.append(len(found))
+    return np.array(offset, np.int32), np.array(found, np.int32)
 
 
 def _is_share(text: str | None) -> bool:

@@ -1,12 +1,17 @@
 """Best-effort search: the most promising partial path first, until a bound is reached.
 
-Partial paths in one state of the shared automaton serve the same queries and have crossed the same
-kinds of edges: a state is a cluster of the pattern-sharing degree (SHARP §4.1), and its priority is
-the contribution of its members, summed over the queries they are shared by (§4.2). The best cluster
-is found among the few that are not empty, so choosing costs no more than the automaton is large.
+A row is a partial path and a symbol over which it can go on. Rows that go from one state of the
+shared automaton over one symbol serve the same queries and have crossed the same kinds of edges:
+such a visit is a cluster of the pattern-sharing degree (SHARP §4.1), and its priority is the
+contribution of what it leads to: to the best of the queries that share it, then to all of them
+(§4.2). The best cluster is found among the few that are not empty, so choosing costs no more than the automaton is large.
 A partial path whose estimated overhead (its neighbours times the average number of neighbours of
 each step still to come, §5) exceeds what is left of the bound waits behind the others of its
 cluster. Children are made one at a time, so a bound of a few units still reaches an end.
+
+The bound on work is an average over questions: what one leaves unspent is saved, and the next may
+use its own share and an eighth of the savings. A question that could not reach any end with that is
+passed over, so that the next ones can. The sum never exceeds questions x bound.
 """
 
 from __future__ import annotations
@@ -40,15 +45,17 @@ def search_best(
     graph: Any,
     machine: Any,
     sharing: Any,  # (offset, query, similarity): queries a state is shared by, and how alike
+    targets: Any,  # (offset, state): the states that visit v can lead to
     remaining: NDArray[np.int32],  # per state: least steps to acceptance
     average: float,  # neighbours per node
-    selectivity: NDArray[np.float64],  # per state: rows it is expected to make
+    selectivity: NDArray[np.float64],  # per visit: entries of its symbol per node
     root_offset: NDArray[np.int64],  # roots of question k: root_node[root_offset[k] ...]
     root_node: NDArray[np.int32],
     root_state: NDArray[np.int32],
     weight: NDArray[np.float32],  # per question and query
-    work_bound: NDArray[np.int64],  # per question
-    byte_bound: NDArray[np.int64],
+    work_bound: float,  # per question, on average
+    byte_bound: int,  # per question
+    savings: float,  # of the questions before
     hops: int,
     mode: int,
     strategy: int,
@@ -61,7 +68,8 @@ def search_best(
         machine
     )
     sharing_offset, sharing_query, sharing_similarity = sharing
-    states = table.shape[0]
+    target_offset, target_state = targets
+    visits = visit_symbol.shape[0]
     questions = weight.shape[0]
     parent = np.empty(256, np.int32)
     node = np.empty(256, np.int32)
@@ -69,15 +77,15 @@ def search_best(
     via_edge = np.empty(256, np.int32)
     state = np.empty(256, np.int32)
     depth = np.empty(256, np.int32)
-    visit = np.empty(256, np.int32)  # where the next child is: a symbol of the state ...
-    cursor = np.empty(256, np.int32)  # ... and how many of its entries are done
+    visit = np.empty(256, np.int32)  # the symbol it goes on over, as an index of visit_symbol
+    cursor = np.empty(256, np.int32)  # how many of its entries are done
     following_row = np.empty(256, np.int32)  # in its cluster; or its place in `live`
     live = np.empty(256, np.int32)
-    first = np.full(states, -1, np.int32)
-    waiting = np.full(states, -1, np.int32)
-    priority = np.zeros(states, np.float64)
-    active = np.empty(max(states, 1), np.int32)
-    is_active = np.zeros(states, np.bool_)
+    first = np.full(visits, -1, np.int32)
+    waiting = np.full(visits, -1, np.int32)
+    priority = np.zeros(visits, np.float64)
+    active = np.empty(max(visits, 1), np.int32)
+    is_active = np.zeros(visits, np.bool_)
     out_question = np.empty(256, np.int32)
     out_query = np.empty(256, np.int32)
     out_end = np.empty(256, np.int32)
@@ -95,6 +103,15 @@ def search_best(
         used_bytes = work = 0
         roots = root_offset[k + 1] - root_offset[k]
         pending_root = 0
+        allowed = np.int64(min(work_bound + savings / 8, 2.0**62))
+        least = np.int32(2**30)
+        for r in range(root_offset[k], root_offset[k + 1]):
+            if root_state[r] >= 0:
+                least = min(least, remaining[root_state[r]])
+        if least <= hops and least > allowed:
+            savings += work_bound
+            complete[k] = False
+            continue
         while True:
             # A root first: roots are rows without a parent, and cost no work.
             if pending_root < roots:
@@ -115,11 +132,11 @@ def search_best(
                         at = live[np.int64(chance >> np.uint64(11)) % lives]
                 else:
                     for a in range(actives):
-                        s = active[a]
-                        if (first[s] >= 0 or waiting[s] >= 0) and (
-                            best < 0 or priority[s] > priority[best]
+                        v = active[a]
+                        if (first[v] >= 0 or waiting[v] >= 0) and (
+                            best < 0 or priority[v] > priority[best]
                         ):
-                            best = s
+                            best = v
                     if best >= 0:
                         at = first[best] if first[best] >= 0 else waiting[best]
                 if at < 0:
@@ -128,44 +145,39 @@ def search_best(
                 s, here = state[at], node[at]
                 there = following = symbol = via = -1
                 v, done = visit[at], cursor[at]
-                while v < visit_offset[s + 1]:
-                    candidate = visit_symbol[v]
-                    low = first_entry(offset, entry_symbol, symbols, here, candidate)
-                    high = first_entry(offset, entry_symbol, symbols, here, candidate + 1)
-                    while low + done < high:
-                        entry = low + done
-                        done += 1
-                        kind = symbol_class[candidate]
-                        if kind < 0:
-                            kind = entry_class[entry]
-                        target = table[s, kind]
-                        if target < 0:
-                            continue
-                        other = neighbour[entry]
-                        if mode == NO_RETURN:
-                            if depth[at] >= 1:
-                                origin = at
-                                while parent[origin] >= 0:
-                                    origin = parent[origin]
-                                if other == node[origin]:
-                                    continue
-                        elif mode != WALK:
-                            back, again = at, False
-                            while back >= 0 and not again:
-                                again = (
-                                    via_edge[back] == edge[entry]
-                                    if mode == TRAIL
-                                    else node[back] == other
-                                )
-                                back = parent[back]
-                            if again:
+                candidate = visit_symbol[v]
+                low = first_entry(offset, entry_symbol, symbols, here, candidate)
+                high = first_entry(offset, entry_symbol, symbols, here, candidate + 1)
+                while low + done < high:
+                    entry = low + done
+                    done += 1
+                    kind = symbol_class[candidate]
+                    if kind < 0:
+                        kind = entry_class[entry]
+                    target = table[s, kind]
+                    if target < 0:
+                        continue
+                    other = neighbour[entry]
+                    if mode == NO_RETURN:
+                        if depth[at] >= 1:
+                            origin = at
+                            while parent[origin] >= 0:
+                                origin = parent[origin]
+                            if other == node[origin]:
                                 continue
-                        there, following, symbol, via = other, target, candidate, edge[entry]
-                        break
-                    if there >= 0:
-                        break
-                    v += 1
-                    done = 0
+                    elif mode != WALK:
+                        back, again = at, False
+                        while back >= 0 and not again:
+                            again = (
+                                via_edge[back] == edge[entry]
+                                if mode == TRAIL
+                                else node[back] == other
+                            )
+                            back = parent[back]
+                        if again:
+                            continue
+                    there, following, symbol, via = other, target, candidate, edge[entry]
+                    break
                 if there < 0:
                     # No child is left: the row leaves its cluster, and its memory if it is last.
                     if strategy == RANDOM:
@@ -173,18 +185,17 @@ def search_best(
                         lives -= 1
                         live[place] = live[lives]
                         following_row[live[place]] = place
-                    elif first[s] == at:
-                        first[s] = following_row[at]
+                    elif first[v] == at:
+                        first[v] = following_row[at]
                     else:
-                        waiting[s] = following_row[at]
+                        waiting[v] = following_row[at]
                     if at == rows - 1:
                         rows -= 1
                         used_bytes -= ROW_BYTES
                     continue
-                if work >= work_bound[k] or used_bytes >= byte_bound[k]:
+                if work >= allowed or used_bytes >= byte_bound:
                     complete[k] = False
                     break
-                visit[at] = v
                 cursor[at] = done
                 work += 1
 
@@ -222,70 +233,82 @@ def search_best(
                     out_score[outs] = weight[k, query]
                     outs += 1
                     used_bytes += ANSWER_BYTES + 8 * length
-            if visit_offset[following] == visit_offset[following + 1] or length == hops:
-                most_bytes[k] = max(most_bytes[k], used_bytes)
-                continue
-            if rows == parent.shape[0]:
-                parent = longer(parent)
-                node = longer(node)
-                via_symbol = longer(via_symbol)
-                via_edge = longer(via_edge)
-                state = longer(state)
-                depth = longer(depth)
-                visit = longer(visit)
-                cursor = longer(cursor)
-                following_row = longer(following_row)
-                live = longer(live)
-            parent[rows] = at
-            node[rows] = there
-            via_symbol[rows] = symbol
-            via_edge[rows] = via
-            state[rows] = following
-            depth[rows] = length
-            visit[rows] = visit_offset[following]
-            cursor[rows] = 0
-            used_bytes += ROW_BYTES
             most_bytes[k] = max(most_bytes[k], used_bytes)
-            if strategy == RANDOM:
-                live[lives] = rows
-                following_row[rows] = lives
-                lives += 1
-                rows += 1
+            if length == hops:
                 continue
-            s = following
-            if not is_active[s]:
-                is_active[s] = True
-                active[actives] = s
-                actives += 1
-                if strategy == SELECTIVITY:
-                    priority[s] = -selectivity[s]
-                else:
-                    total = 0.0
-                    for p in range(sharing_offset[s], sharing_offset[s + 1]):
-                        total += weight[k, sharing_query[p]] * sharing_similarity[p]
-                    priority[s] = total
-            neighbours = 0
-            for v in range(visit_offset[s], visit_offset[s + 1]):
+            for v in range(visit_offset[following], visit_offset[following + 1]):
                 low = first_entry(offset, entry_symbol, symbols, there, visit_symbol[v])
-                neighbours += (
+                neighbours = (
                     first_entry(offset, entry_symbol, symbols, there, visit_symbol[v] + 1) - low
                 )
-            overhead = neighbours * average ** max(remaining[s] - 1, 0)
-            if overhead > work_bound[k] - work:
-                following_row[rows] = waiting[s]
-                waiting[s] = rows
-            else:
-                following_row[rows] = first[s]
-                first[s] = rows
-            rows += 1
+                if neighbours == 0:
+                    continue
+                if rows == parent.shape[0]:
+                    parent = longer(parent)
+                    node = longer(node)
+                    via_symbol = longer(via_symbol)
+                    via_edge = longer(via_edge)
+                    state = longer(state)
+                    depth = longer(depth)
+                    visit = longer(visit)
+                    cursor = longer(cursor)
+                    following_row = longer(following_row)
+                    live = longer(live)
+                parent[rows] = at
+                node[rows] = there
+                via_symbol[rows] = symbol
+                via_edge[rows] = via
+                state[rows] = following
+                depth[rows] = length
+                visit[rows] = v
+                cursor[rows] = 0
+                used_bytes += ROW_BYTES
+                most_bytes[k] = max(most_bytes[k], used_bytes)
+                if strategy == RANDOM:
+                    live[lives] = rows
+                    following_row[rows] = lives
+                    lives += 1
+                    rows += 1
+                    continue
+                least = np.int32(2**30)
+                for t in range(target_offset[v], target_offset[v + 1]):
+                    least = min(least, remaining[target_state[t]])
+                if not is_active[v]:
+                    is_active[v] = True
+                    active[actives] = v
+                    actives += 1
+                    if strategy == SELECTIVITY:
+                        priority[v] = -selectivity[v]
+                    else:
+                        best_share = likeness = total = 0.0
+                        for t in range(target_offset[v], target_offset[v + 1]):
+                            s = target_state[t]
+                            for p in range(sharing_offset[s], sharing_offset[s + 1]):
+                                share = np.float64(weight[k, sharing_query[p]])
+                                if share <= 0.0:
+                                    continue
+                                total += share * sharing_similarity[p]
+                                if share > best_share:
+                                    best_share, likeness = share, sharing_similarity[p]
+                                elif share == best_share:
+                                    likeness = max(likeness, sharing_similarity[p])
+                        priority[v] = best_share + 1e-3 * likeness + 1e-6 * total
+                if neighbours * average**least > allowed - work:
+                    following_row[rows] = waiting[v]
+                    waiting[v] = rows
+                else:
+                    following_row[rows] = first[v]
+                    first[v] = rows
+                rows += 1
         for a in range(actives):
-            s = active[a]
-            is_active[s] = False
-            first[s] = -1
-            waiting[s] = -1
+            v = active[a]
+            is_active[v] = False
+            first[v] = -1
+            waiting[v] = -1
         work_done[k] = work
+        savings = max(savings + work_bound - work, 0.0)
     return (
         out_question[:outs], out_query[:outs], out_end[:outs], out_score[:outs],
         out_offset[: outs + 1], out_nodes[: out_offset[outs] + outs],
-        out_labels[: out_offset[outs]], work_done, most_bytes, complete,
+        out_labels[: out_offset[outs]], work_done, most_bytes, complete, savings,
     )  # fmt: skip
