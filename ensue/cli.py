@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import ensue
-from ensue import errors
+from ensue import cli_run, errors
 
 app = typer.Typer(
     help="Find patterns of events in tables, on Spark.",
@@ -17,6 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(cli_run.run)
 
 
 @app.command()

@@ -14,7 +14,6 @@ from ensue.pattern import nodes
 from ensue.pattern.duration import MICROSECONDS
 from ensue.pattern.query import OrderKey, Query, Window, WindowKind
 
-
 _NULLS_FIRST = {"trino": False}  # where the direction does not matter
 
 

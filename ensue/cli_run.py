@@ -1,0 +1,168 @@
+"""`ensue run`: a statement over files, its result to the terminal, a pipe or a file.
+
+A terminal gets a table to read, with a line on standard error that says what is going on; a pipe
+gets the whole result in a machine's format (CSV unless `--format` says otherwise).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import ensue
+from ensue import errors
+
+FORMATS = ("parquet", "csv", "json", "orc", "arrow")
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".orc": "orc",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+
+
+def run(
+    query: Annotated[Path, typer.Argument(help="A file with one SQL statement; - reads it here.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", "-t", help="A table of the statement: -t ticks=ticks.parquet."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the result to this file or folder.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help=f"Format of the output: {', '.join(FORMATS)}.")
+    ] = None,
+    dialect: Annotated[str, typer.Option(help="The SQL of the statement.")] = "spark",
+    rows: Annotated[int, typer.Option(help="Rows shown on a terminal.", min=1)] = 50,
+    cores: Annotated[int, typer.Option(help="Cores that Spark uses.", min=1)] = 2,
+) -> None:
+    """Run a SQL statement with MATCH_RECOGNIZE over files."""
+    text = _statement(query)
+    files = [_named_file(given) for given in table or ()]
+    kind = _output_format(output, format)
+    console = Console(stderr=True)
+    begin = time.monotonic()
+    from ensue.spark import files as spark_files
+    from ensue.spark.session import local_session
+
+    with console.status("starting Spark") as status:
+        session, _ = local_session(cores)
+        for name, path, file_format in files:
+            status.update(f"reading {path}")
+            spark_files.register(session, name, path, file_format)
+        status.update("planning")
+        found = ensue.sql(text, spark=session, dialect=dialect)
+        status.update("matching")
+        if output is not None:
+            assert kind is not None
+            count = spark_files.write(found, output, kind)
+        elif kind is None and sys.stdout.isatty():
+            shown = found.limit(rows + 1).toArrow()
+        else:
+            result = found.toArrow()
+    took = time.monotonic() - begin
+    if output is not None:
+        console.print(f"{count:,} rows written to {output} in {took:.1f} s")
+    elif kind is None and sys.stdout.isatty():
+        _show(shown, rows)
+        console.print(f"{took:.1f} s")
+    else:
+        _pipe(result, kind or "csv")
+
+
+def _statement(query: Path) -> str:
+    if str(query) == "-":
+        return sys.stdin.read()
+    try:
+        return query.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise errors.UnsupportedInputError(
+            f"the statement {query} cannot be read: {problem.strerror}",
+            remedy="give the path of a text file, or - for standard input",
+        ) from None
+
+
+def _named_file(given: str) -> tuple[str, Path, str]:
+    name, equals, path = given.partition("=")
+    if not equals or not name.isidentifier():
+        raise errors.QueryError(
+            f"--table {given!r} is not a name and a file",
+            remedy="write --table ticks=ticks.parquet",
+        )
+    if not Path(path).exists():
+        raise errors.UnsupportedInputError(
+            f"--table {given}: {path} does not exist", remedy="check the path"
+        )
+    return name, Path(path), _format_of(Path(path))
+
+
+def _format_of(path: Path) -> str:
+    kind = _SUFFIXES.get(path.suffix.lower())
+    if kind is None and path.is_dir():
+        inside = [_SUFFIXES[p.suffix.lower()] for p in path.iterdir() if p.suffix in _SUFFIXES]
+        kind = inside[0] if inside else None
+    if kind is None:
+        raise errors.UnsupportedInputError(
+            f"{path} has no suffix that names its format",
+            remedy="use one of " + ", ".join(sorted(_SUFFIXES)),
+        )
+    return kind
+
+
+def _output_format(output: Path | None, format: str | None) -> str | None:
+    if format is not None and format not in FORMATS:
+        raise errors.QueryError(
+            f"--format {format!r} is not known", remedy="use one of " + ", ".join(FORMATS)
+        )
+    if format is None and output is not None:
+        return _format_of(output)
+    return format
+
+
+def _show(found: Any, rows: int) -> None:
+    table = Table()
+    for name in found.column_names:
+        table.add_column(name)
+    for row in found.slice(0, rows).to_pylist():
+        table.add_row(*("" if value is None else str(value) for value in row.values()))
+    Console().print(table)
+    if found.num_rows > rows:
+        typer.echo(f"... the first {rows} rows; --rows shows more, --output keeps all")
+
+
+def _pipe(found: Any, kind: str) -> None:
+    if kind == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(found.column_names)
+        for batch in found.to_batches():
+            writer.writerows(_plain(row.values()) for row in batch.to_pylist())
+    elif kind == "json":
+        for batch in found.to_batches():
+            for row in batch.to_pylist():
+                sys.stdout.write(json.dumps(row, default=str) + "\n")
+    else:
+        from ensue.spark import files as spark_files
+
+        spark_files.write_stream(found, sys.stdout.buffer, kind)
+
+
+def _plain(values: Any) -> list[Any]:
+    return [
+        json.dumps(value, default=str) if isinstance(value, (list, dict)) else value
+        for value in values
+    ]
