@@ -310,6 +310,7 @@ class Pattern:
         budget: int | None = None,
         seed: int = 0,
         detect: bool = False,
+        counts: str = "decimal",
     ) -> Any:
         """Aggregates over all matches from at most `size` retained events (docs/summaries.md).
 
@@ -321,7 +322,7 @@ class Pattern:
         if total is not None:
             asked = parse_condition(total, Scope(query.variables, "total"))
         options = SummaryOptions(
-            size, select, asked, total, probabilities, equal, budget, seed, detect
+            size, select, asked, total, probabilities, equal, budget, seed, detect, counts
         )
         if _is_spark(data):
             from ensue.spark import summary as on_spark

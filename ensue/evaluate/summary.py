@@ -57,6 +57,7 @@ class SummaryOptions:
     budget: int | None = None
     seed: int = 0
     detect: bool = False
+    counts: str = "decimal"  # in tables; or "text", digits of any length
 
 
 @dataclass
@@ -101,7 +102,7 @@ class Summary:
         if self._schema is None:
             self._bound = bind(self._query, table.column_names)
             self._conditions = reading.row_conditions(self._bound)
-            self._total = _bound_total(self._total, table.column_names)
+            self._total = bound_total(self._total, table.column_names)
             self._schema = table.schema
         elif table.schema.names != self._schema.names:
             raise errors.UnsupportedInputError(
@@ -334,7 +335,7 @@ class Summary:
         fresh._schema = table.select(names).schema
         fresh._bound = bind(fresh._query, names)
         fresh._conditions = reading.row_conditions(fresh._bound)
-        fresh._total = _bound_total(fresh._total, names)
+        fresh._total = bound_total(fresh._total, names)
         fresh._held = [(np.array(row["ids"], np.int64), table)]
         if fresh._groups is not None:
             fresh._groups.remember(json.loads(row["groups"]))
@@ -388,6 +389,11 @@ def check_options(query: Query, options: SummaryOptions) -> None:
         raise errors.QueryError(
             "a window of 0 holds only events of one moment", remedy="give a window above 0"
         )
+    if options.counts not in ("decimal", "text"):
+        raise errors.QueryError(
+            f"counts={options.counts!r} is not a way to write counts in a table",
+            remedy="use 'decimal' (38 digits) or 'text'",
+        )
     budget = options.budget
     if budget is not None and (isinstance(budget, bool) or budget < 1):
         raise errors.QueryError(
@@ -406,7 +412,8 @@ def selection_of(query: Query, options: SummaryOptions, total: reading.Total | N
             "the summary could never hold a match",
             remedy=f"give a size of at least {automaton.shortest}",
         )
-    window, counted = NO_WINDOW, True
+    window: int | float = NO_WINDOW
+    counted = True
     if query.within is not None:
         counted = query.within.kind is WindowKind.ROWS
         window = query.within.size - 1 if counted else query.within.size
@@ -450,7 +457,8 @@ def _probabilities(
     return {labels.index(name): float(p) for name, p in given.items() if name != "*"}
 
 
-def _bound_total(total: reading.Total | None, names: Sequence[str]) -> reading.Total | None:
+def bound_total(total: reading.Total | None, names: Sequence[str]) -> reading.Total | None:
+    """The total with the input's own spelling of its columns."""
     if total is None or total.value is None:
         return total
     folded = {name.casefold(): name for name in names}

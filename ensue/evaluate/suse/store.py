@@ -282,7 +282,10 @@ def subset_scores(
         filled = int(tables["learning"][kernel.FILLED])
         kernel.coefficients(
             tables["probability"],
-            *(arrays[name] for name in ("class_offset", "arc_from", "arc_to", "final")),
+            arrays["class_offset"],
+            arrays["arc_from"],
+            arrays["arc_to"],
+            arrays["final"],
             tables["coefficient"],
             tables["exponent"],
             filled,

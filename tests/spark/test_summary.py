@@ -1,0 +1,82 @@
+"""Summaries on Spark against the in-process ones, key by key."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import ensue
+from ensue import errors
+
+
+def keyed(length: int, keys: int) -> pa.Table:
+    chance = random.Random(1)
+    return pa.table(
+        {
+            "user": pa.array([f"u{chance.randrange(keys)}" for _ in range(length)]),
+            "kind": [chance.choice("ABCD") for _ in range(length)],
+            "t": pa.array(range(length), pa.int64()),
+            "v": [chance.randrange(10) for _ in range(length)],
+        }
+    )
+
+
+def query(window: Any = 60) -> Any:
+    found = ensue.pattern("A B* C", types="kind").select("any").partition_by("user").order_by("t")
+    return found.within(window)
+
+
+@pytest.mark.parametrize(
+    ("window", "options"),
+    [
+        (60, {"size": 1_000}),
+        ("30 rows", {"size": 1_000}),
+        (10_000, {"size": 1_000}),
+        (60, {"size": 12}),
+        (60, {"size": 12, "total": "sum(v)"}),
+        (60, {"size": 40, "equal": {"v": ["B"]}}),
+    ],
+)
+def test_like_in_process(spark: Any, window: Any, options: dict[str, Any]) -> None:
+    table = keyed(600, 7)
+    found = query(window).summarize(spark.createDataFrame(table.to_pandas()), **options)
+    rows = {row["user"]: row for row in found.collect()}
+    # In process one key at a time, since keys learn shares together there and alone on Spark.
+    for user in sorted(set(table["user"].to_pylist())):
+        part = table.filter(pc.equal(table["user"], user))
+        alone = query(window).summarize(part, **options)
+        result = alone.result()[user]
+        row = rows.pop(user)
+        assert int(row["count"]) == result["count"]
+        for name in ("sum", "avg", "min", "max"):
+            if name in result:
+                expected = result[name]
+                given = row[name]
+                assert (None if given is None else float(given)) == expected
+        assert [event["t"] for event in row["events"]] == alone.events()["t"].to_pylist()
+        assert row["metrics"]["kept"] == alone.metrics.kept
+        assert row["metrics"]["rows"] == part.num_rows
+    assert not rows
+
+
+def test_counts_beyond_decimal(spark: Any) -> None:
+    letters = "A" + "B" * 500 + "C"
+    df = spark.createDataFrame(
+        [("x", letter, i) for i, letter in enumerate(letters)], "user string, kind string, t long"
+    )
+    found = query(10_000).summarize(df, size=1_000, counts="text").collect()
+    assert int(found[0]["count"]) == 2**500
+    with pytest.raises(Exception, match="ask for digits"):
+        query(10_000).summarize(df, size=1_000).collect()
+
+
+def test_refusals(spark: Any) -> None:
+    df = spark.createDataFrame([("x", "A", 1)], "user string, kind string, t long")
+    with pytest.raises(errors.UnsupportedError, match="budget over all keys"):
+        query().summarize(df, size=5, budget=10)
+    with pytest.raises(errors.ColumnTypeError, match="string"):
+        query().summarize(df, size=5, total="sum(kind)")
