@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ensue import errors
-from ensue.automaton import conditions
+from ensue.automaton import conditions, timeouts
 from ensue.automaton.compile import compile_query, label_program
 from ensue.automaton.optimize import merge_states
 from ensue.automaton.program import Program
@@ -123,7 +123,14 @@ class _Planner:
     atoms: dict[c.Condition, int] = field(default_factory=dict)
 
     def input(self, expression: c.Condition) -> c.Column:
+        if isinstance(expression, c.Column) and not expression.path and self._carried(expression):
+            return expression  # it travels with the rows anyway; each column costs in the shuffle
         return c.Column(input_name(self.inputs.setdefault(expression, len(self.inputs))))
+
+    def _carried(self, column: c.Column) -> bool:
+        query = self.program.query
+        keys = (*query.partition_by, *(key.column for key in query.order_by))
+        return query.rows.all_rows or column.name in keys
 
     def lift(self, condition: c.Condition) -> c.Condition:
         """Row expressions inside replaced by inputs: columns, and what only Spark can compute."""
@@ -211,6 +218,8 @@ def plan(query: Query) -> Plan:
     """The plan of a checked query."""
     if query.row_semantics:
         program = merge_states(compile_query(query))
+        if timeouts.is_timeout_query(query):
+            program = timeouts.partial_program(program)
     else:
         program = label_program(query)
     tiers = conditions.split(program)

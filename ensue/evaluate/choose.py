@@ -7,7 +7,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from ensue.automaton.guards import TooHardError, compile_guards
-from ensue.automaton.plan import PREFIX, Plan
+from ensue.automaton.plan import Plan
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Evaluator
 from ensue.evaluate.python_engine import PythonEngine
@@ -35,7 +35,7 @@ def choose_row_engine(plan: Plan, schema: pa.Schema) -> Engine:
     """The fastest engine that can answer the plan's conditions."""
     if not plan.correlated:
         return AutomatonEngine(plan)
-    kinds = {f.name: from_arrow(f.type) for f in schema if f.name.startswith(PREFIX)}
+    kinds = {f.name: from_arrow(f.type) for f in schema}
     try:
         return ThreadEngine(plan, compile_guards(plan, kinds), schema)
     except TooHardError as problem:

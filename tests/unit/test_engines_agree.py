@@ -7,7 +7,7 @@ import pytest
 
 from ensue import local
 from ensue.automaton.guards import TooHardError, compile_guards
-from ensue.automaton.plan import PREFIX, Plan
+from ensue.automaton.plan import Plan
 from ensue.evaluate import rows
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.python_engine import PythonEngine
@@ -18,7 +18,7 @@ from tests import specs
 
 
 def _threads(plan: Plan, schema: pa.Schema) -> Engine:
-    kinds = {f.name: from_arrow(f.type) for f in schema if f.name.startswith(PREFIX)}
+    kinds = {f.name: from_arrow(f.type) for f in schema}
     try:
         return ThreadEngine(plan, compile_guards(plan, kinds), schema)
     except TooHardError:
