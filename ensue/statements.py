@@ -98,6 +98,7 @@ class _Statement:
 
     def _match_table(self, node: MatchTable) -> exp.Expression:
         from ensue.spark import sql as runner
+        from ensue.spark import timeouts
 
         clause = _clause(node)
         asked = front.read_table(node, self.dialect)
@@ -105,10 +106,8 @@ class _Statement:
         source = self._input(below, clause, node)
         try:
             if asked.timeouts:
-                raise errors.UnsupportedError(
-                    "SHOW TIMEOUT MATCHES: row patterns report no timed-out partial matches",
-                    remedy="leave it out, or use an event pattern with timeouts=True",
-                )
+                found = timeouts.run(asked.query, source)
+                return statement.replace_with_table(node, self._register(found))
             found = runner.match(asked.query, source, [name for name, _ in asked.hidden])
         except errors.EnsueError as problem:
             raise front.located(problem, clause) from None

@@ -76,24 +76,28 @@ def as_query(window: WindowQuery) -> Query:
 def in_frames(window: WindowQuery, current: str) -> Query:
     """SEEK as a query over frames, one partition for each, named by the row `current`."""
     query = window.query
+    measures = tuple(Measure(m.name, at_end(m.value)) for m in query.measures or ())
+    return replace(
+        query,
+        measures=measures + searched(query),
+        partition_by=(*query.partition_by, current),
+        order_by=(OrderKey(ROW),),
+        rows=Rows.ONE,
+        skip=Skip(),
+    )
+
+
+def searched(query: Query) -> tuple[Measure, ...]:
+    """Measures that say where a match begins and where the next search does."""
     skip = query.skip
     target: c.Condition = c.binary("add", _row(None, c.Anchor.LAST, 0, True), c.Literal("int", 1))
     if skip.variable is not None:
         anchor = c.Anchor.FIRST if skip.mode.value == "TO FIRST" else c.Anchor.LAST
         target = _row(skip.variable, anchor, 0, True)
-    measures = tuple(Measure(m.name, at_end(m.value)) for m in query.measures or ())
-    helpers = (
+    return (
         Measure(FIRST_ROW, _row(None, c.Anchor.FIRST, 0, True)),
         Measure(MATCHED, c.MatchNumber()),
         Measure(NEXT_ROW, target),
-    )
-    return replace(
-        query,
-        measures=measures + helpers,
-        partition_by=(*query.partition_by, current),
-        order_by=(OrderKey(ROW),),
-        rows=Rows.ONE,
-        skip=Skip(),
     )
 
 

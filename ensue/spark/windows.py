@@ -36,8 +36,8 @@ def add_columns(
     return found.select(*columns)
 
 
-def _numbered(window: w.WindowQuery, source: DataFrame) -> DataFrame:
-    query = window.query
+def numbered_rows(query: Query, source: DataFrame) -> DataFrame:
+    """The source with the number of each row in its partition."""
     if not query.order_by:
         source = source.withColumn(_ARRIVAL, F.monotonically_increasing_id())
     keys = []
@@ -49,7 +49,11 @@ def _numbered(window: w.WindowQuery, source: DataFrame) -> DataFrame:
             keys.append(column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last())
     partition = [F.col(quoted(name)) for name in query.partition_by]
     spec = SparkWindow.partitionBy(*partition).orderBy(*(keys or [F.col(_ARRIVAL)]))
-    numbered = source.withColumn(w.ROW, F.row_number().over(spec).cast("bigint"))
+    return source.withColumn(w.ROW, F.row_number().over(spec).cast("bigint"))
+
+
+def _numbered(window: w.WindowQuery, source: DataFrame) -> DataFrame:
+    numbered = numbered_rows(window.query, source)
     if window.end_column is not None:
         end = F.col(w.ROW) + F.col(quoted(window.end_column)).cast("bigint")
         numbered = numbered.withColumn(w.END, end)
