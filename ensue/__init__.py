@@ -2,7 +2,8 @@
 
 # The sub-package `ensue.pattern` is imported before the function of that name takes its place.
 from ensue import pattern as _pattern_package
-from ensue.api import Pattern, begin, pattern
+from ensue import quantify
+from ensue.api import Pattern, begin, pattern, sase
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
 from ensue.evaluate.path_budget import Question
@@ -19,7 +20,8 @@ __all__ = [
     "Question",
     "begin",
     "graph",
-    "pattern",
+    "pattern", "sase",
+    "quantify",
     "sql",
 ]
 del _pattern_package

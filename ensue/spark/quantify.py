@@ -82,12 +82,15 @@ def _run(
     carried = list(df.columns) if per_row is not None else _needed(stage, df, keys, order)
     prepared, inner = _prepared(stage, df, carried)
     schema = _arrow_schema(prepared)
-    kind = inner.bind(schema).output_type
+    bound = inner.bind(schema)
+    kind = bound.output_type
     if kind is None:
         raise errors.UnsupportedError(
             "the type of the values is not known before the query runs",
             remedy="use SQL text in place of the Python callable, or evaluate an Arrow table",
         )
+    # The first run compiles the loop; its disk cache then serves the workers.
+    bound.run(Batch.whole(schema.empty_table(), np.zeros(1, np.int64)), bound.memory(), False)
     shown = carried if per_row is not None else list(keys)
     fields = [schema.field(name) for name in shown]
     output = pa.schema([*fields, pa.field(per_row or VALUE, kind)])

@@ -26,7 +26,7 @@ from ensue.evaluate.quantify.model import Event, Expression, Function, Predicate
 from ensue.evaluate.values import compile_value
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
-from ensue.pattern.infer import Typed, typed
+from ensue.pattern.infer import Typed, require_boolean, typed
 from ensue.pattern.kinds import Kind
 
 MAX_LETTERS = 4096
@@ -232,10 +232,13 @@ class _Encoder:
     def truth(self, tree: c.Condition) -> Any:
         """Whether the condition is true, neither false nor null."""
         try:
-            term = self._term(typed(tree, self._kind))
+            node = typed(tree, self._kind)
         except errors.EnsueError:
             # A function of Spark that we cannot type: one proposition per text.
             term = self._unknown(c.dump(tree), k.BOOLEAN)
+        else:
+            require_boolean(tree, node.kind, "the predicate")
+            term = self._term(node)
         return self._z3.And(self._z3.Not(term.null), term.value)
 
     def event(self, model: Any) -> Event:

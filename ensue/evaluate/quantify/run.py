@@ -42,6 +42,15 @@ Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class Extra:
+    """Values that come after the last event, because the input is complete: open windows."""
+
+    owner: Indices  # the partition of each, in order
+    values: pa.Array
+    windows: Indices
+
+
+@dataclass(frozen=True)
 class Outcome:
     """One value per partition, and per row where streaming; a value is null where undefined."""
 
@@ -50,9 +59,7 @@ class Outcome:
     values: pa.Array | None = None
     defined: NDArray[np.bool_] | None = None
     windows: NDArray[np.int64] | None = None  # per row: start of the window its value is of
-    tail: pa.Array | None = None  # per partition: the value of a window open at the end
-    tail_defined: Any = None
-    tail_windows: NDArray[np.int64] | None = None
+    extra: Extra | None = None
 
 
 @dataclass

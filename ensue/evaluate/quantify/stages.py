@@ -23,7 +23,7 @@ from ensue.evaluate.arrange import group_codes
 from ensue.evaluate.columns import Rows, evaluate, predicate
 from ensue.evaluate.quantify.checks import Report, check
 from ensue.evaluate.quantify.model import Automaton, Expression, Operation
-from ensue.evaluate.quantify.run import Kept, Machine, Outcome, as_array, column_kinds
+from ensue.evaluate.quantify.run import Extra, Kept, Machine, Outcome, as_array, column_kinds
 from ensue.kernels.order import first_rows
 
 Indices = NDArray[np.int64]
@@ -200,41 +200,59 @@ class _BoundPipe(Bound):
     def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
         found = self._first.run(batch, memory.inner[0], True)
         assert found.values is not None and found.defined is not None
-        count = len(batch.starts) - 1
         rows = np.flatnonzero(found.defined)
-        owner = batch.owner[rows]
+        owner, origin = batch.owner[rows], rows
         emitted = found.values.take(pa.array(rows))
-        windows = (
-            found.windows[rows] if found.windows is not None else np.zeros(len(rows), np.int64)
-        )
-        if found.tail is not None and batch.complete:
-            # What was open at the end comes after the partition's other values.
-            ended = np.flatnonzero(found.tail_defined & (np.diff(batch.starts) > 0))
-            tail_windows = found.tail_windows
-            assert tail_windows is not None
-            order = np.argsort(np.concatenate([owner, ended]), kind="stable")
-            emitted = pa.concat_arrays([emitted, found.tail.take(pa.array(ended))])
-            emitted = emitted.take(pa.array(order))
-            windows = np.concatenate([windows, tail_windows[ended]])[order]
-            origin = np.concatenate([rows, batch.starts[ended + 1] - 1])[order]
-            fed = np.concatenate([owner, ended])[order]
-        else:
-            origin, fed = rows, owner
+        windows = np.zeros(len(rows), np.int64) if found.windows is None else found.windows[rows]
+        after = np.zeros(len(rows), np.bool_)  # those that no event brought
+        if found.extra is not None and batch.complete:
+            extra = found.extra
+            owner = np.concatenate([owner, extra.owner])
+            order = np.argsort(owner, kind="stable")
+            owner = owner[order]
+            origin = np.concatenate([rows, batch.starts[extra.owner + 1] - 1])[order]
+            emitted = pa.concat_arrays([emitted, extra.values]).take(pa.array(order))
+            windows = np.concatenate([windows, extra.windows])[order]
+            after = np.concatenate([after, np.ones(len(extra.owner), np.bool_)])[order]
         names = [f.name for f in self._second.schema if f.name not in (VALUE, WINDOW)]
         table = batch.table.select(names).take(pa.array(origin))
         table = table.append_column(VALUE, emitted).append_column(WINDOW, pa.array(windows))
-        starts = np.searchsorted(fed, np.arange(count + 1)).astype(np.int64)
+        starts = np.searchsorted(owner, np.arange(len(batch.starts))).astype(np.int64)
         inner = Batch(table, starts, batch.places, batch.fresh, batch.complete)
         outcome = self._second.run(inner, memory.inner[1], streaming)
         if not streaming:
             return outcome
         assert outcome.values is not None and outcome.defined is not None
-        fed_at = np.full(batch.table.num_rows, -1, np.int64)
-        fed_at[origin[::-1]] = np.arange(len(origin))[::-1]  # of a tail, the row's own value
-        at = np.where(found.defined, fed_at, -1)
+        at = np.full(batch.table.num_rows, -1, np.int64)
+        at[origin[~after]] = np.flatnonzero(~after)
         values = outcome.values.take(pa.array(np.maximum(at, 0), mask=at < 0))
-        defined = (at >= 0) & outcome.defined[np.maximum(at, 0)] if len(origin) else at >= 0
-        return Outcome(outcome.ends, outcome.ends_defined, values, defined)
+        defined = at >= 0
+        shown = np.zeros(len(at), np.int64)
+        if len(origin):
+            defined &= outcome.defined[np.maximum(at, 0)]
+            if outcome.windows is not None:
+                shown = outcome.windows[np.maximum(at, 0)]
+        later = self._later(outcome, owner, np.flatnonzero(after & outcome.defined))
+        return Outcome(outcome.ends, outcome.ends_defined, values, defined, shown, later)
+
+    def _later(self, outcome: Outcome, owner: Indices, rows: Indices) -> Extra | None:
+        """What the second stage gave for values after the last event, then its own such values."""
+        if not len(rows):
+            return outcome.extra
+        assert outcome.values is not None
+        values, owners = outcome.values.take(pa.array(rows)), owner[rows]
+        windows = np.zeros(len(rows), np.int64)
+        if outcome.windows is not None:
+            windows = outcome.windows[rows]
+        if outcome.extra is None:
+            return Extra(owners, values, windows)
+        owners = np.concatenate([owners, outcome.extra.owner])
+        order = np.argsort(owners, kind="stable")
+        return Extra(
+            owners[order],
+            pa.concat_arrays([values, outcome.extra.values]).take(pa.array(order)),
+            np.concatenate([windows, outcome.extra.windows])[order],
+        )
 
     def explain(self) -> list[str]:
         return self._first.explain() + self._second.explain()
@@ -357,18 +375,13 @@ class _BoundWindows(Bound):
             end_values = pc.if_else(pa.array(has_tail), tail, end_values)
             end_defined = end_defined | has_tail
         size = self._stage.time or 1
-        tail_window = np.zeros(count, np.int64)
-        tail_window[nonempty] = window[segments[last]] if len(last) else 0
-        return Outcome(
-            end_values,
-            end_defined,
-            values,
-            defined,
-            windows=shown * size,
-            tail=tail,
-            tail_defined=has_tail,
-            tail_windows=tail_window * size,
+        ended = np.flatnonzero(has_tail)
+        extra = Extra(
+            ended,
+            tail.take(pa.array(ended)),
+            window[segments[tail_rows[ended]]] * size if len(ended) else ended,
         )
+        return Outcome(end_values, end_defined, values, defined, shown * size, extra)
 
     def _held(
         self, memory: Memory, before: Indices, held: Flags, batch: Batch
@@ -477,6 +490,8 @@ class BoundGroups(Bound):
 
     def groups(self, batch: Batch) -> tuple[Indices, Indices]:
         """An order of the rows, group after group, and the groups' first rows + length."""
+        if batch.table.num_rows == 0:
+            return np.zeros(0, np.int64), np.zeros(1, np.int64)
         codes, _ = group_codes(batch.table, self._stage.keys)
         combined = batch.owner * (int(codes.max(initial=0)) + 1) + codes
         order = np.argsort(combined, kind="stable")

@@ -1,0 +1,103 @@
+"""NEXMark-style bids and auctions: Spark batch, micro-batches and in process give equal answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue import errors
+from ensue import quantify as q
+
+
+def bids(count: int = 3000) -> pa.Table:
+    randomness = np.random.default_rng(3)
+    return pa.table(
+        {
+            "auction": randomness.integers(0, 40, count),
+            "bidder": randomness.integers(0, 15, count),
+            "price": randomness.integers(1, 1000, count),
+            "channel": pa.array(randomness.choice(["web", "app"], count)),
+            "at": pa.array(np.arange(count) * 250_000, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+QUERIES: dict[str, q.Quantity] = {
+    "highest bid": q.max("price"),  # NEXMark Q7, per auction
+    "winning bidder": q.argmax("bidder", "price"),  # Q9
+    "average of the last ten": q.windows(q.mean("price"), rows=10),  # Q6
+    "bids per minute": q.windows(q.count(), time="1 minute", by="at") >> q.max("value"),  # Q5
+    "dollars, web only": q.sum("price * 0.908e0", where="channel = 'web'"),  # Q1, Q2
+    "longest rising run": q.apply(
+        "a", q.iter("max", q.split("a", q.count(over="price < 700"), q.event("price >= 700")))
+    ),
+    "session budget": q.windows(q.sum("price"), until="price > 900") >> q.max("value"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_batch_equals_in_process_and_micro_batches(spark: Any, name: str) -> None:
+    f, events = QUERIES[name], bids()
+    local = f.eval(events, partition_by="auction", order_by="at").sort_by("auction")
+    df = spark.createDataFrame(events).repartition(3)
+    batch = f.eval(df, partition_by="auction", order_by="at").toArrow().sort_by("auction")
+    assert batch.to_pydict() == local.to_pydict()
+    labelled = f.label(df, "v", partition_by="auction", order_by="at").toArrow().sort_by("at")
+    here = f.label(events, "v", partition_by="auction", order_by="at").sort_by("at")
+    assert labelled["v"].to_pylist() == here["v"].to_pylist()
+    operator = f.operator(events.schema, partition_by="auction")
+    streamed: list[pa.Table] = []
+    for begin in range(0, len(events), 700):
+        streamed += operator.insert(events.slice(begin, 700)).tables()
+    assert pa.concat_tables(streamed).sort_by("at")["value"].to_pylist() == here["v"].to_pylist()
+
+
+def test_structured_streaming_by_foreach_batch(spark: Any, tmp_path: Any) -> None:
+    import pyarrow.parquet as pq
+
+    events = bids(900)
+    for index in range(3):
+        pq.write_table(events.slice(index * 300, 300), tmp_path / f"{index}.parquet")
+    f = q.max("price")
+    operator = f.operator(events.schema, partition_by="auction", output="demand")
+    schema = spark.createDataFrame(events).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+
+    def insert(df: Any, number: int) -> None:
+        operator.insert(df.toArrow().sort_by("at").cast(events.schema))
+
+    query = stream.parquet(str(tmp_path)).writeStream.foreachBatch(insert)
+    query.trigger(availableNow=True).start().awaitTermination(120)
+    expected = f.eval(events, partition_by="auction").sort_by("auction")
+    assert operator.result().sort_by("auction").to_pydict() == expected.to_pydict()
+
+
+def test_spark_evaluates_its_own_functions(spark: Any) -> None:
+    df = spark.createDataFrame(bids(100))
+    assert q.max("length(soundex(channel))").eval(df) == 4
+    with pytest.raises(errors.ColumnTypeError, match="Spark rejects"):
+        q.max("no_such_function(price)").eval(df)
+
+
+def test_groups_and_whole_frames(spark: Any) -> None:
+    events = bids(500)
+    df = spark.createDataFrame(events)
+    grouped = q.group_by("channel", q.mean("price"))
+    found = grouped.eval(df).toArrow().sort_by("channel").to_pydict()
+    expected = grouped.eval(events).sort_by("channel").to_pydict()
+    assert found["channel"] == expected["channel"]
+    assert found["value"] == pytest.approx(expected["value"])
+    assert q.sum("price").eval(df) == q.sum("price").eval(events)
+    assert q.sum("price", start=0).eval(df.limit(0)) == 0
+
+
+def test_nested_measures_on_spark(spark: Any) -> None:
+    table = pa.table({"k": list("ABBAB"), "x": [5, 1, 7, 2, 4], "t": range(5)})
+    pattern = ensue.pattern("(A B*)+", types="k").order_by("t").measures(m="MAX(AVG(B.x))")
+    df = spark.createDataFrame(table)
+    assert [row.m for row in pattern.matches(df).collect()] == [4.0]
+    assert pattern.matches(table).to_pydict() == {"m": [4.0]}
