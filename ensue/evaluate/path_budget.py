@@ -4,8 +4,8 @@ A question comes with several candidate expressions, of which an LLM or a user i
 searched together: partial paths are shared while the expressions agree. What a partial path
 contributes to a candidate is the similarity of its text (the labels it crossed) and the candidate's
 text, weighted by the similarity of the candidate and the question; what it costs is estimated from
-its neighbours and the graph's average degree. The bound is per question, on average. Everything found is a true
-path of a candidate: a bound loses answers, it never invents one.
+its neighbours and the graph's average degree. The bound is per question, on average. Everything
+found is a true path of a candidate: a bound loses answers, it never invents one.
 """
 
 from __future__ import annotations
@@ -389,7 +389,8 @@ def _selectivity(plan: PathPlan) -> NDArray[np.float64]:
 def _targets(plan: PathPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Per visit (a symbol that a state can leave over): the states it can lead to."""
     table, visit_offset, visit_symbol = plan.machine[:3]
-    offset, found = [0], []
+    offset: list[int] = [0]
+    found: list[int] = []
     for state in range(plan.automaton.states):
         for symbol in visit_symbol[visit_offset[state] : visit_offset[state + 1]]:
             kinds = plan.classes.under_symbol[symbol]

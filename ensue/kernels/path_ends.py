@@ -143,6 +143,17 @@ def search_ends(
 
 
 @njit(cache=True, nogil=True)
+def _lowest(word: np.uint64) -> int:
+    """The number of the lowest bit that is set."""
+    place = 0
+    for width in (32, 16, 8, 4, 2, 1):
+        if word & ((np.uint64(1) << np.uint64(width)) - np.uint64(1)) == 0:
+            word >>= np.uint64(width)
+            place += width
+    return place
+
+
+@njit(cache=True, nogil=True)
 def search_ends_bits(
     graph: Any,
     machine: Any,
@@ -168,6 +179,7 @@ def search_ends_bits(
     out_origin = np.empty(1024, np.int32)
     out_node = np.empty(1024, np.int32)
     counts = np.zeros(origin_node.shape[0], np.int64)
+    planes = np.zeros(64, np.uint64)
     one = np.uint64(1)
     none = np.uint64(0)
     outs = work = 0
@@ -196,16 +208,11 @@ def search_ends_bits(
                     continue
                 fresh = now[frontier[f]] & ~ended[here]
                 ended[here] |= fresh
+                if count_only:
+                    continue
                 while fresh:
-                    lane = 0
-                    low_bit = fresh & (~fresh + one)
-                    fresh ^= low_bit
-                    while low_bit > one:
-                        low_bit >>= one
-                        lane += 1
-                    counts[base + lane] += 1
-                    if count_only:
-                        continue
+                    lane = _lowest(fresh)
+                    fresh &= fresh - one
                     if outs == out_node.shape[0]:
                         out_origin = longer(out_origin)
                         out_node = longer(out_node)
@@ -256,4 +263,16 @@ def search_ends_bits(
             size = following_size
         for lane in range(lanes):
             own[origin_node[base + lane]] = none
+        if count_only:
+            # Columns are added as bits: planes[b] holds bit b of every lane's count.
+            planes[:] = none
+            for here in range(nodes):
+                carry, place = ended[here], 0
+                while carry:
+                    planes[place], carry = planes[place] ^ carry, planes[place] & carry
+                    place += 1
+            for place in range(64):
+                for lane in range(lanes):
+                    bit = (planes[place] >> np.uint64(lane)) & one
+                    counts[base + lane] += np.int64(bit) << place
     return out_origin[:outs], out_node[:outs], counts, work

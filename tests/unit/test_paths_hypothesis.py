@@ -195,7 +195,7 @@ def test_best_effort_invents_nothing(
         assert bound.work[0] <= work
         got = Counter((r["query"], tuple(r["nodes"]), tuple(r["labels"])) for r in some)
         assert got <= paths
-        assert bound.complete[0] == (free.work[0] <= work)
+        assert free.work[0] <= work or not bound.complete[0]
         if bound.complete[0]:
             assert got == paths
 
