@@ -25,6 +25,7 @@ from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.explain import explain
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
+from ensue.evaluate.sequence_explain import explain_sequence
 from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.summary import Summary, SummaryOptions
@@ -32,6 +33,7 @@ from ensue.evaluate.warm import warm_up
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
+from ensue.front.sase import parse_sase
 from ensue.front.steps import (
     FIRST_AND_LAST,
     PREVIOUS_AND_CURRENT,
@@ -61,6 +63,11 @@ def begin(step: object, after_match: str | None = None) -> Chain:
     draft = builder.Draft(steps.node(), define=steps.define(), events=True)
     chain = Chain(draft, steps)
     return chain if after_match is None else chain.after_match(after_match)
+
+
+def sase(text: str, *, types: str = "type") -> Pattern:
+    """A pattern from SASE text: `SEQ(A a, B+ b[], C c) WHERE [id] AND ... WITHIN 10 minutes`."""
+    return Pattern(parse_sase(text, types))
 
 
 class Pattern:
@@ -169,6 +176,8 @@ class Pattern:
         keys = ", ".join(self.query.partition_by)
         order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
         grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
+        if not self.query.row_semantics:
+            return explain_sequence(self.plan, f"{grouped}, sorted by {order} in the worker")
         engine: Engine | None = None
         planned = self.plan
         if not planned.correlated:
@@ -239,7 +248,13 @@ class Pattern:
                 from ensue.spark import batch
 
                 warm_up()
-                return batch.run(query, data, listing)
+                if sample is not None:
+                    raise errors.UnsupportedError(
+                        "sample= draws from all matches and runs in process only",
+                        remedy="use limit=..., or q.aggregate(...) on the DataFrame",
+                    )
+                found = batch.run(query, data, listing)
+                return found if limit is None else found.limit(limit)
             table = _to_arrow(data)
             warm_up()
             return _in_kind(local.run(query, table, listing), data)

@@ -34,6 +34,7 @@ from ensue.evaluate.base import (
 )
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_guards import Guards
+from ensue.evaluate.sequence_limits import check_unbounded
 from ensue.evaluate.sequence_listing import Collector, Listing, drawn, listed, too_many, total
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequence_output import Output as Columns
@@ -183,6 +184,7 @@ class SequencesEvaluator(Refusing):
         guards = Guards(self._plan, self._subsets, batch.columns)
         query = self._plan.query
         for part in batch.partitions():
+            check_unbounded(self._plan, part.end - part.begin)
             collector = Collector(query.skip)
             runs: Runs[Node] = Runs(
                 self._subsets,
