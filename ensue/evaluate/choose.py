@@ -6,7 +6,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ensue.automaton.guards import TooHardError, compile_guards
+from ensue.automaton.guard_operators import TooHardError
+from ensue.automaton.guards import compile_guards
 from ensue.automaton.plan import Plan
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Evaluator

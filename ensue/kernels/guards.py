@@ -40,12 +40,12 @@ TRUE, FALSE, OVERFLOW, BY_ZERO = 1, 0, -1, -2
 @njit(cache=True, nogil=True)
 def wrapped_sum(a: int, b: int) -> int:
     """a + b modulo 2**64. Numba takes signed sums as never overflowing; unsigned ones wrap."""
-    return np.int64(np.uint64(a) + np.uint64(b))
+    return np.int64(np.uint64(a) + np.uint64(b))  # type: ignore[return-value]
 
 
 @njit(cache=True, nogil=True)
 def wrapped_difference(a: int, b: int) -> int:
-    return np.int64(np.uint64(a) - np.uint64(b))
+    return np.int64(np.uint64(a) - np.uint64(b))  # type: ignore[return-value]
 
 
 @njit(cache=True, nogil=True)

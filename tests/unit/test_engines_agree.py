@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from ensue import local
-from ensue.automaton.guards import TooHardError, compile_guards
+from ensue.automaton.guard_operators import TooHardError
+from ensue.automaton.guards import compile_guards
 from ensue.automaton.plan import Plan
 from ensue.evaluate import rows
 from ensue.evaluate.arrow_kinds import from_arrow
