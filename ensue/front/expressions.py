@@ -231,7 +231,7 @@ class _Reader:
             )
         return arguments[0], int(offset.name)
 
-    def _aggregate(self, node: exp.Expression, final: bool) -> c.Aggregate:
+    def _aggregate(self, node: Any, final: bool) -> c.Aggregate:
         function = _AGGREGATES[type(node)]
         inner, distinct = node.this, False
         if isinstance(inner, exp.Order):

@@ -55,7 +55,7 @@ def _find_place(
     state: int,
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
-) -> int:
+) -> np.int64:
     """The slot of a place in the open-addressed table, or the empty slot where it would go."""
     code = np.uint64(row) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state)
     for index in range(ints.shape[0]):
@@ -76,7 +76,7 @@ def _find_place(
                 same = same and (a == b or (a != a and b != b))
             if same:
                 return slot
-        slot = slot + 1 if slot + 1 < size else 0
+        slot = np.int64(slot + 1) if slot + 1 < size else np.int64(0)
     return slot
 
 
