@@ -5,7 +5,9 @@ token is a run of slots, first those of the automata above (outermost first), th
 copies a token and folds weights into its own slots. After all steps of an event, *returns* and
 silent moves run bottom-up (an automaton that ended hands the token below the top back to its
 caller), then *starts* run top-down. Nothing is allocated per event; a query is data, so a new one
-costs no compilation. Slots are 64 bits, read as integers or floats, each with a null mark.
+costs no compilation. A token that the next event cannot move, and that ends nothing now, is not made
+at all: most guesses of a nondeterministic query die here, before their value is computed. Slots
+are 64 bits, read as integers or floats, each with a null mark.
 
 Cost per event: one test per transition, and the depth of a token for each transition taken; at
 most quadratic in the size of the automaton (Theorem 4). The folds stand inside the loop and arrays
@@ -51,6 +53,7 @@ AND, OR, NOT, IS_NULL, IS_TRUE, IS_FALSE, SELECT, COALESCE = 50, 51, 52, 53, 54,
 # Marks of a value. A bad value is an error only if it is asked for (CASE may not choose it).
 VALUE, NULL, OVERFLOW, BY_ZERO = 0, 1, 2, 3
 RETURN, SILENT, STEP = 0, 1, 2
+OUTPUT = 1 << 61
 UNDEFINED = 9  # mark of an output where the query is not defined
 
 
@@ -60,6 +63,7 @@ class Program(NamedTuple):
     base: NDArray[np.int64]  # per state: first slot
     own: NDArray[np.int64]  # per state: first slot of its own automaton
     depth: NDArray[np.int64]  # per state: number of slots
+    live: NDArray[np.int64]  # per state: predicates that can move a token on it; OUTPUT: ends all
     # kind, predicate mask or call, source, target, actions begin, end; steps first, then bottom up
     moves: NDArray[np.int64]
     actions: NDArray[np.int64]  # code, slot, weight, weight, code begin, end
@@ -291,7 +295,7 @@ def run(
     initial_marks, code = program.initial_marks, program.code
     root_begin, root_end = program.root[0], program.root[1]
     result_cell, argument_cell = program.result_cell, program.argument_cell
-    states, slots = len(base), program.slots
+    states, slots, live = len(base), program.slots, program.live
     # Tokens before and after an event stand side by side in one array; `now` and `then` swap.
     occupied = np.zeros(2 * states, np.bool_)
     bits, marks = np.zeros(2 * slots + 1, np.int64), np.ones(2 * slots + 1, np.uint8)
@@ -315,6 +319,9 @@ def run(
                 bits[now * slots + slot] = kept_bits[keep, slot]
                 marks[now * slots + slot] = kept_marks[keep, slot]
         for row in range(first_row, starts[partition + 1]):
+            following = np.int64(-1)
+            if row + 1 < starts[partition + 1]:
+                following = letters[row + 1] | OUTPUT if streaming else letters[row + 1]
             before, after = now * slots, then * slots
             here, there = now * states, then * states
             if not idle:
@@ -332,6 +339,8 @@ def run(
             else:
                 letter = letters[row]
                 for index in range(moves.shape[0]):
+                    if live[moves[index, 3]] & following == 0:
+                        continue
                     kind = moves[index, 0]
                     if kind == STEP:
                         source = moves[index, 2]
@@ -502,6 +511,8 @@ def run(
                 origin = after + base[source]
                 for token in range(invoked[index, 1], invoked[index, 2]):
                     state, constant = tokens[token, 0], tokens[token, 2]
+                    if live[state] & following == 0:
+                        continue
                     place = after + base[state]
                     below = own[state] - base[state]
                     if tokens[token, 1]:

@@ -38,7 +38,7 @@ from ensue.pattern import kinds as k
 from ensue.pattern.infer import Typed, typed
 from ensue.pattern.kinds import Kind
 
-MAX_PREDICATES = 62
+MAX_PREDICATES = 60
 MAX_STACK = 60
 _INTEGERS = ("int", "boolean", "date", "timestamp", "null")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -455,12 +455,44 @@ class _Flattening:
             self._constants[bits, mark] = self._cell(bits, mark)
         return self._constants[bits, mark]
 
+    def _live(self) -> list[int]:
+        """Per state, the predicates of steps that a token on it may take next, wherever it leads.
+
+        A least fixed point: along silent moves, into what is invoked, and out of what has ended.
+        """
+        live = [0] * len(self._base)
+        follows: list[tuple[int, int]] = []
+        for _, bit, source, _, _, _ in self._steps:
+            live[source] |= bit
+        for kind, call, source, target, *_ in self._after:
+            if kind == vm.SILENT:
+                follows.append((source, target))
+                continue
+            begin, end = self._calls[call][:2]
+            for automaton in self._called[begin:end]:
+                first, last = self._automata[automaton][:2]
+                follows += [(state, target) for state in self._finals[first:last]]
+        for _, source, begin, end in self._starts:
+            follows += [(source, state) for state, _, _ in self._tokens[begin:end]]
+        first, last = self._automata[0][:2]
+        for state in self._finals[first:last]:
+            live[state] |= vm.OUTPUT
+        changed = True
+        while changed:
+            changed = False
+            for source, target in follows:
+                if live[target] & ~live[source]:
+                    live[source] |= live[target]
+                    changed = True
+        return live
+
     def _program(self, root: tuple[int, ...]) -> vm.Program:
         starts = [row[1:] for row in sorted(self._starts, key=lambda row: row[0])]
         return vm.Program(
             base=_array(self._base),
             own=_array(self._own),
             depth=_array(self._depth),
+            live=_array(self._live()),
             moves=_table([*self._steps, *self._after], 6),
             actions=_table(self._actions, 6),
             calls=_table(self._calls, 4),
