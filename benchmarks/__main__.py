@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import rows
+from benchmarks import graph, graph_budget, quantify, rows, suse, suse_data
 from benchmarks.harness import OUT, say
 
 BENCHMARKS = {
@@ -17,6 +17,11 @@ BENCHMARKS = {
     "growth": rows.run_growth,
     "blowup": rows.run_blowup,
     "memory": rows.run_memory,
+    **graph.COMMANDS,
+    **graph_budget.COMMANDS,
+    **suse.COMMANDS,
+    **suse_data.COMMANDS,
+    **quantify.COMMANDS,
 }
 
 

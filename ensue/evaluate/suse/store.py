@@ -49,12 +49,12 @@ class Selection:
 
     @property
     def horizon(self) -> int:
-        """Arrivals to look ahead: what a window brings, and no more than the summary can hold.
+        """Arrivals to look ahead: what a window brings, at most twice what the summary holds.
 
-        Beyond its size a summary would wait for completions that it has no room for: with windows
-        of 250 arrivals and 100 places the share of matches kept rises from 0.00 to 0.15.
+        Further ahead a small summary would wait for completions that it has no room for
+        (measured: docs/summaries.md).
         """
-        reach = self.size
+        reach = 2 * self.size
         if self.counted:
             reach = min(reach, int(self.window))
         return min(reach, MOST_STEPS)
