@@ -5,7 +5,7 @@ token is a run of slots, first those of the automata above (outermost first), th
 copies a token and folds weights into its own slots. After all steps of an event, *returns* and
 silent moves run bottom-up (an automaton that ended hands the token below the top back to its
 caller), then *starts* run top-down. Nothing is allocated per event; a query is data, so a new one
-costs no compilation. A token that the next event cannot move, and that ends nothing now, is not made
+costs no compilation. A token that the next event cannot move, and that ends nothing, is not made
 at all: most guesses of a nondeterministic query die here, before their value is computed. Slots
 are 64 bits, read as integers or floats, each with a null mark.
 
