@@ -34,7 +34,7 @@ from ensue.pattern.duration import parse_duration
 from ensue.pattern.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
-WINDOW = 256  # questions that tell what the unbounded run needs, or pass between looks at time
+WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
 _NO_BOUND = 2.0**61
 _LEAST_WEIGHT = np.float32(1e-6)
 
@@ -341,9 +341,9 @@ class _Search:
         if _is_share(budget.latency) or _is_share(budget.memory):
             first = min(WINDOW, questions)
             search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
-            began = time.perf_counter()
+            began = time.thread_time()
             need = search(0, first, _NO_BOUND, int(_NO_BOUND), 0.0)
-            spent = (time.perf_counter() - began) / max(first, 1)
+            spent = (time.thread_time() - began) / max(first, 1)
             if _is_share(budget.latency):
                 seconds = spent * _share(budget.latency)
             if _is_share(budget.memory):
@@ -360,23 +360,26 @@ class _Search:
         held: int,
         seconds: float,
     ) -> list[tuple[Any, ...]]:
-        """A bound on time is one on work at the speed of the questions before."""
+        """A bound on time becomes one on work, adjusted from window to window.
+
+        Time is that of the searching thread: what else the machine does must not shed answers.
+        """
         pieces: list[tuple[Any, ...]] = []
-        allowed, saved, begin, spent, window = 8.0, 0.0, 0, 0.0, 16
+        allowed, saved, begin, spent, window = 16.0, 0.0, 0, 0.0, 64
         while begin < questions:
             end = min(begin + window, questions)
-            began = time.perf_counter()
+            began = time.thread_time()
             piece = search(begin, end, min(work, allowed), held, saved)
-            took = time.perf_counter() - began
+            took = time.thread_time() - began
             spent += took
             pieces.append(piece)
-            # Time that is left for the next window, as work at the speed of this one.
-            following = min(2 * window, WINDOW)
-            left = max(seconds * (end + following) - spent, 0.0) / following
-            pace = took / max(int(piece[7].sum()), 1)
-            allowed = min(left, 2 * seconds) / max(pace, 1e-12)
-            saved = min(float(piece[10]), allowed * WINDOW)
-            begin, window = end, following
+            # What the next window may take, with what earlier ones saved or overdrew.
+            following = min(2 * window, WINDOW, max(questions - end, 1))
+            target = max(seconds * (end + following) - spent, 0.0) / following
+            ratio = target / max(took / (end - begin), 1e-9)
+            allowed = float(np.clip(allowed * np.clip(ratio, 0.5, 2.0), 1.0, 1e9))
+            saved = min(float(piece[10]), allowed * 64)
+            begin, window = end, min(2 * window, WINDOW)
         return pieces
 
 
