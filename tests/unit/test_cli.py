@@ -1,0 +1,36 @@
+"""The command line: what it prints and how it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def ensue(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ensue.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_explain_prints_the_plan_and_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "automaton.svg"
+    done = ensue("explain", "A B+", "-d", "B: price < PREV(price)", "--picture", str(picture))
+    assert done.returncode == 0, done.stderr
+    assert "engine: automaton" in done.stdout
+    assert picture.read_text().lstrip().startswith("<")
+
+
+def test_a_mistake_ends_with_its_message() -> None:
+    done = ensue("explain", "A (B")
+    assert done.returncode == 1
+    assert done.stderr.startswith("PatternSyntaxError: line 1, column 3: '(' is never closed")
+    assert "Traceback" not in done.stderr
+
+
+def test_version() -> None:
+    assert ensue("version").stdout.strip() == "0.1.0"
