@@ -104,6 +104,8 @@ class _Statement:
         asked = front.read_table(node, self.dialect)
         below = statement.input_query(node, asked.hidden_columns())
         source = self._input(below, clause, node)
+        if front.depends_on_types(node, self.dialect):
+            asked = front.read_table(node, self.dialect, runner.integer_columns(source))
         try:
             if asked.timeouts:
                 found = timeouts.run(asked.query, source)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from sqlglot import exp
 
 from ensue import errors
+from ensue.front import integers
 from ensue.front.clause import Clause, Item, MatchTable, Name
 from ensue.front.dialect import row_dialect
 from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_condition
@@ -59,11 +60,21 @@ def read_query(text: str, dialect: str = "spark") -> Query:
     return read_table(tables[0], dialect).query
 
 
-def read_table(node: MatchTable, dialect: str = "spark") -> MatchQuery:
-    """The query of a MATCH_RECOGNIZE table."""
+def read_table(
+    node: MatchTable, dialect: str = "spark", integer_columns: frozenset[str] = frozenset()
+) -> MatchQuery:
+    """The query of a MATCH_RECOGNIZE table; `integer_columns` of its input, in lower case."""
     clause = clause_of(node)
     assert clause is not None
-    return read_clause(clause, dialect, _names_of(node.this))
+    return _ClauseReader(clause, dialect, _names_of(node.this), integer_columns).read()
+
+
+def depends_on_types(node: MatchTable, dialect: str) -> bool:
+    """Whether what the clause means depends on the types of its input's columns."""
+    clause = clause_of(node)
+    assert clause is not None
+    items = (*clause.measures, *clause.define)
+    return dialect in integers.DIALECTS and any(item.value.find(exp.Div) for item in items)
 
 
 def _names_of(table: exp.Expression) -> frozenset[str]:
@@ -81,7 +92,14 @@ def read_clause(
 
 
 class _ClauseReader:
-    def __init__(self, clause: Clause, dialect: str, inputs: frozenset[str]) -> None:
+    def __init__(
+        self,
+        clause: Clause,
+        dialect: str,
+        inputs: frozenset[str],
+        integer_columns: frozenset[str] = frozenset(),
+    ) -> None:
+        self._integer_columns = integer_columns
         self._clause = clause
         self._dialect = dialect
         self._inputs = inputs
@@ -215,11 +233,25 @@ class _ClauseReader:
 
     def _condition(self, item: Item, scope: Scope) -> c.Condition:
         tree = self._without_subqueries(self._spelt(item.value), scope)
+        if self._dialect in integers.DIALECTS:
+            tree = integers.divide_integers(tree, self._integer_columns)
         checked = from_sqlglot(tree, scope, self._clause.text, item.start)
+        self._no_aggregate_of_aggregates(checked, item, scope)
         if base_dialect(self._dialect) in ("spark", "databricks"):
             return checked
         text = tree.sql(dialect=row_dialect("spark"))
         return parse_condition(text, replace(scope, fold=True))
+
+    def _no_aggregate_of_aggregates(self, value: c.Condition, item: Item, scope: Scope) -> None:
+        """Other front ends aggregate over the rounds of a repeated group; SQL has no such thing."""
+        for node in c.walk(value):
+            below = (part for child in c.children(node) for part in c.walk(child))
+            if isinstance(node, c.Aggregate) and any(isinstance(p, c.Aggregate) for p in below):
+                raise errors.NavigationError(
+                    f"{scope.where}: {node.function.upper()} cannot contain an aggregate",
+                    remedy="aggregate columns of the rows, not other aggregates",
+                    place=self._clause.place(item.start),
+                )
 
     def _spelt(self, tree: exp.Expression) -> exp.Expression:
         """The dialect's own spelling of functions of the match, in the standard's."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegralType
 
 from ensue import errors
 from ensue.pattern.query import Query
@@ -80,6 +81,15 @@ def _distinct_names(names: Sequence[str]) -> None:
                 remedy="name the columns of the input in a sub-query",
             )
         seen.add(name.casefold())
+
+
+def integer_columns(source: DataFrame) -> frozenset[str]:
+    """Names, in lower case, of the columns that hold integers."""
+    return frozenset(
+        field.name.casefold()
+        for field in source.schema.fields
+        if isinstance(field.dataType, IntegralType)
+    )
 
 
 def create_view(found: DataFrame, name: str, columns: Sequence[str], replace: bool) -> DataFrame:

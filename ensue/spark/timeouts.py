@@ -29,7 +29,8 @@ _START = "_ensue_start"
 
 def run(query: Query, source: DataFrame) -> DataFrame:
     """Partition columns, measures and `status`: matched, or timed out."""
-    if query.within is None:
+    window = query.within
+    if window is None:
         raise errors.QueryError(
             "SHOW TIMEOUT MATCHES needs WITHIN: without a window nothing times out",
             remedy="add WITHIN INTERVAL '1' HOUR after PATTERN",
@@ -48,7 +49,7 @@ def run(query: Query, source: DataFrame) -> DataFrame:
     result = matches.select(*map(quoted, shown), F.lit("matched").alias(STATUS))
     if timeouts.may_be_empty(compile_query(query)):
         return result
-    size = query.within.size - (1 if query.within.kind is WindowKind.ROWS else 0)
+    size = window.size - (1 if window.kind is WindowKind.ROWS else 0)
     partial_query = timeouts.timeout_query(ordered, _CLOCK, size)
     partial = batch.run(
         replace(partial_query, measures=(*(partial_query.measures or ()), w.searched(query)[0])),

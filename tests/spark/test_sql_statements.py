@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -184,3 +185,13 @@ def test_skip_to_a_missing_target_names_variable_and_row(spark: Any) -> None:
         with pytest.raises(Exception, match=words) as caught:
             ensue.sql(text, spark=spark).collect()
         assert "starts at row 0" in str(caught.value)
+
+
+def test_integers_divide_as_the_dialect_says(spark: Any) -> None:
+    text = """SELECT a, b, c, d FROM ticks MATCH_RECOGNIZE (
+        PARTITION BY s ORDER BY id
+        MEASURES LAST(v) / 2 AS a, SUM(v) / COUNT(*) AS b, LAST(v) / 2.0 AS c,
+                 FINAL LAST(v) / (COUNT(*) / 2) AS d
+        PATTERN (A+)) AS m WHERE s = 'x'"""
+    assert rows(spark, text, "trino") == [(47, 83, Decimal("47.5"), 47)]
+    assert rows(spark, text) == [(47.5, 83.0, Decimal("47.5"), 38.0)]
