@@ -175,18 +175,18 @@ class Oracle:
         """Every event that may be the next one, under the joint's policy."""
         if not state.pairs:
             for row in range(len(self.rows)):
-                if not self._forbidden(row, state) and self._fits(label, row, state):
-                    if not (ending and ending[0] and self._fits(ending[0], row, state)):
-                        rest(State(((label, row),)))
+                ended = ending and ending[0] and self._fits(ending[0], row, state)
+                if not self._forbidden(row, state) and self._fits(label, row, state) and not ended:
+                    rest(State(((label, row),)))
             return
         for row in range(state.last + 1, len(self.rows)):
             if not self._in_window(state.pairs[0][1], row) or self._forbidden(row, state):
                 return
             if gap.within is not None and self._time(row) - self._time(state.last) > gap.within:
                 return
-            if row == state.last + 1 and state.not_next is not None:
-                if self._fits(state.not_next, row, state):
-                    return
+            after = state.not_next if row == state.last + 1 else None
+            if after is not None and self._fits(after, row, state):
+                return
             if state.greed is not None and self._fits(state.greed, row, state):
                 return
             ended = ending is not None and ending[0] and self._fits(ending[0], row, state)
@@ -241,9 +241,11 @@ class Oracle:
     def _value(self, node: c.Argument, row: int, pairs: Pairs) -> Any:
         match node:
             case c.Literal(value=value):
-                return float(value) if isinstance(value, (int, float)) and not isinstance(
-                    value, bool
-                ) else value
+                return (
+                    float(value)
+                    if isinstance(value, (int, float)) and not isinstance(value, bool)
+                    else value
+                )
             case c.Column(name=name):
                 value = self.rows[row][name]
                 return float(value) if isinstance(value, int) else value

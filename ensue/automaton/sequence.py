@@ -374,9 +374,7 @@ class _Compiler:
 
     # -- one step and its repetitions ------------------------------------------------------------
 
-    def _repetition(
-        self, node: nodes.Repetition, gap: Gap, sink: Place, around: _Around
-    ) -> Place:
+    def _repetition(self, node: nodes.Repetition, gap: Gap, sink: Place, around: _Around) -> Place:
         least, most, optional = node.least, node.most, node.least == 0
         inner, part = node, node.part
         if optional:

@@ -294,9 +294,7 @@ def _from_state(
     return total, exact
 
 
-def _piece_matrix(
-    classes: NDArray[np.int32], table: Table, begin: int, end: int
-) -> Matrix:
+def _piece_matrix(classes: NDArray[np.int32], table: Table, begin: int, end: int) -> Matrix:
     """Rows: from each state; columns: to each state, and the matches completed on the way."""
     rows = []
     for state in range(table.states):

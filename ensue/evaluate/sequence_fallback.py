@@ -42,8 +42,6 @@ def count_by_classes(batch: EventBatch, subsets: Subsets) -> Iterator[int]:
     guards = Guards(batch.plan, subsets, batch.columns)
     for part in batch.partitions():
         sink = CountSink()
-        runs: Runs[int] = Runs(
-            subsets, guards, CountAlgebra(), sink, keeps_first(batch.plan.query)
-        )
+        runs: Runs[int] = Runs(subsets, guards, CountAlgebra(), sink, keeps_first(batch.plan.query))
         runs.run(part)
         yield sink.total

@@ -29,17 +29,22 @@ from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
 from ensue.pattern.infer import infer
 
+_SMALL = ("count", "sum", "avg", "min", "max")
 Rows = tuple[Any, ...]
 Memory = tuple[Rows, ...]
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a condition reads of the match: `count` first or last rows, or all, of a variable."""
+    """What a condition reads of the match: `count` first or last rows, or all, of a variable.
 
-    kind: str  # first, last, all, labels
+    Of an aggregate, only its state so far is kept (`fold`), so that runs of equal state are one.
+    """
+
+    kind: str  # first, last, all, fold, labels
     variable: str | None
     count: int
+    folded: c.Aggregate | None = None
 
 
 class Guards:
@@ -143,7 +148,9 @@ class Guards:
             elif read.kind == "labels":
                 rows = (*rows, (label, row))
             elif label in self._members[read]:
-                if read.kind == "first":
+                if read.folded is not None:
+                    rows = (self.fold(read.folded, rows, label, row),)
+                elif read.kind == "first":
                     rows = rows if len(rows) >= read.count else (*rows, row)
                 else:
                     rows = (*rows, row)
@@ -162,6 +169,14 @@ class Guards:
 
     # -- values ----------------------------------------------------------------------------------
 
+    def fold(self, node: c.Aggregate, rows: Rows, label: int, row: int) -> Any:
+        """The aggregate's state (in `rows`, if any) with one more event."""
+        function = aggregate.get(node.function, node.distinct)
+        state = rows[0] if rows else function.identity()
+        leaf = _Leaf(self, label, row, self.empty)
+        values = [leaf(argument) for argument in node.arguments]
+        return function.combine(state, function.lift(*values))
+
     def column(self, name: str) -> list[Any]:
         if name not in self._lists:
             self._lists[name] = self._columns[name].to_pylist()
@@ -171,6 +186,10 @@ class Guards:
         rows = memory[self.reads.index(read)]
         if read.kind == "labels":
             return (*rows, (index, row))
+        if read.folded is not None:
+            if index in self._members[read]:
+                return (self.fold(read.folded, rows, index, row),)
+            return rows
         return (*rows, row) if index in self._members[read] else rows
 
     def inside(self, row: int) -> bool:
@@ -254,6 +273,10 @@ class _Leaf:
 
     def _aggregate(self, node: c.Aggregate) -> Any:
         function = aggregate.get(node.function, node.distinct)
+        if _folds(node):
+            read = Read("fold", node.variable, 0, node)
+            rows = self._guards.rows_of(read, self._index, self._row, self._memory)
+            return function.finish(rows[0] if rows else function.identity())
         state = function.identity()
         for row in self._rows("all", node.variable, 0):
             leaf = _Leaf(self._guards, self._index, row, self._memory)
@@ -264,10 +287,19 @@ class _Leaf:
         return function.finish(state)
 
 
+def _folds(node: c.Aggregate) -> bool:
+    """Whether the aggregate's state is small and can be compared."""
+    if node.distinct or node.where is not None or node.function not in _SMALL:
+        return False
+    return all(isinstance(argument, c.Column) for argument in node.arguments)
+
+
 def _reads(part: c.Condition) -> set[Read]:
     found: set[Read] = set()
     for node in c.walk(part):
-        if isinstance(node, c.Aggregate):
+        if isinstance(node, c.Aggregate) and _folds(node):
+            found.add(Read("fold", node.variable, 0, node))
+        elif isinstance(node, c.Aggregate):
             found.add(Read("all", node.variable, 0))
         elif isinstance(node, c.Navigate):
             kind = "first" if node.anchor is c.Anchor.FIRST else "last"

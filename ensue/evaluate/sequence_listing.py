@@ -127,7 +127,9 @@ def total(query: Query, collected: Collector) -> int:
     return sum(1 for _ in listed(query, collected))
 
 
-def drawn(query: Query, collected: list[Collector], size: int, seed: int) -> list[tuple[int, Pairs]]:
+def drawn(
+    query: Query, collected: list[Collector], size: int, seed: int
+) -> list[tuple[int, Pairs]]:
     """`size` matches drawn uniformly at random, with their partition; none where there are none."""
     chooser = random.Random(seed)
     if query.skip.mode is not SkipMode.NONE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +28,12 @@ COMPLETE, TIMED_OUT = "complete", "timed out"
 class Found:
     """Matches of one batch, in the order in which they are reported."""
 
-    partition: list[int] = field(default_factory=list)
-    number: list[int] = field(default_factory=list)
-    complete: list[bool] = field(default_factory=list)
-    length: list[int] = field(default_factory=list)
-    labels: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
+    partition: Any = field(default_factory=list)  # lists, or arrays where a kernel wrote them
+    number: Any = field(default_factory=list)
+    complete: Any = field(default_factory=list)
+    length: Any = field(default_factory=list)
+    labels: Any = field(default_factory=list)
+    rows: Any = field(default_factory=list)
 
     def add(
         self, partition: int, number: int, pairs: Sequence[tuple[int, int]], complete: bool = True
@@ -128,11 +129,11 @@ class Output:
         labels = pa.array(self.plan.program.labels, pa.string())
         owners = np.repeat(first_rows, np.diff(offsets))
         events = pa.StructArray.from_arrays(
-            [labels.take(pa.array(found.labels, pa.int64())), pa.array(rows - owners)],
+            [labels.take(pa.array(np.array(found.labels, np.int64))), pa.array(rows - owners)],
             ["label", "row"],
         )
         return {
-            "match_number": pa.array(found.number, pa.int64()),
+            "match_number": pa.array(np.array(found.number, np.int64)),
             "first": column.take(pa.array(rows[offsets[:-1]])),
             "last": column.take(pa.array(rows[offsets[1:] - 1])),
             "events": pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), events).cast(

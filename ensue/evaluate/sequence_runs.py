@@ -13,9 +13,9 @@ avoids that), a remembered row by the rows in the window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ensue import errors
 from ensue.automaton.subsets import NOWHERE, START, Subsets
@@ -43,14 +43,17 @@ class Algebra(Protocol[V]):
         ...
 
 
-class Sink(Protocol[V]):
+W = TypeVar("W", contravariant=True)
+
+
+class Sink(Protocol[W]):
     """Where complete (and timed-out) matches go; `row` is the event that settled them."""
 
-    def match(self, first: int, row: int, value: V) -> bool:
+    def match(self, first: int, row: int, value: W) -> bool:
         """Whether partial matches with the same first row may go on."""
         ...
 
-    def timeout(self, first: int, row: int, value: V) -> None: ...
+    def timeout(self, first: int, row: int, value: W) -> None: ...
 
 
 @dataclass
@@ -181,7 +184,7 @@ class GraphAlgebra:
 Pairs = list[tuple[int, int]]  # (label, row) of a match, last event first
 
 
-def enumerate_node(node: Node) -> Any:
+def enumerate_node(node: Node) -> Iterator[Pairs]:
     """Every (label, row) list of a node, first event first; the delay is the size of the match.
 
     A union's sides are taken in turn with a stack of places still to be tried, so that nothing is

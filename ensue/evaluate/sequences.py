@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import Plan
@@ -32,7 +33,9 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
 )
+from ensue.evaluate.match_graph import Steps, Stretch, prepared, stretches
 from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_counts import count_partitions, countable
 from ensue.evaluate.sequence_guards import Guards
 from ensue.evaluate.sequence_limits import check_unbounded
 from ensue.evaluate.sequence_listing import Collector, Listing, drawn, listed, too_many, total
@@ -146,6 +149,11 @@ class SequencesEvaluator(Refusing):
         if self._listing.sample is not None:
             yield from self._sampled(batch, self._listing.sample)
             return
+        if not self._listing.timeouts and countable(self._plan, self._subsets):
+            ready = prepared(batch, self._subsets)
+            if ready is not None:
+                yield from self._compact(batch, *ready)
+                return
         found = Found()
         before = self._reported
         for partition, collected in enumerate(self.collect(batch)):
@@ -168,6 +176,34 @@ class SequencesEvaluator(Refusing):
             self.metrics.matches += number
         if len(found):
             yield self._columns.table(batch, found)
+
+    def _compact(
+        self, batch: EventBatch, steps: Steps, classes: NDArray[np.int32]
+    ) -> Iterator[pa.Table]:
+        """Conditions look at single rows: the graph is flat arrays."""
+        most = self._listing.max_matches + 1 - self._reported
+        if self._listing.limit is not None:
+            most = min(most, self._listing.limit - self._reported)
+        for begin, end in batch.spans():
+            check_unbounded(self._plan, end - begin)
+        before, number, last = self._reported, 0, -1
+        held: list[tuple[int, int, Stretch]] = []
+        waiting = 0
+        for partition, stretch in stretches(batch, steps, classes, most):
+            size = len(stretch.lengths)
+            self._reported += size
+            self.metrics.matches += size
+            if self._reported > self._listing.max_matches:
+                exact = sum(count_partitions(batch, self._subsets))
+                raise too_many(before + exact, self._listing.max_matches)
+            number = number if partition == last else 0
+            held.append((partition, number, stretch))
+            number, last, waiting = number + size, partition, waiting + size
+            if waiting >= CHUNK:
+                yield self._columns.table(batch, _joined(held))
+                held, waiting = [], 0
+        if held:
+            yield self._columns.table(batch, _joined(held))
 
     def _sampled(self, batch: EventBatch, size: int) -> Iterator[pa.Table]:
         found = Found()
@@ -200,3 +236,18 @@ class SequencesEvaluator(Refusing):
     def _exact(self, batch: EventBatch) -> int:
         """The number of matches in the whole batch, counted on the graph."""
         return sum(total(self._plan.query, collected) for collected in self.collect(batch))
+
+
+def _joined(held: list[tuple[int, int, Stretch]]) -> Found:
+    """Stretches of matches, each with its partition and the matches before it, as one."""
+    sizes = [len(stretch.lengths) for _, _, stretch in held]
+    return Found(
+        np.repeat([partition for partition, _, _ in held], sizes),
+        np.concatenate(
+            [np.arange(n + 1, n + 1 + size) for (_, n, _), size in zip(held, sizes, strict=True)]
+        ),
+        np.ones(sum(sizes), np.bool_),
+        np.concatenate([stretch.lengths for _, _, stretch in held]),
+        np.concatenate([stretch.labels for _, _, stretch in held]),
+        np.concatenate([stretch.rows for _, _, stretch in held]),
+    )

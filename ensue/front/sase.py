@@ -142,7 +142,9 @@ def _clauses(text: str, begin: int) -> dict[str, tuple[int, str]]:
         end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
         name = mark[1].upper()
         if name in found:
-            raise _error(text, mark.start(), f"{name} is said twice", f"join the two {name} clauses")
+            raise _error(
+                text, mark.start(), f"{name} is said twice", f"join the two {name} clauses"
+            )
         found[name] = (mark.end(), text[mark.end() : end])
     return found
 

@@ -204,9 +204,7 @@ class Vocabulary:
             )
         return self._quantify("times_or_more", least, None, within)
 
-    def _quantify(
-        self, word: str, least: int, most: int | None, within: str | int | None
-    ) -> Self:
+    def _quantify(self, word: str, least: int, most: int | None, within: str | int | None) -> Self:
         step = self._positive(word)
         if step.quantified:
             raise errors.QueryError(
@@ -214,9 +212,7 @@ class Vocabulary:
                 remedy="say it once, or put the step into a group",
             )
         gap = Gap(step.inner.policy, gap_bound(within))
-        return self._said(
-            self._steps.change(least=least, most=most, quantified=True, inner=gap)
-        )
+        return self._said(self._steps.change(least=least, most=most, quantified=True, inner=gap))
 
     def optional(self) -> Self:
         step = self._positive("optional")

@@ -1,14 +1,14 @@
 """Counting the matches of an event pattern whose conditions look at single rows.
 
-The deterministic automaton (automaton/subsets.py) is a table over *event classes* (rows that fit the
-same labels are one class). For a class c, `M_c` is the matrix of steps between states: M[s, t] ways
-to get from s to t by skipping or taking the event; state 0 is "not begun" and stays. `ends[s, c]` is
-the number of matches completed by the event from s. The number of matches that end at row i and
-begin at row l or later is then  e0 · M_l · ... · M_(i-1) · ends_i.
+The deterministic automaton (automaton/subsets.py) is a table over *event classes* (rows that fit
+the same labels are one class). For a class c, `M_c` is the matrix of steps between states: M[s, t]
+ways to get from s to t by skipping or taking the event; state 0 is "not begun" and stays.
+`ends[c, s]` is the number of matches completed by the event from s. The number of matches that end
+at row i and begin at row l or later is then  e0 · M_l · ... · M_(i-1) · ends_i.
 
 - Without a window l is the first row: one vector, O(arcs of the class) per event.
-- With a window l moves on. Products of a sliding window by two stacks: from the last flip at row m,
-  `front[j]` = e0 · M_j · ... · M_(m-1) is kept for every j, and the matrix B = M_m · ... · M_(i-1) is
+- With a window l moves on. Products over a sliding window by two stacks: from the last flip at row
+  m, `front[j]` = e0 · M_j · ... · M_(m-1) is kept for every j, and B = M_m · ... · M_(i-1) is
   updated; the answer is front[l] · B · ends. When l passes m, the front is computed anew from the
   rows in the window. Every row is flipped once, so the cost per event is O(states · arcs) whatever
   the window, and 0 for rows that change nothing.
@@ -39,7 +39,7 @@ def count_vector(
     targets: NDArray[np.int32],
     ends: NDArray[np.int64],
     vector: NDArray[np.int64],
-) -> tuple[int, int, int]:
+) -> tuple[np.int64, np.int64, int]:
     """Matches in rows begin..end without a window: (high, low, row reached).
 
     `vector` holds the partial matches per state and is updated; short of `end` on overflow.
@@ -154,7 +154,7 @@ def count_window(
     ends: NDArray[np.int64],
     pending: NDArray[np.bool_],
     last_piece: bool,
-) -> tuple[int, int, bool]:
+) -> tuple[np.int64, np.int64, bool]:
     """Matches that end in rows first..end, each within its window: (high, low, exact).
 
     `lows[i]` is the earliest row at which a match that ends at i may begin; rows begin..first only

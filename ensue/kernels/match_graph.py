@@ -1,0 +1,248 @@
+"""The match graph of an event pattern whose conditions look at single rows, as flat arrays.
+
+A node stands for a set of partial matches: an *event node* for "each of `left`, then this row under
+this label" (`left` NOTHING: the row alone), a *union node* for those of `left` and of `right`. Every
+state of the automaton has one current node. An event costs O(arcs of its class): one event node per
+take, one union where two sets meet, however many partial matches they hold (the tECS of CORE,
+Bucchi et al., VLDB 2022, is the same idea).
+
+`newest` is the latest first row below a node. The larger of a union's sides is its left one. A
+match that ends at row i must begin at `low` or later, so a node with newest < low holds nothing, and
+any other holds a match on its left side: listing enters no dead end and costs O(size) per match,
+plus one visit for every union passed, whose other side is either listed too or cut off at once.
+
+Nodes only point to older ones. `compact` keeps what the current nodes reach inside the window, in
+one pass down for marking and one up for moving; callers run it when the arrays have doubled, so
+memory is that of the window's events.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+NOTHING = -1
+UNION = -1  # in place of a row
+
+
+@njit(cache=True, nogil=True)
+def _join(
+    left: int,
+    right: int,
+    used: int,
+    rows: NDArray[np.int64],
+    lefts: NDArray[np.int32],
+    rights: NDArray[np.int32],
+    newest: NDArray[np.int64],
+) -> int:
+    """Writes the union of two nodes at `used`."""
+    if newest[left] < newest[right]:
+        left, right = right, left
+    rows[used] = UNION
+    lefts[used] = left
+    rights[used] = right
+    newest[used] = newest[left]
+    return used
+
+
+@njit(cache=True, nogil=True)
+def advance(
+    classes: NDArray[np.int32],
+    row: int,
+    end: int,
+    lows: NDArray[np.int64],
+    idle: NDArray[np.bool_],
+    offsets: NDArray[np.int32],
+    sources: NDArray[np.int32],
+    targets: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    end_offsets: NDArray[np.int32],
+    end_sources: NDArray[np.int32],
+    end_labels: NDArray[np.int32],
+    current: NDArray[np.int32],
+    used: int,
+    node_rows: NDArray[np.int64],
+    node_labels: NDArray[np.int32],
+    lefts: NDArray[np.int32],
+    rights: NDArray[np.int32],
+    newest: NDArray[np.int64],
+    roots: NDArray[np.int64],
+) -> tuple[int, int, int]:
+    """Rows from `row` on, until `end` or an array is full: (row reached, nodes used, roots found).
+
+    A root is (row, node, low): the matches completed at the row.
+    """
+    states = current.shape[0]
+    after = np.empty(states, np.int32)
+    found = 0
+    while row < end:
+        kind = classes[row]
+        if idle[kind]:
+            row += 1
+            continue
+        arcs = offsets[kind + 1] - offsets[kind]
+        finals = end_offsets[kind + 1] - end_offsets[kind]
+        if used + 2 * arcs + finals > node_rows.shape[0] or found + finals > roots.shape[0]:
+            break
+        low = lows[row] if lows.shape[0] else 0
+        for final in range(end_offsets[kind], end_offsets[kind + 1]):
+            source = end_sources[final]
+            before = NOTHING
+            if source != 0:
+                before = current[source]
+                if before == NOTHING or newest[before] < low:
+                    continue
+            if end_labels[final] >= 0:
+                node_rows[used] = row
+                node_labels[used] = end_labels[final]
+                lefts[used] = before
+                newest[used] = row if before == NOTHING else newest[before]
+                before = used
+                used += 1
+            roots[found, 0] = row
+            roots[found, 1] = before
+            roots[found, 2] = low
+            found += 1
+        after[:] = NOTHING
+        for arc in range(offsets[kind], offsets[kind + 1]):
+            source, target = sources[arc], targets[arc]
+            before = NOTHING
+            if source != 0:
+                before = current[source]
+                if before == NOTHING or newest[before] < low:
+                    continue
+            if labels[arc] >= 0:
+                node_rows[used] = row
+                node_labels[used] = labels[arc]
+                lefts[used] = before
+                newest[used] = row if before == NOTHING else newest[before]
+                before = used
+                used += 1
+            if after[target] == NOTHING:
+                after[target] = before
+            else:
+                after[target] = _join(after[target], before, used, node_rows, lefts, rights, newest)
+                used += 1
+        current[:] = after
+        row += 1
+    return row, used, found
+
+
+@njit(cache=True, nogil=True)
+def compact(
+    current: NDArray[np.int32],
+    used: int,
+    low: int,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    lefts: NDArray[np.int32],
+    rights: NDArray[np.int32],
+    newest: NDArray[np.int64],
+) -> int:
+    """Keeps the nodes that matches to come may use, in place; returns how many."""
+    marked = np.zeros(used, np.bool_)
+    moved = np.empty(used, np.int32)
+    for state in range(current.shape[0]):
+        node = current[state]
+        if node != NOTHING and newest[node] < low:
+            current[state] = NOTHING
+        elif node != NOTHING:
+            marked[node] = True
+    for node in range(used - 1, -1, -1):
+        if not marked[node]:
+            continue
+        if lefts[node] != NOTHING:
+            marked[lefts[node]] = True
+        if rows[node] == UNION and newest[rights[node]] >= low:
+            marked[rights[node]] = True
+    kept = 0
+    for node in range(used):
+        if not marked[node]:
+            continue
+        if rows[node] == UNION and newest[rights[node]] < low:
+            moved[node] = moved[lefts[node]]
+            continue
+        moved[node] = kept
+        rows[kept] = rows[node]
+        labels[kept] = labels[node]
+        lefts[kept] = NOTHING if lefts[node] == NOTHING else moved[lefts[node]]
+        if rows[node] == UNION:
+            rights[kept] = moved[rights[node]]
+        newest[kept] = newest[node]
+        kept += 1
+    for state in range(current.shape[0]):
+        if current[state] != NOTHING:
+            current[state] = moved[current[state]]
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def list_matches(
+    roots: NDArray[np.int64],
+    found: int,
+    place: NDArray[np.int64],
+    stack: NDArray[np.int64],
+    path_rows: NDArray[np.int64],
+    path_labels: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    lefts: NDArray[np.int32],
+    rights: NDArray[np.int32],
+    newest: NDArray[np.int64],
+    out_rows: NDArray[np.int64],
+    out_labels: NDArray[np.int32],
+    out_lengths: NDArray[np.int64],
+    most: int,
+) -> tuple[int, int, bool]:
+    """Writes matches until an array is full: (matches, events, whether all roots are done).
+
+    `place` is (next root, height of the stack) and goes from call to call, as do the stack and the
+    path. False with nothing written: the stack or the path has to grow.
+    """
+    matches, events = 0, 0
+    while True:
+        if place[1] == 0:
+            if place[0] >= found:
+                return matches, events, True
+            stack[0, 0] = roots[place[0], 1]
+            stack[0, 1] = 0
+            place[1] = 1
+        if matches >= most or matches >= out_lengths.shape[0]:
+            return matches, events, False
+        low = roots[place[0], 2]
+        node, depth = stack[place[1] - 1, 0], stack[place[1] - 1, 1]
+        height = place[1] - 1
+        # what this step may need, so that it can be left and taken up again as a whole
+        if (
+            height + 2 >= stack.shape[0]
+            or depth + 1 >= path_rows.shape[0]
+            or events + depth + 1 > out_rows.shape[0]
+        ):
+            return matches, events, False
+        if rows[node] == UNION:
+            if newest[rights[node]] >= low:
+                stack[height, 0] = rights[node]
+                stack[height, 1] = depth
+                height += 1
+            stack[height, 0] = lefts[node]
+            stack[height, 1] = depth
+            place[1] = height + 1
+            continue
+        path_rows[depth] = rows[node]
+        path_labels[depth] = labels[node]
+        depth += 1
+        if lefts[node] != NOTHING:
+            stack[height, 0] = lefts[node]
+            stack[height, 1] = depth
+            place[1] = height + 1
+            continue
+        for index in range(depth):
+            out_rows[events + index] = path_rows[depth - 1 - index]
+            out_labels[events + index] = path_labels[depth - 1 - index]
+        out_lengths[matches] = depth
+        events += depth
+        matches += 1
+        place[1] = height
+        if height == 0:
+            place[0] += 1

@@ -1,0 +1,281 @@
+"""Event patterns through the public names: words, limits, errors, aggregates, cores."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ensue
+from ensue import errors
+from ensue.evaluate import match_graph, sequence_counts, sequence_limits
+from tests import oracle_sequences
+
+
+def events(letters: str, **columns: list[object]) -> pa.Table:
+    return pa.table({"id": list(range(len(letters))), "kind": list(letters), **columns})
+
+
+def shown(matches: pa.Table) -> list[str]:
+    return [
+        " ".join(f"{e['row']}:{e['label']}" for e in match["events"])
+        for match in matches.to_pylist()
+    ]
+
+
+ABC = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("id")
+
+# -- one query, however it is said -----------------------------------------------------------------
+
+
+def chain() -> ensue.api.Chain:  # type: ignore[name-defined]
+    start = ensue.begin("A").where("kind = 'A'").followed_by_any("B").where("kind = 'B'")
+    return start.one_or_more().allow_combinations().followed_by_any("C").where("kind = 'C'")
+
+
+def test_arrows_words_and_sase_give_equal_queries() -> None:
+    assert chain().order_by("id").query == ABC.query
+    said = ensue.sase("SEQ(A A, B+ B[], C C)", types="kind").order_by("id")
+    assert said.query == ABC.query
+    blank = ensue.pattern("A B+ C", types="kind").order_by("id")
+    assert blank.select("any").query == ABC.query
+    assert blank.query != ABC.query
+
+
+def test_sase_conditions_negation_and_return() -> None:
+    query = """SEQ(A a, B+ b[], !X x, C c)
+        WHERE [user] AND b[i].v > b[i-1].v AND sum(b[..].v) < c.v AND a.v < b[i].v
+        WITHIN 10 RETURN a.v AS first, count(b[]) AS n"""
+    pattern = ensue.sase(query, types="kind").order_by("id")
+    table = events("ABBBC", v=[1, 2, 5, 3, 9], user=["u"] * 5)
+    found = sorted((m["first"], m["n"]) for m in pattern.matches(table).to_pylist())
+    assert found == [(1, 1), (1, 1), (1, 1), (1, 2), (1, 2)]
+    assert len(pattern.matches(events("ABBXC", v=[1, 2, 3, 0, 9], user=["u"] * 5))) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SEQ(A a, B+)", "is not a component"),
+        ("SEQ(A a, B a)", "two components"),
+        ("SEQ(A a, !B+ b)", "cannot repeat"),
+        ("PATTERN A", "begins with SEQ"),
+        ("SEQ(A a) WHERE 1 = 1", "names no component"),
+        ("SEQ(A a, B b) STRATEGY greedy", "is not known"),
+    ],
+)
+def test_sase_errors_have_a_place(text: str, problem: str) -> None:
+    with pytest.raises(errors.EnsueError, match=problem):
+        ensue.sase(text)
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+def test_a_trailing_not_needs_a_window() -> None:
+    with pytest.raises(errors.QueryError, match="no window"):
+        ensue.pattern("A -> !B").query
+    with pytest.raises(errors.QueryError, match="no window"):
+        ensue.begin("a").not_followed_by("b").query
+
+
+@pytest.mark.parametrize(
+    ("build", "problem"),
+    [
+        (lambda: ensue.begin("a").until("true"), "ends a loop"),
+        (lambda: ensue.begin("a").times(2).until("true"), "ends a loop"),
+        (lambda: ensue.begin("a").greedy(), "speaks of a loop"),
+        (lambda: ensue.begin("a").consecutive(), "speaks of a loop"),
+        (lambda: ensue.begin("a").one_or_more().times(2), "already says how often"),
+        (lambda: ensue.begin("a").not_next("b").one_or_more(), "negated step"),
+        (lambda: ensue.begin("a").next("a"), "two steps"),
+        (lambda: ensue.begin("a").times(3, 2), "cannot come true"),
+        (lambda: ensue.begin(ensue.begin("a")).where("true"), "not of a group"),
+        (lambda: ensue.pattern("!A -> B").query, "cannot begin"),
+        (lambda: ensue.pattern("A -> (!B)+ -> C").query, "stands alone"),
+        (lambda: ensue.pattern("A -> !B -> C").measures(x="B.x").query, "no match has"),
+    ],
+)
+def test_refused(build: object, problem: str) -> None:
+    with pytest.raises(errors.QueryError, match=problem):
+        build()  # type: ignore[operator]
+
+
+def test_row_patterns_keep_their_own_rules() -> None:
+    with pytest.raises(errors.UnsupportedError, match="row patterns have no timed-out"):
+        ensue.pattern("A B").matches(events("AB"), timeouts=True)
+    with pytest.raises(errors.UnsupportedError, match="all matches of an event pattern"):
+        ensue.pattern("A B").aggregate(events("AB"), n="count(*)")
+    with pytest.raises(errors.UnsupportedError, match="one row per match"):
+        ABC.rows_per_match("all rows").matches(events("ABC"))
+
+
+def test_too_many_matches_says_how_many() -> None:
+    with pytest.raises(errors.LimitError, match=r"there are 1,023 matches; max_matches is 100"):
+        ABC.matches(events("A" + "B" * 10 + "C"), max_matches=100)
+    correlated = ABC.define(B="id > A.id")
+    with pytest.raises(errors.LimitError, match=r"there are 1,023 matches"):
+        correlated.matches(events("A" + "B" * 10 + "C"), max_matches=100)
+
+
+def test_no_window_on_a_long_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sequence_limits, "WARN_ROWS", 5)
+    with pytest.warns(sequence_limits.UnboundedPatternWarning, match="about"):
+        ABC.matches(events("ABBBBC"))
+    monkeypatch.setattr(sequence_limits, "MAX_ROWS", 5)
+    with pytest.raises(errors.LimitError, match="has no window"):
+        ABC.matches(events("ABBBBC"))
+    assert ABC.within(10).count(events("ABBBBC")) == 15
+
+
+# -- some of the matches ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", [ABC, ABC.define(B="id > A.id")])
+def test_limit_and_sample(pattern: ensue.Pattern) -> None:
+    table = events("A" + "B" * 8 + "C")
+    everything = shown(pattern.matches(table))
+    assert len(set(everything)) == 255
+    assert shown(pattern.matches(table, limit=7)) == everything[:7]
+    drawn = shown(pattern.matches(table, sample=2000, seed=1))
+    assert len(drawn) == 2000
+    assert set(drawn) <= set(everything)
+    # 255 matches drawn 2000 times: each is expected 7.8 times, and hardly one never
+    assert len(set(drawn)) > 245
+
+
+def test_timed_out_partial_matches() -> None:
+    pattern = ensue.pattern("A -> B -> C", types="kind").order_by("id").within(2)
+    found = pattern.matches(events("ABCABXX"), timeouts=True).to_pylist()
+    assert [(m["status"], len(m["events"])) for m in found] == [("complete", 3), ("timed out", 2)]
+    with pytest.raises(errors.QueryError, match="there is no within"):
+        ABC.matches(events("ABC"), timeouts=True)
+
+
+def test_a_grown_match_is_not_also_timed_out() -> None:
+    pattern = ensue.pattern("A -> B+", types="kind").order_by("id").within(3)
+    found = pattern.matches(events("ABBXX"), timeouts=True).to_pylist()
+    assert [m["status"] for m in found] == ["complete", "complete"]
+
+
+def test_measures_read_the_events_of_the_match() -> None:
+    pattern = ABC.measures(n="COUNT(B.*)", first="FIRST(B.id)", before="PREV(C.id)", last="C.id")
+    found = pattern.matches(events("ABXBC")).to_pylist()
+    assert {"n": 2, "first": 1, "before": 3, "last": 4} in found
+    assert len(found) == 3
+
+
+# -- aggregates ------------------------------------------------------------------------------------
+
+
+def test_counts_are_exact_at_any_size() -> None:
+    table = events("A" + "B" * 4000 + "C")
+    assert ABC.count(table) == 2**4000 - 1
+    assert ABC.within(4001).count(table) == 2**4000 - 1
+    with pytest.raises(errors.OverflowDataError, match="1205 digits"):
+        ABC.aggregate(table, n="count(*)")
+    text = ABC.aggregate(table, big="text", n="count(*)").column("n")[0].as_py()
+    assert int(text) == 2**4000 - 1
+
+
+def test_sums_and_averages_over_occurrences() -> None:
+    table = events("ABBC", x=[1.5, 2.0, 4.0, 8.0])
+    row = ABC.aggregate(table, n="count(*)", s="sum(B.x)", a="avg(B.x)", r="sum(B.x) / count(*)")
+    assert row.to_pylist() == [{"n": Decimal(3), "s": 12.0, "a": 3.0, "r": 4.0}]
+    nothing = ABC.aggregate(events("AB", x=[1.0, 2.0]), n="count(*)", s="sum(B.x)").to_pylist()
+    assert nothing == [{"n": Decimal(0), "s": None}]
+
+
+def test_trend_aggregation_is_polynomial() -> None:
+    """Rising runs of B: a condition between neighbours in the loop, counted without listing."""
+    size = 60
+    rising = ABC.define(B="COUNT(B.*) = 1 OR x > LAST(B.x, 1)")
+    table = events("A" + "B" * size + "C", x=[0, *range(size), 0])
+    assert rising.count(table) == 2**size - 1
+
+
+def test_windows_of_time() -> None:
+    pattern = ensue.pattern("A -> B", types="kind").order_by("id")
+    table = events("ABABXXAB")
+    tumbling = pattern.aggregate(table, every=4, n="count(*)").to_pylist()
+    assert [(r["window_start"], r["window_end"], int(r["n"])) for r in tumbling] == [
+        (0, 4, 2),
+        (4, 8, 1),
+    ]
+    sliding = pattern.aggregate(table, every=4, slide=2, n="count(*)").to_pylist()
+    assert {r["window_start"]: int(r["n"]) for r in sliding} == {0: 2, -2: 1, 2: 1, 6: 1, 4: 1}
+
+
+def test_pieces_on_all_cores_give_the_answer_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    chooser = random.Random(3)
+    letters = "".join(chooser.choice("ABCX") for _ in range(300))
+    table = events(letters)
+    patterns = [
+        ABC.within(15),
+        ABC,
+        ensue.pattern("A -> B -> !X", types="kind").order_by("id").within(9),
+        ensue.pattern("A ->> B ->> C", types="kind").order_by("id").within("40 rows"),
+    ]
+    alone = [pattern.count(table) for pattern in patterns]
+    monkeypatch.setattr(sequence_counts, "MIN_PIECE", 16)
+    for threads in (2, 3, 7):
+        monkeypatch.setattr(sequence_counts, "THREADS", threads)
+        assert [pattern.count(table) for pattern in patterns] == alone
+
+
+def test_the_compact_graph_in_small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction, growth and taking up a listing again, against large arrays."""
+    chooser = random.Random(4)
+    table = events("".join(chooser.choice("ABCX") for _ in range(200)))
+    pattern = ABC.within(12)
+    whole = shown(pattern.matches(table))
+    monkeypatch.setattr(match_graph, "NODES", 64)
+    monkeypatch.setattr(match_graph, "ROOTS", 4)
+    monkeypatch.setattr(match_graph, "MATCHES", 3)
+    assert shown(pattern.matches(table)) == whole
+
+
+# -- random patterns -------------------------------------------------------------------------------
+
+LABELS = st.sampled_from("ABC")
+ARROWS = st.sampled_from([" ", " -> ", " ->> "])
+
+
+@st.composite
+def pattern_texts(draw: st.DrawFn) -> str:
+    def part(depth: int) -> str:
+        if depth and draw(st.integers(0, 3)) == 0:
+            inside = " | ".join(part(depth - 1) for _ in range(2))
+            return f"({inside})"
+        return str(draw(LABELS)) + draw(st.sampled_from(["", "", "+", "?", "*", "{2}", "{1,2}"]))
+
+    text = "A"
+    for _ in range(draw(st.integers(1, 3))):
+        text += draw(st.sampled_from([" -> ", " ->> "])) + part(1)
+    return text
+
+
+@settings(max_examples=150, deadline=None)
+@given(pattern_texts(), st.text("ABCX", min_size=1, max_size=7), st.sampled_from([None, 3]))
+def test_random_patterns(text: str, letters: str, window: int | None) -> None:
+    pattern = ensue.pattern(text, types="kind").order_by("id")
+    if window is not None:
+        pattern = pattern.within(window)
+    table = events(letters)
+    expected = sorted(
+        " ".join(f"{row}:{label}" for label, row in pairs)
+        for pairs in oracle_sequences.matches(pattern.query, table.to_pylist())
+    )
+    assert sorted(shown(pattern.matches(table))) == expected
+    assert pattern.count(table) == len(expected)
+
+
+def test_ties_and_nulls_in_the_order_column() -> None:
+    table = pa.table({"id": pa.array([None, 0, 0, 1], pa.int64()), "kind": list("AABC")})
+    assert len(ABC.within(5).matches(table)) == 1
+    assert np.isclose(float(ABC.within(5).count(table)), 1.0)
