@@ -6,7 +6,7 @@ from ensue import quantify
 from ensue.api import Pattern, begin, pattern, sase
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
-from ensue.evaluate.path_budget import Question
+from ensue.evaluate.path_similarity import Question
 from ensue.graph_api import Graph, graph
 from ensue.statements import sql
 from ensue.worker_python import use_this_python
@@ -20,8 +20,9 @@ __all__ = [
     "Question",
     "begin",
     "graph",
-    "pattern", "sase",
+    "pattern",
     "quantify",
+    "sase",
     "sql",
 ]
 del _pattern_package

@@ -24,9 +24,11 @@ from ensue.evaluate.base import Budget
 from ensue.evaluate.embed import Embedder
 from ensue.evaluate.graph_read import build_graph, read_triples
 from ensue.evaluate.graph_store import GraphStore
-from ensue.evaluate.path_budget import Question, Retrieval, retrieve
+from ensue.evaluate.path_budget import Retrieval, retrieve
 from ensue.evaluate.path_explain import explain_local
 from ensue.evaluate.path_plan import Origins
+from ensue.evaluate.path_similarity import Question
+from ensue.evaluate.path_warm import warm_up
 from ensue.front.paths import parse_path
 from ensue.pattern.paths import PathQuery, Semantics
 
@@ -152,6 +154,7 @@ class Graph:
         asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
             return self._spark.paths(asked.specification(self._absence))
+        warm_up("paths")
         request = self._request(asked, turn=True)
         store = self._local.store
         tables = [engine.path_table(store, found, names) for found in self._local.paths(request)]
@@ -176,6 +179,7 @@ class Graph:
         asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
             return self._spark.ends(asked.specification(self._absence))
+        warm_up("ends")
         found = self._local.ends(self._request(asked, turn=True))
         return engine.ends_table(self._local.store, found, names)
 
@@ -292,6 +296,7 @@ class Graph:
 
     def _counted(self, asked: _Asked, of: str) -> tuple[engine.Request, Any]:
         request = self._request(asked, turn=False)
+        warm_up("ends" if of == "ends" else "counts")
         if _counted(of) == "ends":
             rows = self._local.end_counts(request)
             return request, [[int(value) for value in row] for row in rows]

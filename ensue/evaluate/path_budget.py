@@ -22,46 +22,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.paths import DEAD, PathAutomaton
+from ensue.automaton.paths import DEAD
 from ensue.evaluate.base import Budget
-from ensue.evaluate.embed import Embedder, HashingEmbedder, unit_vectors
+from ensue.evaluate.embed import Embedder, HashingEmbedder
 from ensue.evaluate.graph_store import GraphStore
 from ensue.evaluate.path_plan import UNBOUNDED, PathPlan
+from ensue.evaluate.path_similarity import (
+    Question,
+    label_words,
+    question_weights,
+    state_sharing,
+)
 from ensue.evaluate.paths import _MODES, Found, PathEngine, path_table
 from ensue.kernels.path_budget import CONTRIBUTION, RANDOM, SELECTIVITY, search_best
-from ensue.pattern import nodes
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
 WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
 _NO_BOUND = 2.0**61
-_LEAST_WEIGHT = np.float32(1e-6)
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question, the node it is about, and expressions that may answer it.
-
-    `weights` says how much the asker trusts each expression (an LLM's own score); 1 where absent.
-    """
-
-    text: str
-    start: Any
-    expressions: tuple[str, ...]
-    weights: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "expressions", tuple(self.expressions))
-        if not self.expressions:
-            raise errors.QueryError(
-                f"the question {self.text!r} has no expression", remedy="give at least one"
-            )
-        if self.weights is not None and len(self.weights) != len(self.expressions):
-            raise errors.QueryError(
-                f"{len(self.weights)} weights for {len(self.expressions)} expressions",
-                remedy="give one weight per expression",
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +118,11 @@ def retrieve(
             remedy='set max_hops, bound the loop as {1,3}, or use semantics="trail" or "simple"',
         )
     began = time.perf_counter()
-    words = _label_words(engine.store, label_texts)
+    words = label_words(engine.store, label_texts)
     if embedder is None:
         embedder = HashingEmbedder().fit([words[label] for label in engine.store.labels])
-    weight = _weights(questions, texts, parsed, numbers, words, embedder)
-    sharing = _sharing(plan, texts, parsed, words, embedder)
+    weight = question_weights(questions, texts, parsed, numbers, words, embedder)
+    sharing = state_sharing(plan, texts, parsed, words, embedder)
     embedded = time.perf_counter() - began
     search = _Search(engine, plan, semantics, max_hops, sharing, STRATEGIES[strategy], seed)
     offset, roots, states = _roots(engine, plan, questions, sets, absent)
@@ -151,123 +130,6 @@ def retrieve(
     pieces = search.run(offset, roots, states, weight, budget)
     seconds = time.perf_counter() - began
     return _joined(engine.store, texts, len(questions), pieces, seconds, embedded)
-
-
-# -- similarities --------------------------------------------------------------------------------
-
-
-def _label_words(store: GraphStore, given: Mapping[str, str] | None) -> dict[str, str]:
-    words = {label: label.replace("_", " ") for label in store.labels}
-    for label, text in (given or {}).items():
-        if label not in words:
-            raise errors.UnknownLabelError(
-                f"label_texts describes {label!r}, which the graph does not have",
-                remedy="name one of " + ", ".join(store.labels[:10]),
-            )
-        words[label] = f"{words[label]} {text}"
-    return words
-
-
-def _query_text(query: PathQuery, words: Mapping[str, str]) -> str:
-    """The labels of an expression, in words, in the order of the steps."""
-    named: list[str] = []
-    for node in nodes.walk(query.pattern):
-        if isinstance(node, nodes.Label):
-            test = query.tests[int(node.name)]
-            named.extend(words.get(name, name) for name in test.labels if not test.negated)
-    return " ".join(named)
-
-
-def _weights(
-    questions: Sequence[Question],
-    texts: Sequence[str],
-    parsed: Mapping[str, PathQuery],
-    numbers: Mapping[str, int],
-    words: Mapping[str, str],
-    embedder: Embedder,
-) -> NDArray[np.float32]:
-    """Per question and expression: how alike they are; 0 where not asked."""
-    about = unit_vectors(embedder, [_query_text(parsed[text], words) for text in texts])
-    weight = np.zeros((len(questions), len(texts)), np.float32)
-    for begin in range(0, len(questions), 4096):
-        some = questions[begin : begin + 4096]
-        asked = unit_vectors(embedder, [_without_topic(q) for q in some])
-        similar = asked @ about.T
-        for row, question in enumerate(some):
-            columns = [numbers[text] for text in question.expressions]
-            trust = question.weights or (1.0,) * len(columns)
-            values = np.maximum(similar[row, columns], 0) * np.array(trust, np.float32)
-            weight[begin + row, columns] = np.maximum(values, _LEAST_WEIGHT)
-    return weight
-
-
-def _without_topic(question: Question) -> str:
-    """The question without the name of its node, which says nothing about the kind of path."""
-    text = question.text
-    starts = question.start if isinstance(question.start, (list, tuple)) else [question.start]
-    for start in starts:
-        text = text.replace(f"[{start}]", " ")
-    return text
-
-
-def _sharing(
-    plan: PathPlan,
-    texts: Sequence[str],
-    parsed: Mapping[str, PathQuery],
-    words: Mapping[str, str],
-    embedder: Embedder,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-    """Per state: the queries it is shared by, and how alike its labels and theirs are."""
-    crossed = _crossed(plan, words)
-    wholes = unit_vectors(embedder, [_query_text(parsed[text], words) for text in texts])
-    parts = unit_vectors(embedder, crossed)
-    offset, queries = [0], []
-    for sharers in plan.automaton.queries_of:
-        queries.extend(sorted(sharers))
-        offset.append(len(queries))
-    state_of = np.repeat(np.arange(plan.automaton.states), np.diff(offset))
-    similar = np.zeros(len(queries), np.float32)
-    if queries:
-        similar = np.einsum("ij,ij->i", parts[state_of], wholes[queries]).astype(np.float32)
-    # A little for every step, so that of two equally similar the longer goes first.
-    depth = _depths(plan.automaton)
-    similar = np.maximum(similar, 0) + np.float32(0.01) * (1 + depth[state_of])
-    return np.array(offset, np.int32), np.array(queries, np.int32), similar.astype(np.float32)
-
-
-def _crossed(plan: PathPlan, words: Mapping[str, str]) -> list[str]:
-    """Per state: the words of a shortest sequence of labels that leads to it."""
-    automaton = plan.automaton
-    texts: list[str | None] = [None] * automaton.states
-    frontier = [state for state in automaton.entries.values() if state != DEAD]
-    for state in frontier:
-        texts[state] = ""
-    labels = plan.store.labels
-    while frontier:
-        following = []
-        for state in frontier:
-            for symbol in range(plan.store.symbols):
-                for kind in plan.classes.under_symbol[symbol]:
-                    target = int(automaton.table[state, kind])
-                    if target != DEAD and texts[target] is None:
-                        texts[target] = f"{texts[state]} {words[labels[symbol % len(labels)]]}"
-                        following.append(target)
-        frontier = following
-    return [text or "" for text in texts]
-
-
-def _depths(automaton: PathAutomaton) -> NDArray[np.int32]:
-    depth = np.zeros(automaton.states, np.int32)
-    frontier = {state for state in automaton.entries.values() if state != DEAD}
-    seen, level = set(frontier), 0
-    while frontier:
-        level += 1
-        following = {int(t) for s in frontier for t in automaton.table[s] if t != DEAD} - seen
-        for state in following:
-            depth[state] = level
-        seen |= following
-        frontier = following
-    return depth
 
 
 # -- bounds --------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from ensue.evaluate.graph_store import GraphStore
 from ensue.evaluate.path_budget import parse_bytes
 from ensue.evaluate.path_explain import explain_plan
 from ensue.evaluate.path_plan import Origins
+from ensue.evaluate.path_warm import warm_up
 from ensue.evaluate.paths import Found, PathEngine, Request, ends_table, path_table
 from ensue.pattern.paths import Semantics
 from ensue.spark.graph_joins import JoinedGraph
@@ -283,6 +284,7 @@ class CopiedGraph:
         pairs, request = self._starts(asked)
         # So that a wrong label or a loop without end fails here, not in a worker.
         self._engine.check(request, enumerates)
+        warm_up("paths" if enumerates else "ends")  # workers of this host find the cache filled
         ticket = self.ticket
         queries, ends, backwards = request.queries, request.ends, request.backwards
         hops, semantics = request.max_hops, request.semantics
