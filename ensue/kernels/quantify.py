@@ -79,6 +79,7 @@ class Program(NamedTuple):
     code: NDArray[np.int64]  # operation, argument
     cells: NDArray[np.int64]  # constants, arguments, outputs
     cell_marks: NDArray[np.uint8]
+    join: int  # of rank 0 with ambiguity: the fold that joins paths on one state; else -1
     slots: int
     result_cell: int
     argument_cell: int
@@ -270,6 +271,41 @@ def _order(
 
 
 @njit(cache=True, nogil=True)
+def join_slots(
+    join: int,
+    bits: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    marks: NDArray[np.uint8],
+    into: int,
+    other: int,
+) -> bool:
+    """⊕ of two slots; False where a sum leaves 64 bits."""
+    if marks[other] != VALUE:
+        return True
+    if marks[into] != VALUE:
+        bits[into], marks[into] = bits[other], VALUE
+        return True
+    fold, floating = join >> 1, (join & 1) == 1
+    if fold == SUM:
+        if floating:
+            floats[into] += floats[other]
+            return True
+        total = bits[into] + bits[other]
+        if ((bits[into] ^ total) & (bits[other] ^ total)) < 0:
+            return False
+        bits[into] = total
+    elif fold == ANY:
+        bits[into] |= bits[other]
+    elif fold == ALL:
+        bits[into] &= bits[other]
+    else:
+        order = _order(floating, bits, floats, other, into)
+        if order != 0 and (order > 0) == (fold == MAX):
+            bits[into] = bits[other]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def run(
     program: Program,
     letters: NDArray[np.int64],
@@ -298,7 +334,9 @@ def run(
     states, slots, live = len(base), program.slots, program.live
     # Tokens before and after an event stand side by side in one array; `now` and `then` swap.
     occupied = np.zeros(2 * states, np.bool_)
+    # The last slot holds a path until it is joined with another on its state.
     bits, marks = np.zeros(2 * slots + 1, np.int64), np.ones(2 * slots + 1, np.uint8)
+    join, joined = program.join, False
     floats = bits.view(np.float64)
     stack, stack_marks = np.zeros(64, np.int64), np.zeros(64, np.uint8)
     stack_floats = stack.view(np.float64)
@@ -396,12 +434,14 @@ def run(
                             cell_marks[result_cell] = stack_marks[0]
                         origin = after + base[source]
                     target = moves[index, 3]
-                    place = after + base[target]
+                    joined = join >= 0 and occupied[there + target]
+                    place = 2 * slots if joined else after + base[target]
                     for part in range(depth[target]):
                         bits[place + part] = bits[origin + part]
                         marks[place + part] = marks[origin + part]
                     occupied[there + target] = True
-                    place = after + own[target]
+                    if not joined:
+                        place = after + own[target]
                     for action in range(moves[index, 4], moves[index, 5]):
                         slot = place + actions[action, 1]
                         weight = actions[action, 2]
@@ -504,6 +544,11 @@ def run(
                             bits[slot] |= value
                         elif fold == ALL:
                             bits[slot] &= value
+                    if joined and not join_slots(
+                        join, bits, floats, marks, after + own[target], place
+                    ):
+                        fault[0], fault[1] = OVERFLOW, row
+                        return
             for index in range(invoked.shape[0]):
                 source = invoked[index, 0]
                 if idle or not occupied[there + source]:
@@ -539,6 +584,17 @@ def run(
                 for part in range(automata[0, 3]):
                     cells[cell + part] = bits[slot + part]
                     cell_marks[cell + part] = marks[slot + part]
+                if join >= 0:
+                    # Paths that end in different states are joined in the spare slot.
+                    bits[2 * slots], marks[2 * slots] = bits[slot], marks[slot]
+                    for final in range(automata[0, 0], automata[0, 1]):
+                        other = finals[final]
+                        if other != found and occupied[now * states + other]:
+                            slot = now * slots + own[other]
+                            if not join_slots(join, bits, floats, marks, 2 * slots, slot):
+                                fault[0], fault[1] = OVERFLOW, max(row, 0)
+                                return
+                    cells[cell], cell_marks[cell] = bits[2 * slots], marks[2 * slots]
                 begin, end = program.root[2], program.root[3]
                 if begin == end:
                     stack[0], stack_marks[0] = cells[cell], cell_marks[cell]

@@ -29,6 +29,7 @@ from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
 from ensue.pattern.sql import row_sql
 from ensue.spark.batch import OUTPUT_ROWS, _analysed, _quoted
+from ensue.spark.plain import plain_aggregate
 
 PREFIX = "__ensue_quantify_"
 
@@ -40,11 +41,25 @@ def evaluate(
     if isinstance(stage, Groups) and not keys:
         # The groups are the keys: each is one partition of Spark's.
         return evaluate(stage.inner, df, stage.keys, order)
-    found = _run(stage, df, keys, order, per_row=None)
+    found = None if df.isStreaming else _plain(stage, df, keys)
+    if found is None:
+        found = _run(stage, df, keys, order, per_row=None)
     if keys:
         return found
     rows = found.collect()
     return rows[0][VALUE] if rows else _empty_value(stage, df)
+
+
+def _plain(stage: Stage, df: DataFrame, keys: tuple[str, ...]) -> DataFrame | None:
+    """A plain aggregate by Spark itself, once the query has passed its checks and types."""
+    found = plain_aggregate(stage, df, keys)
+    if found is None:
+        return None
+    try:
+        kind = stage.bind(_arrow_schema(df)).output_type
+    except errors.UnsupportedFunctionError:
+        return None  # a function that only Spark knows: its type comes with the columns
+    return found if _arrow_schema(found).field(VALUE).type == kind else None
 
 
 def label(

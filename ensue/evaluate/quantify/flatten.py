@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.evaluate.quantify.folds import COLLECTS
+from ensue.evaluate.quantify.general import GeneralConfiguration
 from ensue.evaluate.quantify.model import (
     Action,
     Automaton,
@@ -78,9 +80,18 @@ class Numeric:
     output: Kind
 
 
-def flatten(automaton: Automaton, columns: Mapping[str, Kind]) -> Numeric:
-    """The compiled hierarchy, or `NotNumericError` with the reason."""
-    return _Flattening(automaton, types_of(automaton, columns)).numeric()
+def flatten(automaton: Automaton, columns: Mapping[str, Kind], joined: bool = False) -> Numeric:
+    """The compiled hierarchy, or `NotNumericError` with the reason.
+
+    `joined`: paths meet, and are joined by the collect operation (rank 0).
+    """
+    if joined:
+        collect = automaton.collect
+        if automaton.rank or automaton.width > 1:
+            raise NotNumericError("paths of nested automata cannot be joined in place")
+        if collect is None or COLLECTS.get(collect.name) != collect:
+            raise NotNumericError(f"the collect operation {collect} is not one of the known")
+    return _Flattening(automaton, types_of(automaton, columns), joined).numeric()
 
 
 def is_float(kind: Kind) -> bool:
@@ -100,8 +111,9 @@ class _Place:
 
 
 class _Flattening:
-    def __init__(self, automaton: Automaton, types: Types) -> None:
+    def __init__(self, automaton: Automaton, types: Types, joined: bool) -> None:
         self._types = types
+        self._joined = joined
         self._root = automaton
         self._base: list[int] = []
         self._own: list[int] = []
@@ -253,7 +265,13 @@ class _Flattening:
 
     def _start_tokens(self, place: _Place, stacked: bool) -> None:
         slots = self._types.slots[id(place.automaton)]
-        for state, values in closure(place.automaton).items():
+        if self._joined:
+            started = GeneralConfiguration(place.automaton)
+            started.start()
+            first = started.values
+        else:
+            first = closure(place.automaton)
+        for state, values in first.items():
             constant = len(self._initial)
             for value, kind in zip(values, slots, strict=True):
                 self._initial.append(_bits(value, kind))
@@ -455,6 +473,13 @@ class _Flattening:
             self._constants[bits, mark] = self._cell(bits, mark)
         return self._constants[bits, mark]
 
+    def _join(self) -> int:
+        if not self._joined:
+            return -1
+        collect, (kind,) = self._root.collect, self._types.slots[id(self._root)]
+        assert collect is not None and kind is not None
+        return 2 * vm.FOLDS[collect.name] + int(is_float(kind))
+
     def _live(self) -> list[int]:
         """Per state, the predicates of steps that a token on it may take next, wherever it leads.
 
@@ -507,6 +532,7 @@ class _Flattening:
             code=_table(self._code, 2),
             cells=_array([bits for bits, _ in self._cells]),
             cell_marks=np.array([mark for _, mark in self._cells], np.uint8),
+            join=self._join(),
             slots=self._slots,
             result_cell=self._result,
             argument_cell=self._argument,

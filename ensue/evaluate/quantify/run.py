@@ -99,13 +99,13 @@ class Machine:
         self.reason = ""
         self.numeric: Numeric | None = None
         self._types = types_of(automaton, self.kinds)
-        if not report.tokens:
-            self.reason = "paths that meet are joined, on plain values"
-        elif not compiled:
+        if not compiled:
             self.reason = "asked for"
+        elif not report.constant_space:
+            self.reason = f"it needs {report.space}"
         else:
             try:
-                self.numeric = flatten(automaton, self.kinds)
+                self.numeric = flatten(automaton, self.kinds, joined=not report.tokens)
             except NotNumericError as problem:
                 self.reason = str(problem)
 
