@@ -108,13 +108,13 @@ def _against(
     stops = s.triggers(length, asked, seed, process)
     ours = s.feed(text, events, size, window, "benefit", stops)
     found = []
-    for baseline in ("fifo", "random"):
-        theirs = s.feed(text, events, size, window, baseline, stops, seed=seed)
+    for rule in ("fifo", "random"):
+        theirs = s.feed(text, events, size, window, rule, stops, seed=seed)
         found.append(
             {
                 "part": part, "pattern": text, "letters": len(alphabet), "shape": shape,
                 "size": size, "window": window, "triggers": asked, "seed": seed,
-                "baseline": baseline, "improvement": s.improvement(ours.counts, theirs.counts),
+                "baseline": rule, "improvement": s.improvement(ours.counts, theirs.counts),
             }
         )  # fmt: skip
     return found
@@ -188,7 +188,7 @@ def run_figure9(settings: Settings) -> bool:
     s.write("suse-figure9", rows)
     for part, what in (("a", "stars"), ("b", "place"), ("c", "disjunctions"), ("d", "overlap")):
         s.plot(f"suse-figure9{part}", [r for r in rows if r["part"] == part], x="value",
-               y="improvement", by=lambda r: r["baseline"], title=f"Figure 9{part}: {what}")  # fmt: skip
+               y="improvement", by=lambda r: r["baseline"], title=f"9{part}: {what}")  # fmt: skip
     return True
 
 

@@ -82,12 +82,12 @@ def arrival_rate(levels: Any, counted: bool) -> float:
 def foresight(size: int, reach: float, probability: Any) -> float:
     """The weight of what is expected, by how many windows of events fit the summary.
 
-    Below one window what is expected competes for room with what completes it, and weighs 0.3.
+    Below one window what is expected competes for room with what completes it, and weighs 1.
     From one window on there is room to wait: 10 at one window, 30 from two (docs/summaries.md).
     """
     windows = size / max(reach * probability.sum(), 1.0)
     if windows < 1.0:
-        return 0.3
+        return 1.0
     return float(min(30.0, 10.0 * windows**1.6))
 
 

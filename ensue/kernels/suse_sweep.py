@@ -36,7 +36,7 @@ def steps_left(window: Any, passed: Any, rate: float, most: int) -> int:
     left = (window - passed) * rate
     if left >= most:
         return most
-    return int(left) if left > 0 else 0
+    return int(left + 0.5) if left > 0 else 0
 
 
 @njit(cache=True, nogil=True)
