@@ -47,8 +47,8 @@ from ensue.evaluate.quantify.stages import (
     AutomatonStage,
     Groups,
     Joined,
-    Windows,
 )
+from ensue.evaluate.quantify.windows import Windows
 from ensue.front.builder import window
 from ensue.front.expressions import Scope, parse_condition
 from ensue.pattern import condition as c

@@ -104,7 +104,7 @@ def compare(automaton: Automaton, streams: list[tuple[int, ...]] = STREAMS) -> s
 def test_all_automata_of_two_states() -> None:
     chosen = list(two_state_automata())
     random.Random(11).shuffle(chosen)
-    seen = [compare(automaton) for automaton in chosen[:200]]
+    seen = [compare(automaton) for automaton in chosen[:140]]
     assert {"constant", "ambiguous", "not trim"} <= set(seen)
 
 
@@ -174,11 +174,11 @@ def test_hierarchies_equal_the_definition(seed: int) -> None:
     randomness = random.Random(seed)
     ways: dict[str, int] = {}
     streams = [s for n in range(4) for s in itertools.product((2, -1), repeat=n)]
-    for _ in range(60):
+    for _ in range(45):
         automaton = random_hierarchy(randomness, randomness.randint(1, 2))
         way = compare(automaton, streams)
         ways[way] = ways.get(way, 0) + 1
-    assert ways.get("constant", 0) >= 10
+    assert ways.get("constant", 0) >= 8
 
 
 def test_streaming_gives_the_value_of_every_prefix() -> None:

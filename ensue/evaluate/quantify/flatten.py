@@ -383,11 +383,11 @@ class _Flattening:
                 return known
 
             node = typed(operation.tree, kind_of)
-            self._expression(node, places, 0)
+            self._expression(node, places)
             kind = node.kind
         if is_float(result) and not is_float(kind):
             self._code.append((vm.TO_FLOAT, 0))
-        return begin, len(self._code)
+        return self._fits(begin)
 
     def _argument_code(self, argument: Any) -> None:
         if not isinstance(argument, _Place):
@@ -403,9 +403,7 @@ class _Flattening:
         assert output is not None
         self._operation(automaton.finish, slots, cells, output)
 
-    def _expression(self, node: Typed, cells: Mapping[str, Any], depth: int) -> None:
-        if depth > MAX_STACK:
-            raise NotNumericError("an operation is nested too deeply")
+    def _expression(self, node: Typed, cells: Mapping[str, Any]) -> None:
         floating = int(any(is_float(operand.kind) for operand in node.operands))
         operation = node.operation
         match operation:
@@ -416,13 +414,13 @@ class _Flattening:
                 self._argument_code(cells[node.origin.name])  # type: ignore[union-attr]
                 return
             case "case":
-                self._case(list(node.operands), cells, depth)
+                self._case(list(node.operands), cells)
                 return
         operands = node.operands
         if operation in _SWAPPED:
             operands = operands[::-1]
         for index, operand in enumerate(operands):
-            self._expression(operand, cells, depth + index)
+            self._expression(operand, cells)
             if operation in ("greatest", "least", "coalesce") and index:
                 code = vm.COALESCE if operation == "coalesce" else _BINARY[operation] + floating
                 self._code.append((code, 0))
@@ -453,13 +451,13 @@ class _Flattening:
             raise NotNumericError(f"{operation} to {node.kind} is not compiled")
         _require_number(node.kind)
 
-    def _case(self, operands: list[Typed], cells: Mapping[str, Any], depth: int) -> None:
+    def _case(self, operands: list[Typed], cells: Mapping[str, Any]) -> None:
         *branches, default = operands
         pairs = list(zip(branches[::2], branches[1::2], strict=True))
-        for index, (condition, value) in enumerate(pairs):
-            self._expression(condition, cells, depth + 2 * index)
-            self._expression(value, cells, depth + 2 * index + 1)
-        self._expression(default, cells, depth + 2 * len(pairs))
+        for condition, value in pairs:
+            self._expression(condition, cells)
+            self._expression(value, cells)
+        self._expression(default, cells)
         self._code += [(vm.SELECT, 0)] * len(pairs)
 
     # -- arrays ----------------------------------------------------------------------------------
@@ -510,6 +508,22 @@ class _Flattening:
                     live[source] |= live[target]
                     changed = True
         return live
+
+    def _fits(self, begin: int) -> tuple[int, int]:
+        """The range of an expression, once it is known to fit the machine's stack."""
+        height = 0
+        takes = {vm.SELECT: 2, vm.COALESCE: 1, vm.AND: 1, vm.OR: 1, vm.DIVIDE: 1, vm.POWER: 1}
+        unary = {vm.NEGATE, vm.NEGATE + 1, vm.ABSOLUTE, vm.ABSOLUTE + 1}
+        for operation, _ in self._code[begin:]:
+            if operation == vm.LOAD:
+                height += 1
+            elif vm.ADD <= operation < vm.DIVIDE and operation not in unary:
+                height -= 1
+            else:
+                height -= takes.get(operation, 0)
+            if height > MAX_STACK:
+                raise NotNumericError("an operation is nested too deeply")
+        return begin, len(self._code)
 
     def _program(self, root: tuple[int, ...]) -> vm.Program:
         starts = [row[1:] for row in sorted(self._starts, key=lambda row: row[0])]

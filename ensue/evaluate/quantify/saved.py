@@ -19,9 +19,9 @@ from ensue.evaluate.quantify.stages import (
     Memory,
     Pipe,
     Stage,
-    Windows,
 )
 from ensue.evaluate.quantify.tokens import Configuration
+from ensue.evaluate.quantify.windows import Windows
 from ensue.evaluate.state import from_bytes, to_bytes
 
 KIND = "quantify"
