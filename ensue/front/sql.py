@@ -34,6 +34,7 @@ Result = TypeVar("Result")
 _SNOWFLAKE: dict[Any, str] = {exp.Lag: "PREV", exp.Lead: "NEXT"}
 # sqlglot keeps a few dialect functions that Spark lacks by name; they have Spark equals.
 _RENAMED = {"ARBITRARY": "ANY_VALUE"}
+_NOW = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentDatetime, exp.Localtimestamp)
 
 
 @dataclass(frozen=True)
@@ -283,6 +284,8 @@ class _ClauseReader:
                 return exp.column(self._hide(node))
             if isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
                 return exp.column(self._hide(node))
+            if isinstance(node, _NOW):  # one moment for the whole statement, as Spark has it
+                return exp.column(self._hide(node))
             return node
 
         return tree.transform(change)
@@ -319,9 +322,8 @@ class _ClauseReader:
         for name, known in self._hidden.items():
             if known == value:
                 return name
-        constant = isinstance(value, (exp.Subquery, exp.Select, exp.Exists)) or not list(
-            value.this.find_all(exp.Column)
-        )
+        whole = (exp.Subquery, exp.Select, exp.Exists, *_NOW)
+        constant = isinstance(value, whole) or not list(value.this.find_all(exp.Column))
         name = f"{CONSTANT_COLUMN if constant else HIDDEN}{len(self._hidden) + 1}"
         self._hidden[name] = value.copy()
         return name

@@ -194,7 +194,7 @@ class _Reader:
             order_by=order.expressions if order else [],
         )
         asked = read_clause(whole, self._dialect, self._qualifiers(), window=True)
-        query = asked.query
+        query = replace(asked.query, pattern=_without_exclusion(asked.query.pattern))
         self._check(query, clause)
         end: int | None = None
         column: str | None = None
@@ -214,14 +214,13 @@ class _Reader:
     def _check(self, query: Query, clause: Clause) -> None:
         for node in nodes.walk(query.pattern):
             kind = {
-                nodes.Exclusion: "exclusion {- -}",
                 nodes.AnchorStart: "the anchor ^",
                 nodes.AnchorEnd: "the anchor $",
             }.get(type(node))
             if kind:
                 raise errors.QueryError(
                     f"{kind} cannot stand in the pattern of a window: the frame, not the "
-                    "partition, bounds the match, and every row is shown",
+                    "partition, bounds the match",
                     remedy="leave it out, or use MATCH_RECOGNIZE",
                     place=clause.place(clause.pattern_start),
                 )
@@ -340,6 +339,21 @@ class _Reader:
         hidden = {name for window in found for name, _ in window.hidden}
         plain = [exp.column(name, quoted=True) for name in read if name not in hidden]
         return [*plain, *names.values()]
+
+
+def _without_exclusion(node: nodes.Node) -> nodes.Node:
+    """Exclusion hides rows of the output, and a window shows every row: it has no effect."""
+    match node:
+        case nodes.Exclusion(part=part):
+            return _without_exclusion(part)
+        case nodes.Concatenation(parts=parts) | nodes.Permutation(parts=parts):
+            return replace(node, parts=tuple(map(_without_exclusion, parts)))
+        case nodes.Alternation(options=options):
+            return replace(node, options=tuple(map(_without_exclusion, options)))
+        case nodes.Repetition(part=part):
+            return replace(node, part=_without_exclusion(part))
+        case _:
+            return node
 
 
 def put_together(taken: PatternSelect, table: str, columns: list[str]) -> Any:

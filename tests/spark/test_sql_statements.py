@@ -195,3 +195,17 @@ def test_integers_divide_as_the_dialect_says(spark: Any) -> None:
         PATTERN (A+)) AS m WHERE s = 'x'"""
     assert rows(spark, text, "trino") == [(47, 83, Decimal("47.5"), 47)]
     assert rows(spark, text) == [(47.5, 83.0, Decimal("47.5"), 38.0)]
+
+
+def test_the_moment_of_the_statement_is_a_constant(spark: Any) -> None:
+    text = """SELECT n FROM ticks MATCH_RECOGNIZE (
+        MEASURES COUNT(*) AS n PATTERN (A+)
+        DEFINE A AS CURRENT_TIMESTAMP() > TIMESTAMP '2020-01-01 00:00:00')"""
+    assert rows(spark, text) == [(11,)]
+
+
+def test_quoted_variables_of_flink(spark: Any) -> None:
+    text = """SELECT T.a, T.b FROM ticks MATCH_RECOGNIZE (
+        PARTITION BY s ORDER BY id MEASURES `A"`.id AS a, low.id AS b
+        PATTERN (`A"` low low) DEFINE low AS v < LAST(v, 1)) AS T"""
+    assert rows(spark, text, "flink") == [(1, 3)]
