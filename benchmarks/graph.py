@@ -185,39 +185,44 @@ class MetaQA:
 def run_graph(settings: Settings) -> bool:
     """graph      MetaQA's test questions (--data) against sets, networkx and a Spark join"""
     met = []
+    two: MetaQA | None = None
     for hops in (1, 2, 3):
         data = MetaQA.read(settings.folder, (hops,))
         if data is None:
             return True
+        two = data if hops == 2 else two
         with Clock() as loading:
             ensue.graph(data.edges)
         questions = len(data.questions)
-        variants: dict[str, tuple[int, Callable[[], Any]]] = {
-            "end points": (questions, data.ends),
-            "full paths": (questions, data.paths),
-            "dictionary of sets": (questions, data.by_sets),
-            "networkx walk": (questions, data.by_networkx),
-        }
-        if hops == 2:
-            variants["one Spark join plan"] = (questions, data.by_join(settings.spark))
-        found = compare(variants, repeat=settings.repeat)
-        by_name = {measured.name: measured for measured in found}
-        exact = data.exact(by_name["end points"].answer)
-        ratio = _ratio(found[0])
-        targets = [
-            Target(f"{hops}-hop questions answered exactly", exact, 0.94 if hops == 1 else 1, False)
-        ]
+        found = compare(
+            {
+                "end points": (questions, data.ends),
+                "full paths": (questions, data.paths),
+                "dictionary of sets": (questions, data.by_sets),
+                "networkx walk": (questions, data.by_networkx),
+            },
+            repeat=settings.repeat,
+        )
+        exact = data.exact(found[0].answer)
+        least = 0.94 if hops == 1 else 1
+        targets = [Target(f"{hops}-hop questions answered exactly", exact, least, False)]
         if hops == 2:
             targets += [
                 Target("end points per second and core", found[0].rate, 300_000, False),
                 Target("full paths per second and core", found[1].rate, 50_000, False),
                 Target("loading, CPU s", loading.cpu, 1),
-                Target("against networkx, CPU", ratio(by_name["networkx walk"]), 20, False),
-                Target(
-                    "against a Spark join, CPU", ratio(by_name["one Spark join plan"]), 5, False
-                ),
+                Target("against networkx, CPU", _ratio(found[0])(found[3]), 20, False),
             ]
         met.append(report(f"MetaQA, {hops} hops", found, targets, f"graph_{hops}_hops"))
+    assert two is not None
+    # Last, since a JVM that is running adds its own seconds to everything beside it.
+    variants = {
+        "end points": (len(two.questions), two.ends),
+        "one Spark join plan": (len(two.questions), two.by_join(settings.spark)),
+    }
+    found = compare(variants, repeat=settings.repeat)
+    targets = [Target("against a Spark join, CPU", _ratio(found[0])(found[1]), 5, False)]
+    met.append(report("MetaQA, 2 hops, beside Spark", found, targets, "graph_join"))
     return all(met)
 
 

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.kernels.graph import build_dense
 
-VERSION = b"1"
+VERSION = b"2"  # of the files
 _DENSE_FACTOR = 8  # dense while nodes x symbols is at most this many times the entries
 _DENSE_ALWAYS = 1 << 22
 _NOTHING = np.zeros(0, np.int32)
@@ -37,7 +38,7 @@ class GraphStore:
 
     names: pa.Array  # per node
     labels: tuple[str, ...]
-    offset: NDArray[np.int64]
+    offset: NDArray[np.int32]
     neighbour: NDArray[np.int32]  # per entry
     edge: NDArray[np.int32]  # per entry: its edge
     entry_symbol: NDArray[np.int32]  # per entry, empty where `offset` is dense
@@ -153,9 +154,9 @@ class GraphStore:
         return self._looked_up(wanted.to_pylist())
 
     def _looked_up(self, wanted: Sequence[Any]) -> NDArray[np.int64]:
-        get = self._numbers.get
         try:
-            return np.array([get(name, -1) for name in wanted], np.int64)
+            numbers = map(self._numbers.get, wanted, repeat(-1))
+            return np.fromiter(numbers, np.int64, len(wanted))
         except TypeError:
             raise errors.UnknownNodeError(
                 f"nodes are named by values of type {self.names.type}, not by containers",
@@ -234,11 +235,11 @@ def _build_sparse(
     target: NDArray[np.int32],
     nodes: int,
     labels: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     start = np.concatenate([source, target])
     symbol = np.concatenate([label, label + np.int32(labels)])
     order = np.lexsort((symbol, start))
-    offset = np.zeros(nodes + 1, np.int64)
+    offset = np.zeros(nodes + 1, np.int32)
     offset[1:] = np.cumsum(np.bincount(start, minlength=nodes))
     number = np.arange(len(source), dtype=np.int32)
     neighbour = np.concatenate([target, source])[order]

@@ -50,22 +50,21 @@ class Origins:
             return Origins(np.zeros(0, np.int32), np.zeros(0, np.int32), (frozenset(),))
         order = np.argsort(nodes, kind="stable")
         ordered = nodes[order]
+        # By number, not by appearance: neighbouring searches then touch neighbouring memory.
         begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-        # Back in order of first appearance.
-        rank = np.argsort(order[begin], kind="stable")
-        distinct = ordered[begin][rank].astype(np.int32)
+        distinct = ordered[begin].astype(np.int32)
         if count <= _MASK_BITS:
             bits = np.int64(1) << queries[order].astype(np.int64)
             masks, inverse = np.unique(np.bitwise_or.reduceat(bits, begin), return_inverse=True)
             sets = tuple(frozenset(q for q in range(count) if int(m) >> q & 1) for m in masks)
-            return Origins(distinct, inverse[rank].astype(np.int32), sets)
+            return Origins(distinct, inverse.astype(np.int32), sets)
         ends = np.append(begin[1:], len(ordered))
         numbers: dict[frozenset[int], int] = {}
         asked = np.empty(len(begin), np.int32)
         for index, (low, high) in enumerate(zip(begin, ends, strict=True)):
             found = frozenset(int(q) for q in queries[order[low:high]])
             asked[index] = numbers.setdefault(found, len(numbers))
-        return Origins(distinct, asked[rank], tuple(numbers))
+        return Origins(distinct, asked, tuple(numbers))
 
     def slice(self, begin: int, end: int) -> Origins:
         return Origins(self.node[begin:end], self.asked[begin:end], self.sets)

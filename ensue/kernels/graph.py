@@ -21,11 +21,11 @@ def build_dense(
     target: NDArray[np.int32],
     nodes: int,
     labels: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
     """(offset, neighbour, edge) by counting sort: O(edges + nodes x symbols)."""
     symbols = 2 * labels
     edges = source.shape[0]
-    offset = np.zeros(nodes * symbols + 1, np.int64)
+    offset = np.zeros(nodes * symbols + 1, np.int32)
     for e in range(edges):
         offset[np.int64(source[e]) * symbols + label[e] + 1] += 1
         offset[np.int64(target[e]) * symbols + labels + label[e] + 1] += 1
@@ -50,7 +50,7 @@ def build_dense(
 
 @njit(cache=True, nogil=True)
 def first_entry(
-    offset: NDArray[np.int64],
+    offset: NDArray[np.int32],
     entry_symbol: NDArray[np.int32],
     symbols: int,
     node: int,
@@ -71,7 +71,7 @@ def first_entry(
 
 @njit(cache=True, nogil=True)
 def degree(
-    offset: NDArray[np.int64], entry_symbol: NDArray[np.int32], symbols: int, node: int
+    offset: NDArray[np.int32], entry_symbol: NDArray[np.int32], symbols: int, node: int
 ) -> int:
     """All entries of a node, whatever their symbol."""
     if entry_symbol.shape[0] == 0:
