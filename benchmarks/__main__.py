@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import graph, graph_budget, quantify, rows, suse, suse_data
+from benchmarks import graph, graph_budget, quantify, rows, sequences, suse, suse_data
 from benchmarks.harness import OUT, say
 
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "memory": rows.run_memory,
     **graph.COMMANDS,
     **graph_budget.COMMANDS,
+    **sequences.COMMANDS,
     **suse.COMMANDS,
     **suse_data.COMMANDS,
     **quantify.COMMANDS,

@@ -1,4 +1,4 @@
-"""The subset construction over what a partial match did with each event: took it as a label, or not.
+"""The subset construction over what a partial match did with each event: took it, and as what.
 
 A match is the set of its (label, event) pairs, and two ways through the automaton can give the same
 set. So places are followed together: a *state* is the set of places that partial matches with one

@@ -1,8 +1,8 @@
 """Listing the matches of row-local event patterns from the compact match graph.
 
-Rows go through `kernels/match_graph.py` in stretches: when its arrays are full, the matches found so
-far are listed and the graph is compacted to what the window still needs. Listing is lazy: nothing
-is read off the graph before it is asked for.
+Rows go through `kernels/match_graph.py` in stretches: when its arrays are full, the matches found
+so far are listed and the graph is compacted to what the window still needs. Listing is lazy:
+nothing is read off the graph before it is asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Aggregates over all matches, without listing any: exact integers and fractions.
 
 The value of a class of partial matches is how many there are and, for each aggregate, what their
-events sum up to so far. Taking an event x adds (number of partial matches) · x to a sum; joining two
-classes adds their values. So the cost is that of the classes, whatever the number of matches:
+events sum up to so far. Taking an event x adds (number of partial matches) · x to a sum; joining
+two classes adds their values. So the cost is that of the classes, whatever the number of matches:
 10^1000 of them are a Python integer of 3,300 bits. Conditions between neighbours in a loop ("trend"
 aggregation) only add classes, one per last event.
 

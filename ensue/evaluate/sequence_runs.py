@@ -43,17 +43,17 @@ class Algebra(Protocol[V]):
         ...
 
 
-W = TypeVar("W", contravariant=True)
+V_contra = TypeVar("V_contra", contravariant=True)
 
 
-class Sink(Protocol[W]):
+class Sink(Protocol[V_contra]):
     """Where complete (and timed-out) matches go; `row` is the event that settled them."""
 
-    def match(self, first: int, row: int, value: W) -> bool:
+    def match(self, first: int, row: int, value: V_contra) -> bool:
         """Whether partial matches with the same first row may go on."""
         ...
 
-    def timeout(self, first: int, row: int, value: W) -> None: ...
+    def timeout(self, first: int, row: int, value: V_contra) -> None: ...
 
 
 @dataclass

@@ -16,6 +16,7 @@ from ensue.pattern import nodes
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.nodes import Gap, Policy
 
+RELAXED = Gap(Policy.NEXT)
 FIRST_AND_LAST, PREVIOUS_AND_CURRENT = "first and last", "previous and current"
 
 
@@ -31,7 +32,7 @@ class Step:
     most: int | None = 1
     quantified: bool = False
     optional: bool = False
-    inner: Gap = Gap(Policy.NEXT)
+    inner: Gap = RELAXED
     exhaust: bool = False
     until: str | None = None
 

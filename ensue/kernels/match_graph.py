@@ -1,15 +1,15 @@
 """The match graph of an event pattern whose conditions look at single rows, as flat arrays.
 
 A node stands for a set of partial matches: an *event node* for "each of `left`, then this row under
-this label" (`left` NOTHING: the row alone), a *union node* for those of `left` and of `right`. Every
-state of the automaton has one current node. An event costs O(arcs of its class): one event node per
-take, one union where two sets meet, however many partial matches they hold (the tECS of CORE,
-Bucchi et al., VLDB 2022, is the same idea).
+this label" (`left` NOTHING: the row alone), a *union node* for those of `left` and of `right`.
+Every state of the automaton has one current node. An event costs O(arcs of its class): one event
+node per take, one union where two sets meet, however many partial matches they hold (the tECS of
+CORE, Bucchi et al., VLDB 2022, is the same idea).
 
 `newest` is the latest first row below a node. The larger of a union's sides is its left one. A
-match that ends at row i must begin at `low` or later, so a node with newest < low holds nothing, and
-any other holds a match on its left side: listing enters no dead end and costs O(size) per match,
-plus one visit for every union passed, whose other side is either listed too or cut off at once.
+match that ends at row i must begin at `low` or later, so a node with newest < low holds nothing,
+and any other holds a match on its left side: listing enters no dead end and costs O(size) per
+match, plus one visit for every union passed, whose other side is listed too or cut off at once.
 
 Nodes only point to older ones. `compact` keeps what the current nodes reach inside the window, in
 one pass down for marking and one up for moving; callers run it when the arrays have doubled, so

@@ -1,0 +1,152 @@
+"""Event patterns: flat in the window, without listing, and against engines that hold every run."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import ensue
+from benchmarks import flink
+from benchmarks.harness import Measurement, Target, compare, report, say
+from ensue.evaluate import sequence_counts
+from ensue.java import find_java
+
+LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+PATTERN = "A ->> B ->> C ->> D"
+
+
+def events(rows: int, kinds: int = 26, seed: int = 1) -> pa.Table:
+    chosen = np.random.default_rng(seed).integers(0, kinds, rows)
+    return pa.table({"id": np.arange(rows), "kind": pa.array(LETTERS[chosen])})
+
+
+def run_window(settings: Any) -> bool:
+    """sequences: A ->> B ->> C ->> D over 1 M events of 26 types, the window growing."""
+    rows = settings.rows or 1_000_000
+    table = events(rows)
+    pattern = ensue.pattern(PATTERN, types="kind").order_by("id")
+    sequence_counts.THREADS = 1
+    variants = {
+        f"count, window {window:,}": (rows, lambda w=window: pattern.within(w).count(table))
+        for window in (100, 1_000, 10_000)
+    }
+    variants["list 100,000 matches, window 10,000"] = (
+        rows,
+        lambda: len(pattern.within(10_000).matches(table, limit=100_000)),
+    )
+    found = compare(variants, repeat=settings.repeat, warm_up=1)
+    for measured in found:
+        measured.notes["matches"] = f"{measured.answer:,}"
+    targets = [
+        Target("events per CPU second, window 10,000", found[2].rate, 1e6, at_most=False),
+        Target("window 10,000 against 100", found[2].cpu_median / found[0].cpu_median, 2.0),
+    ]
+    return report(f"{PATTERN}, {rows:,} events, one core", found, targets, "sequences-window")
+
+
+def run_explosion(settings: Any) -> bool:
+    """sequences-explosion: A ->> B+ ->> C on 10,000 events, 10^1000 matches counted exactly."""
+    rows = settings.rows or 10_000
+    middle = ["B", "X", "X"] * (rows // 3)
+    kinds = ["A", *middle[: rows - 2], "C"]
+    table = pa.table({"id": np.arange(len(kinds)), "kind": kinds})
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("id")
+    found = compare(
+        {"count": (rows, lambda: pattern.count(table))}, repeat=settings.repeat, warm_up=1
+    )
+    found[0].notes["digits"] = len(str(found[0].answer))
+    assert found[0].answer == 2 ** kinds.count("B") - 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    targets = [
+        Target("digits of the count", len(str(found[0].answer)), 1000, at_most=False),
+        Target("CPU seconds", found[0].cpu_median, 5),
+        Target("peak MB of this process", peak, 500),
+    ]
+    return report("A ->> B+ ->> C, 10,000 events", found, targets, "sequences-explosion")
+
+
+def run_peers(settings: Any) -> bool:
+    """sequences-peers: A ->> B ->> C with 10^6 matches, here, in FlinkCEP and run by run."""
+    rows = settings.rows or 20_000
+    table, window = events(rows), 1_400
+    letters = "".join(table.column("kind").to_pylist())
+    pattern = ensue.pattern("A ->> B ->> C", types="kind").order_by("id").within(window)
+    found = compare(
+        {
+            "Ensue, count": (rows, lambda: pattern.count(table)),
+            "Ensue, list": (rows, lambda: len(pattern.matches(table))),
+            "one run per match": (rows, lambda: run_by_run(letters, window)),
+        },
+        repeat=1,
+        warm_up=1,
+    )
+    if shutil.which("javac") and flink.VENV.exists():
+        found.append(_flink(letters, window))
+    answers = {measured.answer for measured in found}
+    assert len(answers) == 1, f"the engines disagree: {answers}"
+    for measured in found:
+        measured.notes["matches"] = f"{measured.answer:,}"
+    listing = found[1].cpu_median
+    targets = [
+        Target(f"{m.name} against Ensue, list", m.cpu_median / listing, 50, at_most=False)
+        for m in found[2:]
+    ]
+    return report(f"A ->> B ->> C, {rows:,} events", found, targets, "sequences-peers")
+
+
+def run_by_run(letters: str, window: int) -> int:
+    """What engines without sharing do: every partial match is a record of its own."""
+    waiting_b: list[tuple[int, ...]] = []
+    waiting_c: list[tuple[int, ...]] = []
+    found = 0
+    for row, letter in enumerate(letters):
+        waiting_b = [run for run in waiting_b if row - run[0] <= window]
+        waiting_c = [run for run in waiting_c if row - run[0] <= window]
+        if letter == "A":
+            waiting_b.append((row,))
+        elif letter == "B":
+            waiting_c.extend((*run, row) for run in waiting_b)
+        elif letter == "C":
+            found += len([(*run, row) for run in waiting_c])
+    return found
+
+
+def _flink(letters: str, window: int) -> Measurement:
+    jars = sorted((flink.VENV / "lib").glob("python*/site-packages/pyflink/lib/*.jar"))
+    path = ":".join(str(jar) for jar in jars if "table" not in jar.name)
+    out = Path(__file__).parent / "out" / "classes"
+    out.mkdir(parents=True, exist_ok=True)
+    source = Path(__file__).parent / "FlinkSequences.java"
+    subprocess.run(["javac", "-cp", path, "-d", str(out), str(source)], check=True)
+    data = out / "events.txt"
+    data.write_text(letters)
+    say(f"FlinkCEP on {find_java().describe()}")
+    begin = time.perf_counter()
+    done = subprocess.run(
+        ["java", "-Xmx4g", "-cp", f"{path}:{out}", "FlinkSequences", str(data), str(window)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=600,
+    )
+    matches, seconds = done.stdout.split()[-2:]
+    measured = Measurement("FlinkCEP, without its runtime", len(letters))
+    measured.wall.append(time.perf_counter() - begin)
+    measured.cpu.append(float(seconds))
+    measured.others.append(0.0)
+    measured.answer = int(matches)
+    return measured
+
+
+COMMANDS = {
+    "sequences": run_window,
+    "sequences-explosion": run_explosion,
+    "sequences-peers": run_peers,
+}
