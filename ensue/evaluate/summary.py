@@ -91,6 +91,7 @@ class Summary:
         self._bound: Query | None = None
         self._schema: pa.Schema | None = None
         self._stores: dict[tuple[Any, ...], Store] = {}
+        self._latest: dict[tuple[Any, ...], int | float] = {}  # order value by key
         self._rows = 0
         self._held: list[tuple[NDArray[np.int64], pa.Table]] = []
 
@@ -132,45 +133,50 @@ class Summary:
         groups = self._groups.codes(table) if self._groups is not None else None
         if found is not None:
             table = table.append_column(_VALUE, found)
-        for key, rows in _by_key(table, query.partition_by):
-            self._insert_key(key, table, rows, masks, classes, weights, groups)
+        # All keys are read and checked before any of them is changed.
+        parts = [
+            (key, rows, self._read_times(key, table, rows))
+            for key, rows in _by_key(table, query.partition_by)
+        ]
         ids = np.arange(self._rows, self._rows + table.num_rows)
+        for key, rows, (times, latest) in parts:
+            if latest is not None:
+                self._latest[key] = latest
+            store = self._store(key, times.dtype)
+            if isinstance(store, GroupedStore):
+                assert groups is not None
+                store.insert_grouped(times, masks[rows], weights[rows], ids[rows], groups[rows])
+            else:
+                store.insert(times, classes[rows], weights[rows], ids[rows])
         self._rows += table.num_rows
         self._held.append((ids, table))
         self._compact()
 
-    def _insert_key(
-        self,
-        key: tuple[Any, ...],
-        table: pa.Table,
-        rows: slice | NDArray[np.int64],
-        masks: NDArray[np.int64],
-        classes: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64] | None,
-    ) -> None:
+    def _read_times(
+        self, key: tuple[Any, ...], table: pa.Table, rows: slice | NDArray[np.int64]
+    ) -> tuple[NDArray[Any], int | float | None]:
+        """Times of a key's rows, checked for order, and the last order value."""
         assert self._bound is not None
         part = table if isinstance(rows, slice) else table.take(pa.array(rows))
         store = self._stores.get(key)
         seen = 0 if store is None else int(store.numbers[kernel.ROWS])
         times = reading.times_of(self._bound, part, seen)
-        name = self._bound.order_by[0].column if self._bound.order_by else "row"
-        latest = None if store is None else store.latest
-        reading.in_order(times, latest, name, seen)
-        if store is None:
-            kind = np.float64 if times.dtype == np.float64 else np.int64
-            store = (
-                Store(self._selection, kind)
+        ordered = reading.order_values(self._bound, part)
+        if ordered is None or len(ordered) == 0:
+            return times, None
+        name = self._bound.order_by[0].column
+        reading.in_order(ordered, self._latest.get(key), name, seen)
+        return times, ordered[-1].item()
+
+    def _store(self, key: tuple[Any, ...], kind: Any) -> Store:
+        if key not in self._stores:
+            number = np.float64 if kind == np.float64 else np.int64
+            self._stores[key] = (
+                Store(self._selection, number)
                 if self._groups is None
-                else GroupedStore(self._selection, kind, self._groups)
+                else GroupedStore(self._selection, number, self._groups)
             )
-            self._stores[key] = store
-        ids = np.arange(self._rows, self._rows + table.num_rows)[rows]
-        if isinstance(store, GroupedStore):
-            assert groups is not None
-            store.insert_grouped(times, masks[rows], weights[rows], ids, groups[rows])
-        else:
-            store.insert(times, classes[rows], weights[rows], ids)
+        return self._stores[key]
 
     def _classes(self, masks: NDArray[np.int64]) -> NDArray[np.int64]:
         distinct, inverse = np.unique(masks, return_inverse=True)
@@ -284,11 +290,12 @@ class Summary:
         self._compact(always=True)
         ids, table = self._held[0] if self._held else (np.zeros(0, np.int64), pa.table({}))
         stores = []
-        for store in self._stores.values():
+        for key, store in self._stores.items():
             held = {name: column.tolist() for name, column in store.columns().items()}
             stores.append(
                 held
                 | {
+                    "latest": self._latest.get(key),
                     "floating": store.times.dtype == np.float64,
                     "numbers": [int(n) for n in store.numbers],
                     "levels": [float(level) for level in store.levels],
@@ -341,18 +348,16 @@ class Summary:
             fresh._groups.remember(json.loads(row["groups"]))
         keys = pa.ipc.open_stream(pa.BufferReader(row["keys"])).read_all().to_pylist()
         for key, stored in zip(keys, json.loads(row["stores"]), strict=True):
+            named = tuple(v for n, v in key.items() if n != _KEYLESS)
             kind = np.float64 if stored["floating"] else np.int64
-            store = (
-                Store(fresh._selection, kind)
-                if fresh._groups is None
-                else GroupedStore(fresh._selection, kind, fresh._groups)
-            )
+            store = fresh._store(named, kind)
             columns = {
                 name: np.array(stored[name], kind if name == "time" else None)
                 for name in store.columns()
             }
             store.fill(columns, stored["numbers"], stored["levels"])
-            fresh._stores[tuple(v for n, v in key.items() if n != _KEYLESS)] = store
+            if stored["latest"] is not None:
+                fresh._latest[named] = stored["latest"]
         return fresh
 
     def _fingerprint(self) -> str:

@@ -92,7 +92,7 @@ def _worker(
             yield from iterator
 
         for events in sorted_events(again(), first.schema, summaries.query):
-            if events.table.num_rows:
+            if events.table.num_rows or summaries.pending:
                 for table in summaries.process(events):
                     yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 

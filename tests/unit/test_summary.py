@@ -168,6 +168,12 @@ def test_ambiguous_patterns_count_each_match_once(text: str) -> None:
     assert count(text, "a" * 8) == len(oracle.matches(text, events, 100))
 
 
+def test_unambiguous_patterns_too_large_to_determinise() -> None:
+    text, letters = "(a | b)* a (a | b){8}", "abbaabababba"
+    events = [(i, letter, 0) for i, letter in enumerate(letters)]
+    assert count(text, letters) == len(oracle.matches(text, events, 100))
+
+
 def test_an_event_of_several_labels_is_several_mappings() -> None:
     found = ensue.pattern("a b").define(a="x > 0", b="x < 5").select("any")
     assert found.summarize(pa.table({"x": [1, 2, 9, 3]}), size=9).result()["count"] == 4
@@ -468,6 +474,15 @@ def test_time_may_not_go_backwards_between_inserts() -> None:
     summary = query("a b", 5).summarize(stream("ab", [5, 6]), size=5)
     with pytest.raises(errors.DataError, match="t 4 after 6"):
         summary.insert(stream("a", [4]))
+
+
+def test_time_may_not_go_backwards_without_a_window_either() -> None:
+    summary = query("a b").summarize(stream("ab", [5, 6]), size=5)
+    with pytest.raises(errors.DataError, match="t 4 after 6"):
+        summary.insert(stream("a", [4]))
+    restored = query("a b").summarize(size=5).restore(summary.snapshot())
+    with pytest.raises(errors.DataError, match="t 4 after 6"):
+        restored.insert(stream("a", [4]))
 
 
 def test_letters_that_the_pattern_does_not_have_are_skipped() -> None:

@@ -63,6 +63,11 @@ class BatchSummaries:
             [*fields, pa.field("events", pa.list_(events)), pa.field("metrics", METRICS)]
         )
 
+    @property
+    def pending(self) -> bool:
+        """Whether a key is held open."""
+        return bool(self._open)
+
     def process(self, events: Events) -> Iterator[pa.Table]:
         """Rows of the keys that are complete."""
         table, starts = events.table.combine_chunks(), events.starts

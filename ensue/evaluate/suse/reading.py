@@ -240,6 +240,21 @@ def times_of(query: Query, table: pa.Table, seen: int) -> NDArray[Any]:
     return order_numbers(column, window.kind, key.column)
 
 
+def order_values(query: Query, table: pa.Table) -> NDArray[Any] | None:
+    """The order column as numbers that compare across tables; None where it has none such."""
+    if not query.order_by or query.order_by[0].descending:
+        return None
+    column = flat(table, query.order_by[0].column)
+    kind = column.type
+    if column.null_count:
+        return None
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return order_numbers(column, WindowKind.TIME, query.order_by[0].column)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return order_numbers(column, WindowKind.NUMBER, query.order_by[0].column)
+    return None
+
+
 def in_order(times: NDArray[Any], latest: float | None, name: str, row: int) -> None:
     """Raises where time goes backwards, naming the row and both values."""
     if len(times) == 0:

@@ -118,13 +118,6 @@ class Store:
         return int(self.numbers[kernel.COUNT])
 
     @property
-    def latest(self) -> Any:
-        """The time of the last event that came; None before the first."""
-        if not self.numbers[kernel.ROWS]:
-            return None
-        return self._times.dtype.type(self.levels[kernel.LATEST])
-
-    @property
     def times(self) -> NDArray[Any]:
         return self._times[: self.count]
 
