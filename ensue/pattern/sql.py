@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from ensue import errors
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
 from ensue.pattern.duration import MICROSECONDS
-from ensue.pattern.query import OrderKey, Query, Window, WindowKind
+from ensue.pattern.query import Measure, OrderKey, Query, Window, WindowKind
 
 _NULLS_FIRST = {"trino": False}  # where the direction does not matter
 
@@ -177,16 +178,22 @@ def _reads_a_row(condition: c.Condition) -> bool:
 
 def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str:
     """The query as a statement with MATCH_RECOGNIZE over `table`."""
+    if not query.row_semantics:
+        raise errors.UnsupportedError(
+            "a pattern with arrows, negation or select() has no SQL form: MATCH_RECOGNIZE knows "
+            "strict row patterns only",
+            remedy="write the pattern with blanks, or keep it in Python",
+        )
     lines: list[str] = []
     quoted = [_name_sql(name, dialect) for name in query.partition_by]
     if quoted:
         lines.append("PARTITION BY " + ", ".join(quoted))
     if query.order_by:
         lines.append("ORDER BY " + ", ".join(_order_sql(key, dialect) for key in query.order_by))
-    if query.measures:
+    said = _listing(query) if query.measures is None else query.measures
+    if said:
         measures = [
-            f"{condition_sql(m.value, dialect)} AS {_name_sql(m.name, dialect)}"
-            for m in query.measures
+            f"{condition_sql(m.value, dialect)} AS {_name_sql(m.name, dialect)}" for m in said
         ]
         lines.append("MEASURES " + ", ".join(measures))
     lines.append(query.rows.value)
@@ -210,6 +217,23 @@ def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str
         lines.append("DEFINE " + ", ".join(define))
     inside = "\n  ".join(lines)
     return f"SELECT * FROM {table} MATCH_RECOGNIZE (\n  {inside}\n)"
+
+
+def _listing(query: Query) -> tuple[Measure, ...]:
+    """The plain listing as measures; SQL has no list of (label, row), so the labels alone."""
+    if query.rows.all_rows:
+        return ()
+    order = c.Column(query.order_by[0].column) if query.order_by else None
+    ends = (
+        []
+        if order is None
+        else [
+            Measure("first", c.Navigate(order, None, c.Anchor.FIRST)),
+            Measure("last", c.Navigate(order)),
+        ]
+    )
+    labels = Measure("labels", c.Aggregate("array_agg", (c.Classifier(),)))
+    return (Measure("match_number", c.MatchNumber()), *ends, labels)
 
 
 def _name_sql(name: str, dialect: str) -> str:

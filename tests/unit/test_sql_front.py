@@ -275,6 +275,13 @@ def test_random_queries_print_and_read_back(query_text: dict[str, Any]) -> None:
         assert read_query(query_sql(read, dialect=dialect), dialect) == read, text
 
 
+def test_a_listing_prints_as_measures_and_event_patterns_are_refused() -> None:
+    listed = read_query(ensue.pattern("A B+").order_by("ts").sql())
+    assert [m.name for m in listed.measures or ()] == ["match_number", "first", "last", "labels"]
+    with pytest.raises(errors.UnsupportedError, match="no SQL form"):
+        ensue.pattern("A -> B").order_by("ts").sql()
+
+
 def test_a_long_statement_is_read_quickly() -> None:
     parts = [
         f"""m{i} AS (
