@@ -25,6 +25,7 @@ from benchmarks.harness import Measurement, Target, compare, report, say
 from benchmarks.processes import Clock
 from benchmarks.rows import Settings
 
+_TIMES = 10
 RELATIONS = {
     "director": "directed_by",
     "writer": "written_by",
@@ -196,8 +197,8 @@ def run_graph(settings: Settings) -> bool:
         questions = len(data.questions)
         found = compare(
             {
-                "end points": (questions, data.ends),
-                "full paths": (questions, data.paths),
+                "end points": (_TIMES * questions, _repeated(data.ends)),
+                "full paths": (_TIMES * questions, _repeated(data.paths)),
                 "dictionary of sets": (questions, data.by_sets),
                 "networkx walk": (questions, data.by_networkx),
             },
@@ -211,23 +212,30 @@ def run_graph(settings: Settings) -> bool:
                 Target("end points per second and core", found[0].rate, 300_000, False),
                 Target("full paths per second and core", found[1].rate, 50_000, False),
                 Target("loading, CPU s", loading.cpu, 1),
-                Target("against networkx, CPU", _ratio(found[0])(found[3]), 20, False),
+                Target("against networkx, CPU", found[0].rate / found[3].rate, 20, False),
             ]
         met.append(report(f"MetaQA, {hops} hops", found, targets, f"graph_{hops}_hops"))
     assert two is not None
     # Last, since a JVM that is running adds its own seconds to everything beside it.
     variants = {
-        "end points": (len(two.questions), two.ends),
+        "end points": (_TIMES * len(two.questions), _repeated(two.ends)),
         "one Spark join plan": (len(two.questions), two.by_join(settings.spark)),
     }
     found = compare(variants, repeat=settings.repeat)
-    targets = [Target("against a Spark join, CPU", _ratio(found[0])(found[1]), 5, False)]
+    targets = [Target("against a Spark join, CPU", found[0].rate / found[1].rate, 5, False)]
     met.append(report("MetaQA, 2 hops, beside Spark", found, targets, "graph_join"))
     return all(met)
 
 
-def _ratio(base: Measurement) -> Callable[[Measurement], float]:
-    return lambda other: other.cpu_median / max(base.cpu_median, 1e-9)
+def _repeated(ask: Callable[[], pa.Table]) -> Callable[[], pa.Table]:
+    """Asks several times in a row: one is over before the clock of CPU seconds has ticked twice."""
+
+    def run() -> pa.Table:
+        for _ in range(_TIMES - 1):
+            ask()
+        return ask()
+
+    return run
 
 
 def run_workers(settings: Settings) -> bool:

@@ -48,13 +48,14 @@ class Origins:
         """Query `queries[i]` from node `nodes[i]`; queries at one node share their beginnings."""
         if not len(nodes):
             return Origins(np.zeros(0, np.int32), np.zeros(0, np.int32), (frozenset(),))
-        order = np.argsort(nodes, kind="stable")
-        ordered = nodes[order]
+        pairs = np.unique(nodes.astype(np.int64) * count + queries)
+        ordered = pairs // count
+        which = pairs - ordered * count
         # By number, not by appearance: neighbouring searches then touch neighbouring memory.
         begin = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         distinct = ordered[begin].astype(np.int32)
         if count <= _MASK_BITS:
-            bits = np.int64(1) << queries[order].astype(np.int64)
+            bits = np.int64(1) << which
             masks, inverse = np.unique(np.bitwise_or.reduceat(bits, begin), return_inverse=True)
             sets = tuple(frozenset(q for q in range(count) if int(m) >> q & 1) for m in masks)
             return Origins(distinct, inverse.astype(np.int32), sets)
@@ -62,7 +63,7 @@ class Origins:
         numbers: dict[frozenset[int], int] = {}
         asked = np.empty(len(begin), np.int32)
         for index, (low, high) in enumerate(zip(begin, ends, strict=True)):
-            found = frozenset(int(q) for q in queries[order[low:high]])
+            found = frozenset(int(q) for q in which[low:high])
             asked[index] = numbers.setdefault(found, len(numbers))
         return Origins(distinct, asked, tuple(numbers))
 
