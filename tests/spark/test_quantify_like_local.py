@@ -101,3 +101,18 @@ def test_nested_measures_on_spark(spark: Any) -> None:
     df = spark.createDataFrame(table)
     assert [row.m for row in pattern.matches(df).collect()] == [4.0]
     assert pattern.matches(table).to_pydict() == {"m": [4.0]}
+
+
+def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
+    from ensue.spark.plain import plain_aggregate
+
+    events = bids(400)
+    df = spark.createDataFrame(events)
+    for f in (q.mean("price"), q.count(), q.max("price"), q.sum("price / 2")):
+        assert plain_aggregate(f.stage, df, ("auction",)) is not None
+        found = f.eval(df, partition_by="auction").toArrow().sort_by("auction")
+        expected = f.eval(events, partition_by="auction").sort_by("auction")
+        assert found["auction"].to_pylist() == expected["auction"].to_pylist()
+        assert found["value"].to_pylist() == pytest.approx(expected["value"].to_pylist())
+    for f in (q.last("price"), q.sum("price", over="price > 0"), q.sum("price", start=1)):
+        assert plain_aggregate(f.stage, df, ("auction",)) is None

@@ -109,6 +109,7 @@ def test_ambiguity_is_reported_where_paths_are_joined() -> None:
     report = max_block_sum().check()
     assert report.rank == 0 and report.ambiguity is not None and report.constant_space
     assert report.distributive == "known"
+    assert "compiled" in max_block_sum().explain(numbers(1))
     assert hierarchical_max_block_sum().check().tokens
 
 
