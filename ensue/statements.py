@@ -7,6 +7,7 @@ takes the clause's place. What is left is plain Spark SQL.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,8 +45,10 @@ def sql(
         )
     from ensue.spark import sql as runner
 
-    tree = statement.parse_statement(text, dialect)
     session = spark if spark is not None else runner.active_session()
+    if dialect == "spark" and not re.search(r"\bpattern\b", text, re.IGNORECASE):
+        return session.sql(text)  # Spark's own, whatever sqlglot knows of it
+    tree = statement.parse_statement(text, dialect)
     return _Statement(session, text, dialect).run(tree)
 
 
