@@ -40,7 +40,6 @@ from ensue.pattern.binding import bind
 from ensue.pattern.query import Query, WindowKind
 
 _KIND = "summary"
-_ROW_BYTES = 64  # of the arrays kept for one event, besides its columns
 _COMPACT = 65_536
 
 
