@@ -214,11 +214,25 @@ def call(
     # Inside .venv's own bin first: Spark's workers look for `python3` on PATH.
     environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
     environment["VIRTUAL_ENV"] = str(VENV)
+    environment.setdefault("NUMBA_CACHE_DIR", str(VENV / "numba" / kernels_hash()))
     environment.pop("PYTHONHOME", None)
     sink = subprocess.DEVNULL if quiet else None
     parts = [str(part) for part in (*command, *arguments)]
     sys.stdout.flush()
     return subprocess.run(parts, env=environment, stdout=sink, stderr=sink, check=False).returncode
+
+
+def kernels_hash() -> str:
+    """Names the cache of compiled kernels.
+
+    Numba compiles a kernel anew when its own file changes, not when one that it calls in another
+    file does; a cache per state of all of them never holds stale code.
+    """
+    digest = hashlib.sha256()
+    for folder in ("kernels", "aggregate"):
+        for path in sorted((ROOT / "ensue" / folder).glob("*.py")):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def say(text: str) -> None:
