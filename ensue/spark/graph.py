@@ -255,6 +255,9 @@ class CopiedGraph:
             which = [np.full(len(every), query, np.int32) for query in range(len(queries))]
         node = np.concatenate(nodes) if nodes else np.zeros(0, np.int64)
         query = np.concatenate(which) if which else np.zeros(0, np.int32)
+        # A pair is asked once, whichever batch it would travel in.
+        distinct = np.unique(node.astype(np.int64) * len(queries) + query)
+        node, query = distinct // len(queries), (distinct % len(queries)).astype(np.int32)
         request = Request(
             queries,
             Origins.of_pairs(node, query, len(queries)),
