@@ -383,7 +383,7 @@ class Chain(Vocabulary, Pattern):
         return self._with(skip_text=(text, required))
 
     def within(self, size: str | int | float, between: str = FIRST_AND_LAST) -> Self:
-        """A bound on the whole match (the least that was said), or on the time since the last event.
+        """A bound on the whole match (the least that was said), or since the last event.
 
         `between="previous and current"` bounds the last step only.
         """

@@ -125,7 +125,11 @@ class Draft:
         )
 
     def _skip(self) -> Skip | None:
-        return self.skip if self.skip_text is None else skip(self.skip_text[0], self, self.skip_text[1])
+        return (
+            self.skip
+            if self.skip_text is None
+            else skip(self.skip_text[0], self, self.skip_text[1])
+        )
 
     def texts(self) -> tuple[tuple[str, str], ...]:
         """(where, text) of every condition and measure, for error positions."""

@@ -5,9 +5,9 @@ shared automaton over one symbol serve the same queries and have crossed the sam
 such a visit is a cluster of the pattern-sharing degree (SHARP §4.1), and its priority is the
 contribution of what it leads to: to the best of the queries that share it, then to all of them
 (§4.2). The best cluster is found among the few that are not empty: choosing costs no more than the
-automaton is large. A partial path whose estimated overhead (its neighbours times the average number of neighbours of
-each step still to come, §5) exceeds what is left of the bound waits behind the others of its
-cluster. Children are made one at a time, so a bound of a few units still reaches an end.
+automaton is large. A partial path whose estimated overhead (its neighbours times the average number
+of neighbours of each step still to come, §5) exceeds what is left of the bound waits behind the
+others of its cluster. Children are made one at a time, so a bound of a few units still reaches an end.
 
 The bound on work is an average over questions: what one leaves unspent is saved, and the next may
 use its own share and an eighth of the savings. A question that could not reach any end with that is

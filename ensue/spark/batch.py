@@ -48,7 +48,7 @@ def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFram
 
 
 def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
-    """Aggregates over all matches of an event pattern: partials where the rows are, then one sum."""
+    """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
     _refuse_stream(df)
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
