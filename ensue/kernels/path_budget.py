@@ -7,7 +7,8 @@ contribution of what it leads to: to the best of the queries that share it, then
 (§4.2). The best cluster is found among the few that are not empty: choosing costs no more than the
 automaton is large. A partial path whose estimated overhead (its neighbours times the average number
 of neighbours of each step still to come, §5) exceeds what is left of the bound waits behind the
-others of its cluster. Children are made one at a time, so a bound of a few units still reaches an end.
+others of its cluster. Children are made one at a time, so a bound of a few units still reaches an
+end.
 
 The bound on work is an average over questions: what one leaves unspent is saved, and the next may
 use its own share and an eighth of the savings. A question that could not reach any end with that is
