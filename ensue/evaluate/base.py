@@ -7,7 +7,8 @@ cannot do it refuses by name (`supports`), so nothing is ever silently ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +21,16 @@ from ensue.automaton.plan import Plan
 from ensue.pattern.query import Query
 
 Key = tuple[object, ...]
+
+
+def key_value(value: object) -> object:
+    """A key's value such that equal keys are equal in Python: NaN is one key, as in Spark."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def key_at(table: pa.Table, row: int, names: Sequence[str]) -> Key:
+    """The key of the partition that a row belongs to."""
+    return tuple(key_value(table.column(name)[row].as_py()) for name in names)
 
 
 @dataclass(frozen=True)

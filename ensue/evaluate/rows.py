@@ -11,7 +11,6 @@ below `WORK_BYTES`, and one start that stays undecided over more than `MAX_BYTES
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +30,8 @@ from ensue.evaluate.base import (
     Refusing,
     Snapshot,
     Watermark,
+    key_at,
+    key_value,
 )
 from ensue.evaluate.batch import Batch, check_types
 from ensue.evaluate.choose import choose_row_engine
@@ -206,7 +207,7 @@ class RowsEvaluator(Refusing):
         rows = table.slice(kept, end - kept)
         if kept > begin:
             rows = rows.take(np.arange(rows.num_rows))  # a slice would keep all its rows alive
-        key = self._key_at(table, begin)
+        key = key_at(table, begin, self._plan.query.partition_by)
         self._held[key] = Held(
             rows,
             int(batch.base[index]) + kept - begin,
@@ -228,13 +229,9 @@ class RowsEvaluator(Refusing):
             return [()] * len(events.complete)
         first = events.table.select(list(names)).take(events.starts[:-1])
         return [
-            tuple(map(_normal, key))
+            tuple(map(key_value, key))
             for key in zip(*(column.to_pylist() for column in first.columns), strict=True)
         ]
-
-    def _key_at(self, table: pa.Table, row: int) -> Key:
-        names = self._plan.query.partition_by
-        return tuple(_normal(table.column(name)[row].as_py()) for name in names)
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
@@ -302,11 +299,6 @@ def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
                 remedy="choose another name for the measure",
             )
     return carried[:ahead] + measures + carried[ahead:]
-
-
-def _normal(value: object) -> object:
-    """A key's value such that equal keys are equal in Python: NaN is one key, as in Spark."""
-    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def _arrays(table: pa.Table) -> dict[str, pa.Array]:

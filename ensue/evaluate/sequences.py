@@ -32,6 +32,7 @@ from ensue.evaluate.base import (
     Refusing,
     Snapshot,
     Watermark,
+    key_at,
 )
 from ensue.evaluate.match_graph import Steps, Stretch, prepared, stretches
 from ensue.evaluate.sequence_batch import EventBatch
@@ -42,6 +43,7 @@ from ensue.evaluate.sequence_listing import Collector, Listing, drawn, listed, t
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequence_output import Output as Columns
 from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs, enumerate_node
+from ensue.evaluate.state import from_bytes, to_bytes
 from ensue.pattern.query import Query, SkipMode
 
 CHUNK = 1 << 14  # matches per output table
@@ -88,10 +90,6 @@ class SequencesEvaluator(Refusing):
                 "the event sequence evaluator is exact and takes no budget",
                 remedy="leave the budget out; q.aggregate and q.count never list the matches",
             )
-        if state is not None:
-            raise errors.UnsupportedError(
-                "the event sequence evaluator does not restore state", remedy="insert all events"
-            )
         if self._listing.timeouts and plan.query.within is None:
             raise errors.QueryError(
                 "timeouts=True asks for partial matches that ran out of time, but there is no "
@@ -101,6 +99,8 @@ class SequencesEvaluator(Refusing):
         self._plan = plan
         self._subsets = Subsets(compile_sequence(plan.query))
         self._columns = Columns(plan, self._listing.timeouts)
+        if state is not None:
+            self._held = {k: [from_bytes("sequences", blob)[0]] for k, blob in state.keys.items()}
 
     # -- protocol --------------------------------------------------------------------------------
 
@@ -115,7 +115,11 @@ class SequencesEvaluator(Refusing):
         return Output(self._end(list(self._held if keys is None else keys)))
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
-        raise self._refuse("snapshot", "stored state")
+        """The rows held of partitions that are not complete; nothing else outlives a call."""
+        keys = self._held if touched is None else [k for k in touched if k in self._held]
+        return Snapshot(
+            {k: to_bytes("sequences", pa.concat_tables(self._held[k]), {}) for k in keys}
+        )
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
@@ -131,16 +135,15 @@ class SequencesEvaluator(Refusing):
         for index in range(len(events.complete)):
             begin, end = int(events.starts[index]), int(events.starts[index + 1])
             rows = events.table.slice(begin, end - begin)
-            key = self._key_of(rows)
+            key = key_at(rows, 0, self._plan.query.partition_by)
             self._held.setdefault(key, []).append(rows)
             if events.complete[index]:
                 yield from self._end([key])
 
-    def _key_of(self, rows: pa.Table) -> Key:
-        return tuple(repr(rows.column(name)[0].as_py()) for name in self._plan.query.partition_by)
-
     def _end(self, keys: list[Key]) -> Iterator[pa.Table]:
         for key in keys:
+            if key not in self._held:
+                continue
             table = pa.concat_tables(self._held.pop(key)).combine_chunks()
             starts = np.array([0, table.num_rows], np.int64)
             yield from self._match(EventBatch(self._plan, self._subsets, table, starts))
