@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks import graph, graph_budget, quantify, rows, sequences, suse, suse_data
@@ -26,8 +27,14 @@ BENCHMARKS = {
 }
 
 
+def _purpose(name: str, run: Callable[..., bool]) -> str:
+    """The first line of the benchmark's docstring, without its name."""
+    line = (run.__doc__ or "").strip().splitlines()[0]
+    return re.sub(rf"^{re.escape(name)}:?\s+", "", line, flags=re.IGNORECASE).rstrip(".")
+
+
 def main(arguments: Sequence[str]) -> int:
-    listing = [f"  {run.__doc__}" for run in BENCHMARKS.values()]
+    listing = [f"  {name}: {_purpose(name, run)}" for name, run in BENCHMARKS.items()]
     parser = argparse.ArgumentParser(
         prog="./dev bench",
         description="Benchmarks; `all` runs every one.",

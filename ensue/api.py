@@ -54,7 +54,7 @@ def pattern(text: str, *, types: str | None = None) -> Pattern:
     A blank means "the next row". With `types`, a symbol means `types = 'symbol'`, and `define`
     adds to that. Symbols keep their spelling.
     """
-    return Pattern(builder.Draft(parse_pattern(text), types=types))
+    return Pattern(builder.Draft(parse_pattern(builder.as_text(text, "pattern")), types=types))
 
 
 def begin(step: object, after_match: str | None = None) -> Chain:
@@ -102,7 +102,7 @@ class Pattern:
         return self._with(subsets=self._draft.subsets + tuple(added))
 
     def partition_by(self, *columns: str) -> Pattern:
-        return self._with(partition_by=tuple(columns))
+        return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in columns))
 
     def order_by(self, *keys: str | OrderKey) -> Pattern:
         """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`."""
@@ -414,8 +414,17 @@ def _to_arrow(data: Any) -> pa.Table:
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
-    if type(data).__module__.split(".")[0] == "pandas" and hasattr(data, "columns"):
-        return pa.Table.from_pandas(data, preserve_index=False)
+    library = type(data).__module__.split(".")[0]
+    if library == "pandas" and hasattr(data, "columns"):
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, ValueError) as problem:
+            raise errors.UnsupportedInputError(
+                f"the pandas DataFrame cannot be read as Arrow: {problem}",
+                remedy="give every column one type and a name of its own",
+            ) from None
+    if library == "polars" and hasattr(data, "to_arrow"):
+        return _plain(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()))
     if hasattr(data, "__arrow_c_stream__"):
         return _plain(pa.table(data))
     raise errors.UnsupportedInputError(

@@ -30,13 +30,14 @@ from ensue.pattern.query import Query
 
 def run(query: Query, table: pa.Table, listing: Listing | None = None) -> pa.Table:
     """All matches of a pattern in a table."""
+    rules.duplicates(table.column_names, "column of the input")
     bound = rules.check(bind(query, table.column_names))
     planned = plan(bound)
     table = table.combine_chunks()
     prepared = prepare(planned, table)
-    arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     evaluator = evaluator_for(bound, listing)
-    evaluator.open(planned, arranged.schema)
+    evaluator.open(planned, prepared.schema)
+    arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     complete = np.ones(len(starts) - 1, np.bool_)
     pieces = list(evaluator.insert(Events(arranged, starts, complete)).tables())
     if not pieces:

@@ -12,9 +12,11 @@ evaluator does is written over inputs, so it never sees the user's columns or fu
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ensue import errors
 from ensue.automaton import conditions, timeouts
@@ -100,6 +102,12 @@ class Plan:
             return list(names)
         wanted = (*self.query.partition_by, *(key.column for key in self.query.order_by))
         return list(dict.fromkeys(wanted))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Names the query in stored state: what it asks, and of which columns."""
+        told = repr((self.query, self.inputs, self.flags)).encode()
+        return hashlib.sha256(told).hexdigest()[:32]
 
     def readable(self, problem: errors.EnsueError) -> errors.EnsueError:
         """An error in the user's terms: inputs by the expression they stand for."""
@@ -233,7 +241,7 @@ def plan(query: Query) -> Plan:
         tests.append(Test(tier.label, flag, neighbour, correlated))
     outer = [Outer(m.name, planner.measure(m.value)) for m in query.measures or ()]
     shifts = [
-        node.shift - (node.offset if node.variable is None else 0)
+        node.shift
         for condition in (
             *(t for tier in tiers for t in tier.neighbour + tier.correlated),
             *planner.atoms,

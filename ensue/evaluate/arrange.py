@@ -112,8 +112,23 @@ def order_codes(column: pa.Array, key: OrderKey) -> list[Codes]:
     return [(valid if key.nulls_first else ~valid).astype(np.int64), codes]
 
 
+def has_value_codes(kind: pa.DataType) -> bool:
+    """Whether the codes of a type depend on the value alone, not on the other rows."""
+    types = pa.types
+    return (
+        types.is_floating(kind)
+        or types.is_timestamp(kind)
+        or types.is_date32(kind)
+        or types.is_integer(kind)
+        or types.is_boolean(kind)
+    )
+
+
 def _ascending(column: pa.Array) -> Codes:
     kind = column.type
+    if pa.types.is_uint64(kind):
+        numbers = pc.fill_null(column, 0).to_numpy()
+        return (numbers ^ np.uint64(1 << 63)).view(np.int64)
     if pa.types.is_floating(kind):
         return _float_codes(pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy())
     if pa.types.is_timestamp(kind):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from ensue.evaluate.columns import Rows, evaluate
 from ensue.kernels import automaton, bits
 from ensue.pattern import condition as c
 from ensue.pattern.infer import require_boolean
-from ensue.pattern.query import WindowKind
+from ensue.pattern.query import Window, WindowKind
 
 
 @dataclass
@@ -98,22 +99,38 @@ class Batch:
         window = self.plan.query.within
         if window is None:
             return np.empty(0, np.int32)
-        if window.kind is WindowKind.ROWS:
-            return automaton.window_limits(
-                np.empty(0, np.int64), self.starts, self.ends, self.is_open, int(window.size), True
-            )
-        key = self.plan.query.order_by[0]
-        order = order_numbers(self.columns[key.column], window.kind, key.column)
-        if key.descending:
-            order = -order
-        size = float(window.size) if order.dtype == np.float64 else int(window.size)
-        return automaton.window_limits(order, self.starts, self.ends, self.is_open, size, False)
+        rows_window = window.kind is WindowKind.ROWS
+        everywhere = np.empty(0, np.bool_)
+        if rows_window:
+            order: NDArray[np.int64] | NDArray[np.float64] = np.empty(0, np.int64)
+            size: int | float = min(int(window.size), 2**31)
+            greatest: int | float = 0
+        else:
+            key = self.plan.query.order_by[0]
+            column = self.columns[key.column]
+            order, size = window_numbers(column, window, key.column)
+            if key.descending:
+                # For integers ~x falls where x rises, as -x does, and never overflows.
+                order = -order if order.dtype == np.float64 else np.invert(order)
+            greatest = np.inf if order.dtype == np.float64 else np.iinfo(np.int64).max
+            if column.null_count:
+                everywhere = column.is_valid().to_numpy(zero_copy_only=False)
+        return automaton.window_limits(
+            order, self.starts, self.ends, self.is_open, everywhere, size, greatest, rows_window
+        )
 
 
 def check_types(plan: Plan, schema: pa.Schema) -> None:
     """Refuse types that do not fit before any row is read: the window's and the conditions'."""
     empty = schema.empty_table()
     columns = {name: empty.column(name).combine_chunks() for name in schema.names}
+    for name in (*plan.query.partition_by, *(key.column for key in plan.query.order_by)):
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind):
+            raise errors.ColumnTypeError(
+                f"the column {name!r} of type {kind} cannot be a partition or order key",
+                remedy="use its fields, or a text of it: to_json(...)",
+            )
     window = plan.query.within
     if window is not None and window.kind is not WindowKind.ROWS:
         name = plan.query.order_by[0].column
@@ -156,6 +173,33 @@ def order_numbers(
             f"WITHIN needs an order column that is a time or a number, not {kind}",
             remedy="order by a timestamp, date or numeric column, or use a window in rows",
         )
-    wide = pa.float64() if pa.types.is_floating(column.type) else pa.int64()
+    floating = pa.types.is_floating(column.type) or pa.types.is_uint64(column.type)
+    wide = pa.float64() if floating else pa.int64()
     numbers: NDArray[np.int64] = pc.fill_null(column.cast(wide), 0).to_numpy(zero_copy_only=False)
     return numbers
+
+
+def window_numbers(
+    column: pa.Array, window: Window, name: str
+) -> tuple[NDArray[np.int64] | NDArray[np.float64], int | float]:
+    """Order values and the window's size in one unit; decimals exactly where 64 bits hold them."""
+    if pa.types.is_decimal(column.type) and window.kind is WindowKind.NUMBER:
+        exact = unscaled(column, column.type.scale)
+        size = Decimal(str(window.size)).scaleb(column.type.scale)
+        if exact is not None and size < 2**62:
+            return exact, int(size)
+    order = order_numbers(column, window.kind, name)
+    if order.dtype == np.float64:
+        return order, float(window.size)
+    return order, min(int(window.size), 2**63 - 1)
+
+
+def unscaled(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
+    """Decimals as integers of that scale, read from their 128 bits; None where 64 are too few."""
+    wide = column.cast(pa.decimal128(38, scale))
+    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
+    low, high = words[wide.offset : wide.offset + len(wide)].T
+    valid = wide.is_valid().to_numpy(zero_copy_only=False)
+    if (high != low >> 63)[valid].any():
+        return None
+    return np.where(valid, low, 0)

@@ -48,7 +48,7 @@ class PythonEngine:
         found: dict[c.Condition, Compiled] = {}
         for test in self.plan.tests:
             for part in test.correlated:
-                found[part] = compile_value(part, self._kind)
+                found[part] = compile_value(part, self._kind, self._zone)
                 for node in c.walk(part):
                     inner = node.arguments if isinstance(node, c.Aggregate) else ()
                     if isinstance(node, c.Aggregate) and node.where is not None:
@@ -56,23 +56,33 @@ class PythonEngine:
                     if isinstance(node, c.Navigate):
                         inner = (node.argument,)
                     for argument in inner:
-                        found[argument] = compile_value(argument, self._kind)
+                        found[argument] = compile_value(argument, self._kind, self._zone)
         return found
 
     def check_types(self) -> None:
         """Every correlated condition has types that fit and is boolean."""
         for test in self.plan.tests:
             for part in test.correlated:
-                require_boolean(part, infer(part, self._kind), f"a condition of {test.label}")
+                require_boolean(
+                    part, infer(part, self._kind, self._zone), f"a condition of {test.label}"
+                )
+
+    @cached_property
+    def _zone(self) -> str:
+        """The session's zone: timestamps carry it."""
+        zones = (f.type.tz for f in self.schema if pa.types.is_timestamp(f.type) and f.type.tz)
+        return next(zones, kinds.DEFAULT_ZONE)
 
     def _kind(self, leaf: c.Condition) -> kinds.Kind:
         match leaf:
             case c.Column(name=name):
                 return from_arrow(self.schema.field(name).type)
             case c.Navigate(argument=argument):
-                return infer(argument, self._kind)
+                return infer(argument, self._kind, self._zone)
             case c.Aggregate(arguments=arguments):
-                types = [to_arrow(infer(argument, self._kind)) for argument in arguments]
+                types = [
+                    to_arrow(infer(argument, self._kind, self._zone)) for argument in arguments
+                ]
                 function = aggregate.get(leaf.function, leaf.distinct)
                 return from_arrow(function.result_type(types))
             case c.MatchNumber():
@@ -94,12 +104,13 @@ class PythonEngine:
         )
         limits = batch.window_limits()
         skip_mode, skip_states, unmatched = skip_arguments(self.plan)
+        columns: dict[str, list[object]] = {}  # as plain values, converted once for the batch
         entries: list[list[int]] = []
         positions: list[int] = []
         for partition in range(len(batch.ends)):
             end = int(batch.ends[partition])
             cursor = batch.cursor[partition]
-            search = _Search(self.plan, self.values, batch, partition, least)
+            search = _Search(self.plan, self.values, columns, batch, partition, least)
             while cursor[0] < end:
                 start = int(cursor[0])
                 limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
@@ -145,6 +156,7 @@ class _Search:
         self,
         plan: Plan,
         values: dict[c.Condition, Compiled],
+        columns: dict[str, list[object]],
         batch: Batch,
         partition: int,
         least: NDArray[np.int32],
@@ -160,7 +172,7 @@ class _Search:
         self._head = bool(batch.heads[partition])
         self._open = bool(batch.is_open[partition])
         self._least = least
-        self._values: dict[str, list[object]] = {}
+        self._values = columns
         self._path: list[int] = []
         self._start = 0
         self._number = 0

@@ -95,7 +95,7 @@ class RowsEvaluator(Refusing):
             raise plan.readable(problem) from None
         self._rest = output_columns(plan, schema)
         if state is not None:
-            self._held = {key: restore_held(blob) for key, blob in state.keys.items()}
+            self._held = {key: restore_held(blob, plan) for key, blob in state.keys.items()}
 
     @property
     def engine(self) -> Engine:
@@ -115,7 +115,7 @@ class RowsEvaluator(Refusing):
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         keys = self._held if touched is None else [k for k in touched if k in self._held]
-        return Snapshot({key: held_bytes(self._held[key]) for key in keys})
+        return Snapshot({key: held_bytes(self._held[key], self._plan) for key in keys})
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -268,6 +268,8 @@ class RowsEvaluator(Refusing):
         for index, atom in enumerate(self._plan.atoms):
             names.append(atom_name(index))
             arrays.append(measured.atom(atom))
+        if not names:  # constant measures only: the rows must be counted by something
+            names, arrays = [PREFIX + "row"], [rows]
         table = pa.table(arrays, names=names)
         return table if shown.all() else table.filter(pa.array(shown))
 
@@ -277,7 +279,8 @@ def output_columns(plan: Plan, schema: pa.Schema) -> list[str]:
     query = plan.query
     names = list(query.partition_by)
     if query.rows.all_rows:
-        names += [k.column for k in query.order_by if k.column not in names]
+        names += [k.column for k in query.order_by]
+        names = list(dict.fromkeys(names))
         names += [n for n in schema.names if n not in names and not n.startswith(PREFIX)]
     return names
 
@@ -288,7 +291,7 @@ def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
     carried = [name for name in found if not name.startswith(PREFIX)]
     ahead = len(query.partition_by)
     if query.rows.all_rows:
-        ahead += sum(key.column not in query.partition_by for key in query.order_by)
+        ahead = len({*query.partition_by, *(key.column for key in query.order_by)})
     measures = [measure.name for measure in plan.outer]
     taken = {name.casefold() for name in measures}
     for name in carried[ahead:]:
@@ -329,7 +332,7 @@ def _slice(events: Events, group: tuple[int, int]) -> Events:
     )
 
 
-def held_bytes(held: Held) -> bytes:
+def held_bytes(held: Held, plan: Plan) -> bytes:
     numbers = {
         "base": held.base,
         "start": held.start,
@@ -337,9 +340,9 @@ def held_bytes(held: Held) -> bytes:
         "covered": held.covered,
         "retry_at": held.retry_at,
     }
-    return state.to_bytes("rows", held.table, numbers)
+    return state.to_bytes("rows", held.table, numbers, plan.fingerprint)
 
 
-def restore_held(blob: bytes) -> Held:
-    table, numbers = state.from_bytes("rows", blob)
+def restore_held(blob: bytes, plan: Plan) -> Held:
+    table, numbers = state.from_bytes("rows", blob, plan.fingerprint)
     return Held(table, **numbers)

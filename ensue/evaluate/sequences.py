@@ -100,7 +100,10 @@ class SequencesEvaluator(Refusing):
         self._subsets = Subsets(compile_sequence(plan.query))
         self._columns = Columns(plan, self._listing.timeouts)
         if state is not None:
-            self._held = {k: [from_bytes("sequences", blob)[0]] for k, blob in state.keys.items()}
+            self._held = {
+                key: [from_bytes("sequences", blob, plan.fingerprint)[0]]
+                for key, blob in state.keys.items()
+            }
 
     # -- protocol --------------------------------------------------------------------------------
 
@@ -118,7 +121,12 @@ class SequencesEvaluator(Refusing):
         """The rows held of partitions that are not complete; nothing else outlives a call."""
         keys = self._held if touched is None else [k for k in touched if k in self._held]
         return Snapshot(
-            {k: to_bytes("sequences", pa.concat_tables(self._held[k]), {}) for k in keys}
+            {
+                key: to_bytes(
+                    "sequences", pa.concat_tables(self._held[key]), {}, self._plan.fingerprint
+                )
+                for key in keys
+            }
         )
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:

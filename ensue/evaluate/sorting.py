@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.evaluate.arrange import arrange, flat, order_codes, run_starts, sort_index
+from ensue.evaluate.arrange import (
+    arrange,
+    flat,
+    has_value_codes,
+    order_codes,
+    run_starts,
+    sort_index,
+)
 from ensue.evaluate.base import Events
 from ensue.pattern.query import OrderKey, Query
 
@@ -81,8 +88,7 @@ def _sort_columns(table: pa.Table, query: Query) -> tuple[pa.Table, list[tuple[s
                 f"{MEMORY >> 20} MB per task",
                 remedy="partition and order by plain columns, or use more partitions",
             )
-        by_value = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_decimal(kind)
-        if by_value or pa.types.is_large_string(kind):
+        if not has_value_codes(kind):
             place = "at_start" if key.nulls_first else "at_end"
             keys.append((name, "descending" if key.descending else "ascending", place))
             table = table.append_column(name, column)

@@ -17,8 +17,10 @@ VERSION = 1
 _META = b"ensue"
 
 
-def to_bytes(kind: str, table: pa.Table, numbers: dict[str, int]) -> bytes:
-    header = json.dumps({"kind": kind, "version": VERSION, "numbers": numbers}).encode()
+def to_bytes(kind: str, table: pa.Table, numbers: dict[str, int], query: str = "") -> bytes:
+    """`query` is the fingerprint of the query that the state belongs to."""
+    fields = {"kind": kind, "version": VERSION, "query": query, "numbers": numbers}
+    header = json.dumps(fields).encode()
     schema = table.schema.with_metadata({**(table.schema.metadata or {}), _META: header})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
@@ -26,7 +28,8 @@ def to_bytes(kind: str, table: pa.Table, numbers: dict[str, int]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_bytes(kind: str, blob: bytes) -> tuple[pa.Table, dict[str, int]]:
+def from_bytes(kind: str, blob: bytes, query: str = "") -> tuple[pa.Table, dict[str, int]]:
+    """Rows and numbers of a state; refused where it is of another kind, version or query."""
     try:
         table = pa.ipc.open_stream(pa.BufferReader(blob)).read_all()
         header = json.loads((table.schema.metadata or {})[_META])
@@ -40,5 +43,11 @@ def from_bytes(kind: str, blob: bytes) -> tuple[pa.Table, dict[str, int]]:
             f"the stored state is of kind {header.get('kind')!r}, version "
             f"{header.get('version')}; expected {kind!r}, version {VERSION} or earlier",
             remedy="restore it with the query and the version of Ensue that wrote it",
+        )
+    if header.get("query", query) != query:
+        raise errors.StateError(
+            "the stored state belongs to another query: its pattern, conditions, order or measures "
+            "differ",
+            remedy="restore it with the query that wrote it, or start afresh",
         )
     return table, {name: int(value) for name, value in header["numbers"].items()}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.guards import Guards
 from ensue.automaton.plan import Plan
-from ensue.evaluate.batch import Batch
+from ensue.evaluate.batch import Batch, unscaled
 from ensue.evaluate.measures import Matches
 from ensue.evaluate.python_engine import PythonEngine
 from ensue.evaluate.row_engines import MIN_OUTPUT, skip_arguments, skip_error
@@ -175,16 +175,6 @@ def _dictionary(guards: Guards, columns: Mapping[str, pa.Array]) -> pa.Array:
     return values.take(pc.sort_indices(values))
 
 
-def _unscaled(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
-    """Decimals as integers of that scale, read from their 128 bits; None where 64 are too few."""
-    wide = column.cast(pa.decimal128(38, scale))
-    words = np.frombuffer(wide.buffers()[1], np.int64).reshape(-1, 2)
-    low, high = words[wide.offset : wide.offset + len(wide)].T
-    if (high != low >> 63)[wide.is_valid().to_numpy(zero_copy_only=False)].any():
-        return None
-    return low
-
-
 def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
     kind = column.type
     if pa.types.is_timestamp(kind):
@@ -192,7 +182,7 @@ def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
     elif pa.types.is_date(kind):
         column = column.cast(pa.date32()).cast(pa.int32())
     elif pa.types.is_decimal(kind):
-        return _unscaled(column, scale)
+        return unscaled(column, scale)
     elif pa.types.is_null(kind):
         return np.zeros(len(column), np.int64)
     numbers: NDArray[np.int64] = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(

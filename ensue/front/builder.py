@@ -30,6 +30,7 @@ from ensue.pattern.query import (
 )
 from ensue.pattern.variables import resolve
 
+MAX_WINDOW = 2**62  # microseconds, units or rows
 _ORDER = re.compile(
     r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`]+))"
     r"(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
@@ -167,11 +168,21 @@ def expression_texts(given: Mapping[str, object], what: str) -> tuple[tuple[str,
     return tuple((name, expression_text(v, f"{what} {name}")) for name, v in given.items())
 
 
+def as_text(value: object, where: str) -> str:
+    """A text argument; a list or number in its place is the usual slip."""
+    if not isinstance(value, str):
+        raise errors.QueryError(
+            f"{where} takes text, not {value!r}",
+            remedy=f'write {where}("..."), several as separate arguments',
+        )
+    return value
+
+
 def order_key(text: str | OrderKey) -> OrderKey:
     """`ts`, `ts DESC`, `ts DESC NULLS FIRST`."""
     if isinstance(text, OrderKey):
         return text
-    found = _ORDER.fullmatch(text)
+    found = _ORDER.fullmatch(as_text(text, "order_by"))
     if found is None:
         raise errors.QueryError(
             f"ORDER BY {text!r} is not a column with an optional direction",
@@ -209,11 +220,15 @@ def window(size: str | int | float) -> Window:
         raise errors.QueryError(
             f"within({size!r}) is below {least}", remedy="give a window that can hold a match"
         )
+    if not result.size < MAX_WINDOW:
+        raise errors.LimitError(
+            f"within({size!r}) is above {MAX_WINDOW:,}", remedy="leave within out for no bound"
+        )
     return result
 
 
 def rows_per_match(text: str) -> Rows:
-    found = _ROWS.get(" ".join(text.lower().split()))
+    found = _ROWS.get(" ".join(as_text(text, "rows_per_match").lower().split()))
     if found is None:
         raise errors.QueryError(
             f"rows_per_match({text!r}) is not known",
@@ -224,7 +239,7 @@ def rows_per_match(text: str) -> Rows:
 
 def skip(text: str, draft: Draft, required: bool = False) -> Skip:
     """`past last row`, `to next row`, `to first B`, `to last B`, `to B`, `no skip`."""
-    folded = " ".join(text.split())
+    folded = " ".join(as_text(text, "after_match").split())
     if folded.lower().startswith("skip "):
         folded = folded[5:]
     mode = _SKIP.get(folded.lower())

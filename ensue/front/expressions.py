@@ -23,6 +23,7 @@ from ensue.pattern import condition as c
 from ensue.pattern.variables import resolve
 
 MAX_TEXT = 100_000
+MAX_OFFSET = 1_000_000_000
 # A column that stands for a constant of the whole input (a sub-query): it belongs to no variable.
 CONSTANT_COLUMN = "_ensue_constant_"
 _AGGREGATES: dict[type[exp.Expression], str] = {
@@ -79,6 +80,8 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
         detail = problem.errors[0] if problem.errors else {}
         place = errors.Place(text, detail.get("line", 1) or 1, max(1, detail.get("col", 1) or 1))
         what = str(detail.get("description", problem)).rstrip(".")
+        if what.startswith("Required keyword"):
+            what = "something is missing here"
         raise errors.ConditionSyntaxError(
             f"{where} is not an SQL expression: {what}",
             remedy="check the text at the mark",
@@ -154,6 +157,10 @@ class _Reader:
         if name in ("PREV", "NEXT"):
             return self._physical(node)
         if name == "MATCH_NUMBER":
+            if node.expressions:
+                raise self._error(
+                    node, "MATCH_NUMBER takes no argument", "write MATCH_NUMBER()", name
+                )
             return c.MatchNumber()
         if name == "CLASSIFIER":
             variable = self._classifier_variable(node)
@@ -227,6 +234,13 @@ class _Reader:
                 node,
                 f"the offset of {name} must be a whole number, not {offset.sql('spark')!r}",
                 "write a literal such as 1",
+                name,
+            )
+        if int(offset.name) > MAX_OFFSET:
+            raise self._error(
+                node,
+                f"the offset of {name} is above {MAX_OFFSET:,}",
+                "look at nearer rows",
                 name,
             )
         return arguments[0], int(offset.name)

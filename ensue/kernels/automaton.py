@@ -73,12 +73,15 @@ def window_limits(
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],
     is_open: NDArray[np.bool_],
+    valid: NDArray[np.bool_],  # empty: every row has an order value
     size: float,
+    greatest: float,  # of the type of `order`: bounds saturate there instead of wrapping
     rows_window: bool,
 ) -> NDArray[np.int32]:
     """Per row as a first row: the last end that the window allows (NEVER: no bound known yet).
 
-    `order` is ascending inside a partition; it is not read for a window counted in rows.
+    `order` is ascending inside a partition; it is not read for a window counted in rows. A row
+    without an order value is in no window: it reaches nothing and nothing reaches over it.
     """
     limits = np.empty(ends[-1], np.int32)
     for partition in range(ends.shape[0]):
@@ -87,9 +90,15 @@ def window_limits(
         for row in range(begin, end):
             if rows_window:
                 reach = np.int64(row + size)
+            elif valid.shape[0] > 0 and not valid[row]:
+                limits[row] = np.int32(row)
+                continue
             else:
                 reach = max(reach, row)
-                while reach < end and order[reach] - order[row] <= size:
+                bound = order[row] + size if order[row] <= greatest - size else greatest
+                while reach < end and order[reach] <= bound:
+                    if valid.shape[0] > 0 and not valid[reach]:
+                        break
                     reach += 1
             if reach >= end and is_open[partition]:
                 limits[row] = NEVER

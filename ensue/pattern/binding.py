@@ -7,7 +7,7 @@ column is the usual slip (`Z.price` where the pattern has no Z), so the error sa
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ensue import errors
@@ -36,6 +36,30 @@ def bind(query: Query, names: Sequence[str]) -> Query:
         order_by=tuple(
             OrderKey(binder.name(k.column, "ORDER BY"), k.descending, k.nulls_first)
             for k in query.order_by
+        ),
+    )
+
+
+def rename(query: Query, names: Mapping[str, str]) -> Query:
+    """A bound query over columns that were renamed."""
+
+    def renamed(condition: c.Condition) -> c.Condition:
+        return c.transform(
+            condition,
+            lambda n: (
+                c.Column(names.get(n.name, n.name), n.path) if isinstance(n, c.Column) else None
+            ),
+        )
+
+    return replace(
+        query,
+        define=tuple((label, renamed(value)) for label, value in query.define),
+        measures=None
+        if query.measures is None
+        else tuple(Measure(m.name, renamed(m.value)) for m in query.measures),
+        partition_by=tuple(names.get(name, name) for name in query.partition_by),
+        order_by=tuple(
+            replace(key, column=names.get(key.column, key.column)) for key in query.order_by
         ),
     )
 

@@ -58,7 +58,8 @@ def duplicates(names: Iterable[str], what: str) -> None:
     for name in names:
         if name in seen:
             raise errors.DuplicateNameError(
-                f"two {what}s are called {name!r}", remedy=f"give each {what} a name of its own"
+                f"two of the same name {name!r}: each {what} needs its own",
+                remedy=f"give each {what} a name of its own",
             )
         seen.add(name)
 
@@ -143,6 +144,7 @@ def _measures(query: Query) -> None:
     for measure in measures:
         if measure.name.startswith(RESERVED_PREFIX):
             raise reserved(measure.name)
+    duplicates((name.casefold() for name in query.partition_by), "partition column")
     taken = {name.casefold() for name in query.partition_by}
     if query.rows is not Rows.ONE:
         taken |= {key.column.casefold() for key in query.order_by}

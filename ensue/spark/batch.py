@@ -26,7 +26,7 @@ from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_totals import Finish, Grouping, Totals, completed
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import rules
-from ensue.pattern.binding import bind
+from ensue.pattern.binding import bind, rename
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
 
@@ -37,6 +37,12 @@ def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFram
     """All matches of a pattern in a batch DataFrame, as a lazy DataFrame."""
     _refuse_stream(df)
     bound = rules.check(bind(query, df.columns))
+    if bound.rows.all_rows:
+        rules.duplicates((name.casefold() for name in df.columns), "column of the input")
+    plain = _plain_names(df.columns)
+    if plain:
+        bound = rename(bound, plain)
+        df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
     keys = [F.col(_quoted(name)) for name in bound.partition_by]
@@ -44,7 +50,25 @@ def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFram
     schema = _arrow_schema(prepared)
     found = _output_schema(planned, schema, listing)
     matched = shuffled.mapInArrow(_worker(planned, listing), found)
-    return _measures(planned, matched)
+    result = _measures(planned, matched)
+    if plain:
+        written = {safe: name for name, safe in plain.items()}
+        result = result.toDF(*(written.get(name, name) for name in result.columns))
+    return result
+
+
+def _plain_names(names: list[str]) -> dict[str, str]:
+    """Other names for columns with a dot or a back-quote, which `mapInArrow` cannot look up."""
+    awkward = [name for name in names if "." in name or "`" in name]
+    taken = set(names)
+    found: dict[str, str] = {}
+    for index, name in enumerate(awkward):
+        safe = f"column_{index}"
+        while safe in taken:
+            safe += "_"
+        taken.add(safe)
+        found[name] = safe
+    return found
 
 
 def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
@@ -96,6 +120,14 @@ def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
 
 
 def _arrow_schema(df: DataFrame) -> pa.Schema:
+    for column in df.schema.fields:
+        collation = getattr(column.dataType, "collation", "UTF8_BINARY")
+        if collation != "UTF8_BINARY":
+            raise errors.ColumnTypeError(
+                f"the column {column.name!r} has the collation {collation}; workers compare text "
+                "by its bytes",
+                remedy="cast it to STRING COLLATE UTF8_BINARY, or match on lower(...) of it",
+            )
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
     return to_arrow_schema(df.schema, timezone=zone)
 

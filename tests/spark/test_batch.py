@@ -145,3 +145,34 @@ def test_output_comes_in_bounded_batches(spark: Any) -> None:
     table = pa.table({"t": range(50_000), "x": [0] * 50_000})
     query = ensue.pattern("A").order_by("t").measures(t="LAST(t)")
     assert query.matches(spark.createDataFrame(table)).count() == 50_000
+
+
+def test_columns_with_dots_and_back_quotes(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 1, "x"), (1, 2, "y")], ["k.k", "a.b", "tick`s"])
+    query = (
+        ensue.pattern("A B")
+        .define(B="`a.b` > A.`a.b`")
+        .partition_by("k.k")
+        .order_by("a.b")
+        .measures(last="LAST(`tick``s`)")
+    )
+    assert [r.asDict() for r in query.matches(df).collect()] == [{"k.k": 1, "last": "y"}]
+    shown = query.rows_per_match("all rows").matches(df)
+    assert shown.columns == ["k.k", "a.b", "last", "tick`s"]
+    assert [r["a.b"] for r in shown.collect()] == [1, 2]
+
+
+def test_columns_of_one_name(spark: Any) -> None:
+    df = spark.createDataFrame([(1, 2, 3)], ["t", "x", "x"])
+    query = ensue.pattern("A").order_by("t").measures(n="COUNT(*)")
+    assert query.matches(df).count() == 1
+    with pytest.raises(errors.DuplicateNameError, match="'x'"):
+        query.rows_per_match("all rows").matches(df)
+
+
+def test_constant_measures_and_collations(spark: Any) -> None:
+    df = spark.createDataFrame([(1, "a"), (2, "A")], "t int, v string")
+    assert ensue.pattern("A").order_by("t").measures(m="1").matches(df).count() == 2
+    folded = df.selectExpr("t", "v COLLATE UTF8_LCASE AS v")
+    with pytest.raises(errors.ColumnTypeError, match="collation UTF8_LCASE"):
+        ensue.pattern("A").partition_by("v").order_by("t").matches(folded)
