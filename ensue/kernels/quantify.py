@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.guards import compare_floats
+from ensue.kernels.guards import compare_floats, wrapped_difference, wrapped_sum
 
 # Folds; the code in a program is twice this, plus one where the slot is a float.
 REPLACE, LAST, FIRST, SUM, PRODUCT, MIN, MAX, COUNT, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8
@@ -229,11 +229,11 @@ def _binary(
     else:
         a, b = ints[top], ints[other]
         if kind == ADD:
-            ints[top] = a + b
+            ints[top] = wrapped_sum(a, b)
             if ((a ^ ints[top]) & (b ^ ints[top])) < 0:
                 marks[top] = OVERFLOW
         elif kind == SUBTRACT:
-            ints[top] = a - b
+            ints[top] = wrapped_difference(a, b)
             if ((a ^ b) & (a ^ ints[top])) < 0:
                 marks[top] = OVERFLOW
         elif kind == MULTIPLY:
@@ -290,7 +290,7 @@ def join_slots(
         if floating:
             floats[into] += floats[other]
             return True
-        total = bits[into] + bits[other]
+        total = wrapped_sum(bits[into], bits[other])
         if ((bits[into] ^ total) & (bits[other] ^ total)) < 0:
             return False
         bits[into] = total
@@ -499,7 +499,7 @@ def run(
                                 if floating:
                                     order = compare_floats(number, floats[slot])
                                 else:
-                                    order = (value > bits[slot]) - (value < bits[slot])
+                                    order = int(value > bits[slot]) - int(value < bits[slot])
                                 take = order > 0 if fold == ARGMAX else order < 0
                             if take:
                                 bits[slot] = value
@@ -518,7 +518,7 @@ def run(
                             if floating:
                                 floats[slot] += number
                             else:
-                                total = bits[slot] + value
+                                total = wrapped_sum(bits[slot], value)
                                 if ((bits[slot] ^ total) & (value ^ total)) < 0:
                                     fault[0], fault[1] = OVERFLOW, row
                                     return
@@ -527,7 +527,7 @@ def run(
                             if floating:
                                 order = compare_floats(number, floats[slot])
                             else:
-                                order = (value > bits[slot]) - (value < bits[slot])
+                                order = int(value > bits[slot]) - int(value < bits[slot])
                             if order != 0 and (order > 0) == (fold == MAX):
                                 bits[slot] = value
                         elif fold == LAST:

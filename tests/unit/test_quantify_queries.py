@@ -298,6 +298,7 @@ def test_chunks_join_without_a_seam() -> None:
     assert parts["value"].to_pylist() == again
 
 
+@pytest.mark.compiled
 def test_memory_does_not_grow_over_ten_million_events() -> None:
     f = q.iter("max", q.split("a", q.sum("x", over="x > 0", start=0), q.event("x = 0")))
     million = pa.table({"x": np.arange(1_000_000) % 10})

@@ -11,6 +11,7 @@ from ensue import errors, local
 from ensue.evaluate import python_engine
 from ensue.front.sql import read_query
 
+pytestmark = pytest.mark.compiled
 ROWS = 100_000
 A_B = "A AS kind = 'a', B AS kind = 'b'"
 PERMUTED = "A AS x = 0, C AS x = 1, D AS x = 2, E AS x = 3, F AS x = 4, G AS x = 5, H AS x = 6"
