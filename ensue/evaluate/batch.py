@@ -94,6 +94,20 @@ class Batch:
         valid: NDArray[np.bool_] = order.is_valid().to_numpy(zero_copy_only=False)
         return valid
 
+    def viability(self) -> NDArray[np.int32]:
+        """Per row and state: the least end of a match from there, guards taken as true."""
+        program = self.plan.program
+        return automaton.viability(
+            self.label_bits(),
+            self.starts,
+            self.ends,
+            self.is_open,
+            program.label,
+            program.arc_offset,
+            program.arc_target,
+            program.arc_flags,
+        )
+
     def window_limits(self) -> NDArray[np.int32]:
         """Per row: how far a match that starts there may reach; empty without a window."""
         window = self.plan.query.within

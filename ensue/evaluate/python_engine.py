@@ -91,17 +91,7 @@ class PythonEngine:
                 return kinds.STRING
 
     def find(self, batch: Batch) -> Iterator[Matches]:
-        program = self.plan.program
-        least = automaton.viability(
-            batch.label_bits(),
-            batch.starts,
-            batch.ends,
-            batch.is_open,
-            program.label,
-            program.arc_offset,
-            program.arc_target,
-            program.arc_flags,
-        )
+        least = batch.viability()
         limits = batch.window_limits()
         skip_mode, skip_states, unmatched = skip_arguments(self.plan)
         columns: dict[str, list[object]] = {}  # as plain values, converted once for the batch

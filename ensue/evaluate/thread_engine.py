@@ -34,16 +34,7 @@ class ThreadEngine:
 
     def find(self, batch: Batch) -> Iterator[Matches]:
         program, guards = self.plan.program, self.guards
-        least = automaton.viability(
-            batch.label_bits(),
-            batch.starts,
-            batch.ends,
-            batch.is_open,
-            program.label,
-            program.arc_offset,
-            program.arc_target,
-            program.arc_flags,
-        )
+        least = batch.viability()
         limits = batch.window_limits()
         banks = _banks(guards, batch.columns, batch.length)
         if banks is None:

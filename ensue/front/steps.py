@@ -7,6 +7,7 @@ chain of its own); quantifiers speak of the last step.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -117,15 +118,15 @@ class Steps:
         return Steps((*self.steps[:-1], replace(self.last, **changes)))
 
 
-class Vocabulary:
+class Vocabulary(ABC):
     """The words of a chain; the class that has them keeps the steps."""
 
     @property
-    def _steps(self) -> Steps:
-        raise NotImplementedError
+    @abstractmethod
+    def _steps(self) -> Steps: ...
 
-    def _said(self, steps: Steps) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def _said(self, steps: Steps) -> Self: ...
 
     # -- conditions ------------------------------------------------------------------------------
 
