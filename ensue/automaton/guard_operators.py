@@ -90,8 +90,6 @@ class Operators(ABC):
                 return self._int_constant(int(bool(node.value)), kinds.BOOLEAN)
             case "int":
                 number = int(node.value)  # type: ignore[arg-type]
-                if abs(number) > 2**63 - 1:
-                    raise TooHardError("an integer literal does not fit 64 bits")
                 kind = kinds.INT if abs(number) < 2**31 else kinds.BIGINT
                 return self._int_constant(number, kind)
             case "double":
@@ -110,6 +108,8 @@ class Operators(ABC):
                 return self._value(vm.INT_CONSTANT, kinds.STRING, -1 - place)
 
     def _int_constant(self, number: int, kind: kinds.Kind) -> Value:
+        if abs(number) > 2**63 - 1:
+            raise TooHardError("an exact number in it does not fit 64 bits")
         self._int_constants.append(number)
         return self._value(vm.INT_CONSTANT, kind, len(self._int_constants) - 1)
 

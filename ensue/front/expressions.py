@@ -263,6 +263,13 @@ class _Reader:
             if extra is not None:
                 arguments.append(extra)
             arguments.extend(node.args.get("expressions") or [])
+        if node.args.get("count") or (function in ("min", "max") and len(arguments) > 1):
+            raise errors.UnsupportedFunctionError(
+                f"{self._scope.where}: {function} of the n least or greatest values is not "
+                "supported",
+                remedy="leave n out, or take a slice of array_sort(array_agg(...))",
+                place=self._place(node),
+            )
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             return c.Aggregate(function, (), None, final=final)
         if (
