@@ -8,7 +8,7 @@ from typing import Any
 from ensue.pattern import kinds as k
 from ensue.pattern.casts import BadValueError
 from ensue.pattern.functions.base import Function, Given, Signature, same
-from ensue.pattern.functions.operators import equal
+from ensue.pattern.functions.operators import equal, less
 
 
 def _resolve_element(given: Sequence[Given]) -> Signature | None:
@@ -51,6 +51,41 @@ def _contains(values: list[Any], wanted: Any) -> bool | None:
     return None if None in values else False
 
 
+def _resolve_join(given: Sequence[Given]) -> Signature | None:
+    array, *texts = (argument.kind for argument in given)
+    if array.element not in (k.STRING, k.NULL) or any(t not in (k.STRING, k.NULL) for t in texts):
+        return None
+    return Signature((k.array(k.STRING), *(k.STRING for _ in texts)), k.STRING)
+
+
+def _join(values: list[str | None], separator: str, null: str | None = None) -> str:
+    texts = (null if value is None else value for value in values)
+    return separator.join(text for text in texts if text is not None)
+
+
+def _resolve_extreme(given: Sequence[Given]) -> Signature | None:
+    element = given[0].kind.element
+    if element is None or element.name in ("array", "struct", "other", "months"):
+        return None
+    return Signature((given[0].kind,), element)
+
+
+def _greatest(values: list[Any]) -> Any:
+    found: Any = None
+    for value in values:
+        if value is not None and (found is None or less(found, value)):
+            found = value
+    return found
+
+
+def _least(values: list[Any]) -> Any:
+    found: Any = None
+    for value in values:
+        if value is not None and (found is None or less(value, found)):
+            found = value
+    return found
+
+
 ARRAYS = (
     Function(
         "element",
@@ -91,5 +126,35 @@ ARRAYS = (
         2,
         _resolve_contains,
         same(_contains),
+    ),
+    Function(
+        "array_join",
+        "array_join(x, separator[, null])",
+        "arrays",
+        "Strings joined with a separator, nulls left out or replaced.",
+        2,
+        3,
+        _resolve_join,
+        same(_join),
+    ),
+    Function(
+        "array_max",
+        "array_max(x)",
+        "arrays",
+        "The greatest element that is not null.",
+        1,
+        1,
+        _resolve_extreme,
+        same(_greatest),
+    ),
+    Function(
+        "array_min",
+        "array_min(x)",
+        "arrays",
+        "The least element that is not null.",
+        1,
+        1,
+        _resolve_extreme,
+        same(_least),
     ),
 )
