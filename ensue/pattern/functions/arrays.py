@@ -51,6 +51,23 @@ def _contains(values: list[Any], wanted: Any) -> bool | None:
     return None if None in values else False
 
 
+def _resolve_array(given: Sequence[Given]) -> Signature | None:
+    shared: k.Kind | None = k.NULL
+    for argument in given:
+        if shared is not None and "string" in (shared.name, argument.kind.name):
+            fits = {shared.name, argument.kind.name} <= {"string", "null"}
+            shared = k.common(shared, argument.kind) if fits else None
+        elif shared is not None:
+            shared = k.common(shared, argument.kind)
+    if shared is None or shared.name in ("null", "array", "struct", "other", "months"):
+        return None
+    return Signature((shared,) * len(given), k.array(shared))
+
+
+def _array(*values: Any) -> list[Any]:
+    return list(values)
+
+
 def _resolve_join(given: Sequence[Given]) -> Signature | None:
     array, *texts = (argument.kind for argument in given)
     if array.element not in (k.STRING, k.NULL) or any(t not in (k.STRING, k.NULL) for t in texts):
@@ -87,6 +104,17 @@ def _least(values: list[Any]) -> Any:
 
 
 ARRAYS = (
+    Function(
+        "array",
+        "array(a, ...)",
+        "arrays",
+        "An array of these elements.",
+        1,
+        None,
+        _resolve_array,
+        same(_array),
+        sees_null=True,
+    ),
     Function(
         "element",
         "x[i]",

@@ -91,6 +91,7 @@ _ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tsordstodate": ("to_date", ("this",)),
     "arraysize": ("size", ("this",)),
     "arraycontains": ("array_contains", ("this", "expression")),
+    "array": ("array", ("expressions",)),
     "arraytostring": ("array_join", ("this", "expression", "null")),
     "arraymax": ("array_max", ("this",)),
     "arraymin": ("array_min", ("this",)),
