@@ -133,6 +133,8 @@ class _Match:
         match expression:
             case c.Literal(value=value):
                 return value
+            case c.TypeName(text=text):
+                return text
             case c.MatchNumber():
                 return self.number
             case c.Navigate():
@@ -167,6 +169,8 @@ class _Match:
         match expression:
             case c.Literal(value=value):
                 return value
+            case c.TypeName(text=text):
+                return text
             case c.MatchNumber():
                 return self.number
             case c.Classifier():

@@ -192,6 +192,8 @@ def _like(text: str, pattern: str) -> bool:
     return re.fullmatch("".join(parts), text, flags=re.DOTALL) is not None
 
 
+_CASTS: dict[str, Any] = {"decimal": Decimal, "double": float, "string": str}
+
 _STRICT: dict[str, Callable[..., Any]] = {
     "eq": lambda a, b: compare(a, b) == 0,
     "neq": lambda a, b: compare(a, b) != 0,
@@ -208,6 +210,7 @@ _STRICT: dict[str, Callable[..., Any]] = {
     "mod": _numbers(_remainder),
     "neg": lambda a: -a,
     "abs": abs,
+    "cast": lambda value, kind: _CASTS[kind.split("(")[0].lower()](str(value)),
     "upper": str.upper,
     "lower": str.lower,
     "length": len,
