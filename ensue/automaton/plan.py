@@ -107,6 +107,8 @@ class Plan:
     def fingerprint(self) -> str:
         """Names the query in stored state: what it asks, and of which columns."""
         told = repr((self.query, self.inputs, self.flags)).encode()
+        if self.query.missing is not None:
+            told += repr(self.query.missing).encode()
         return hashlib.sha256(told).hexdigest()[:32]
 
     def readable(self, problem: errors.EnsueError) -> errors.EnsueError:

@@ -17,6 +17,7 @@ from ensue.front.expressions import Scope, parse_condition, parse_sql
 from ensue.pattern import condition as c
 from ensue.pattern import nodes, rules
 from ensue.pattern.duration import parse_duration
+from ensue.pattern.missing import Missing
 from ensue.pattern.query import (
     PAST_LAST_ROW,
     Measure,
@@ -78,6 +79,7 @@ class Draft:
     without: tuple[tuple[str, str], ...] = ()
     events: bool = False  # event semantics, whatever the joints
     skip_text: tuple[str, bool] | None = None  # after_match said before its target was
+    missing: Missing | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -122,6 +124,7 @@ class Draft:
                 selection=None if events else self.selection,
                 all_matches=events,
                 without=tuple(name for name, _ in self.without),
+                missing=self.missing,
             )
         )
 

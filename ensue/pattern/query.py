@@ -7,11 +7,12 @@ the shape of the output here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
+from ensue.pattern.missing import Missing
 
 
 class Rows(Enum):
@@ -96,6 +97,8 @@ class Query:
     selection: nodes.Policy | None = None  # None: row semantics unless the pattern has arrows
     all_matches: bool = False  # event semantics, even where every joint is strict
     without: tuple[str, ...] = ()  # event patterns: labels of which no event lies inside a match
+    # Not in the text of a query, so that stored state of queries without it stays readable.
+    missing: Missing | None = field(default=None, repr=False)
 
     @property
     def labels(self) -> tuple[str, ...]:

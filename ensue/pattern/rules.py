@@ -12,6 +12,7 @@ from ensue import errors
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
 from ensue.pattern.event_rules import check_events
+from ensue.pattern.missing import check_missing
 from ensue.pattern.query import Query, Rows, SkipMode, WindowKind
 
 # Functions whose value differs from call to call: a condition must give the same answer when it
@@ -40,6 +41,7 @@ def check(query: Query) -> Query:
     _output(query)
     if not query.row_semantics:
         check_events(query)
+    check_missing(query)
     _window(query)
     for condition in query.conditions():
         _deterministic(condition)
