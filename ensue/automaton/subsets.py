@@ -13,6 +13,7 @@ these bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ensue import errors
@@ -61,6 +62,16 @@ class Subsets:
         if found is None:
             found = self._steps[key] = self._compute(state, key[1])
         return found
+
+    def canonical(self, state: int) -> tuple[int, ...]:
+        """What a state is, whenever it was found: the numbers of its places; the start is first."""
+        return () if state == START else tuple(sorted(p.number for p in self.sets[state]))
+
+    def find(self, places: Sequence[int]) -> int:
+        """The state of these places; the inverse of `canonical`."""
+        if not places:
+            return START
+        return self._state(frozenset(self.automaton.places[number] for number in places))
 
     def labels_ahead(self, state: int) -> frozenset[int]:
         """Atoms that some step from here on may test."""

@@ -33,6 +33,17 @@ def key_at(table: pa.Table, row: int, names: Sequence[str]) -> Key:
     return tuple(key_value(table.column(name)[row].as_py()) for name in names)
 
 
+def keys_of(events: Events, names: Sequence[str]) -> list[Key]:
+    """The key of every partition of the events."""
+    if not names:
+        return [()] * len(events.complete)
+    first = events.table.select(list(names)).take(events.starts[:-1])
+    return [
+        tuple(map(key_value, key))
+        for key in zip(*(column.to_pylist() for column in first.columns), strict=True)
+    ]
+
+
 @dataclass(frozen=True)
 class Capabilities:
     """What an evaluator needs and what it can do."""

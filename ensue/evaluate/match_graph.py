@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.automaton.sequence import Kind
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import MAX_TABLE, event_classes
@@ -40,7 +41,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Matches one after the other: the length of each, and labels and rows of their events."""
+    """Matches in order of their ends: the length of each, and labels and rows of their events."""
 
     lengths: NDArray[np.int64]
     labels: NDArray[np.int32]
@@ -49,6 +50,8 @@ class Stretch:
 
 def build_steps(subsets: Subsets, bits: list[int]) -> Steps | None:
     """The steps of all states that these classes reach; None: too many, or an absence ends them."""
+    if any(place.kind is Kind.PENDING for place in subsets.automaton.places):
+        return None
     seen, frontier = {START}, [START]
     while frontier:
         state = frontier.pop()
@@ -60,9 +63,9 @@ def build_steps(subsets: Subsets, bits: list[int]) -> Steps | None:
                     frontier.append(target)
         if len(seen) * max(1, len(bits)) > MAX_TABLE:
             return None
-    if any(subsets.pending[state] for state in seen):
-        return None
-    order = sorted(seen)
+    # By the places in them and not as they were found: a partition that comes in pieces must list
+    # matches of equal end in the order of the whole.
+    order = sorted(seen, key=subsets.canonical)
     numbers = {state: number for number, state in enumerate(order)}
     arcs: list[tuple[int, int, int]] = []
     ends: list[tuple[int, int]] = []
@@ -101,7 +104,7 @@ def build_steps(subsets: Subsets, bits: list[int]) -> Steps | None:
 
 
 class Graph:
-    """The graph of one partition while its rows go through it."""
+    """The graph of a batch while its rows go through it, partition after partition."""
 
     def __init__(self, steps: Steps, nodes: int = NODES, roots: int = ROOTS) -> None:
         self._steps = steps
@@ -112,22 +115,32 @@ class Graph:
         self.lefts = np.empty(nodes, np.int32)
         self.rights = np.empty(nodes, np.int32)
         self.newest = np.empty(nodes, np.int64)
+        self.oldest = np.empty(nodes, np.int64)
         self.roots = np.empty((roots, 3), np.int64)
 
     @property
     def bytes(self) -> int:
-        arrays = (self.rows, self.labels, self.lefts, self.rights, self.newest, self.roots)
-        return sum(array.nbytes for array in arrays)
+        arrays = (self.rows, self.labels, self.lefts, self.rights, self.newest, self.oldest)
+        return sum(array.nbytes for array in (*arrays, self.roots))
 
     def advance(
-        self, classes: NDArray[np.int32], row: int, end: int, lows: NDArray[np.int64]
-    ) -> tuple[int, int]:
-        """(row reached, roots found)."""
-        steps = self._steps
-        reached, self.used, found = kernels.advance(
+        self,
+        classes: NDArray[np.int32],
+        place: NDArray[np.int64],
+        batch: EventBatch,
+        live: NDArray[np.int64],
+        lows: NDArray[np.int64],
+    ) -> int:
+        """Moves `place` on; the number of roots found."""
+        steps, reach = self._steps, batch.reach
+        self.used, found = kernels.advance(
             classes,
-            row,
-            end,
+            place,
+            reach.begins,
+            reach.stops,
+            reach.fresh,
+            batch.edges,
+            live,
             lows,
             steps.idle,
             steps.offsets,
@@ -144,9 +157,10 @@ class Graph:
             self.lefts,
             self.rights,
             self.newest,
+            self.oldest,
             self.roots,
         )
-        return int(reached), int(found)
+        return int(found)
 
     def compact(self, low: int) -> None:
         """Forgets what the window has left, and grows where that was not enough."""
@@ -159,9 +173,10 @@ class Graph:
             self.lefts,
             self.rights,
             self.newest,
+            self.oldest,
         )
         if 2 * self.used > len(self.rows):
-            for name in ("rows", "labels", "lefts", "rights", "newest"):
+            for name in ("rows", "labels", "lefts", "rights", "newest", "oldest"):
                 array = getattr(self, name)
                 setattr(self, name, np.concatenate((array, np.empty_like(array))))
 
@@ -204,25 +219,34 @@ class Graph:
 
 
 def stretches(
-    batch: EventBatch, steps: Steps, classes: NDArray[np.int32], most: int
-) -> Iterator[tuple[int, Stretch]]:
-    """(partition, matches) of all partitions, in order of their ends; at most `most`."""
+    batch: EventBatch,
+    steps: Steps,
+    classes: NDArray[np.int32],
+    most: int,
+    live: NDArray[np.int64],
+) -> Iterator[Stretch]:
+    """Matches of all partitions, in order of their ends; at most `most`.
+
+    `live` receives, per partition, the first row that partial matches still hold at its end.
+    """
     lows = batch.low if batch.low is not None else np.empty(0, np.int64)
-    for partition, (begin, end) in enumerate(batch.spans()):
-        graph = Graph(steps, min(NODES, 64 + 16 * (end - begin) * max(1, steps.states)))
-        row = begin
-        while row < end:
-            reached, found = graph.advance(classes, row, end, lows)
-            for stretch in graph.list(found, most):
-                most -= len(stretch.lengths)
-                yield partition, stretch
-            if most <= 0:
-                return
-            if reached < end:
-                graph.compact(int(lows[reached]) if len(lows) else begin)
-                if reached == row and not found:
-                    graph.roots = np.empty((2 * len(graph.roots), 3), np.int64)
-            row = reached
+    begins = batch.reach.begins
+    if not len(begins):
+        return
+    graph = Graph(steps, min(NODES, 64 + 16 * len(classes) * max(1, steps.states)))
+    place = np.array([0, begins[0]], np.int64)
+    while place[0] < len(begins):
+        before = place.copy()
+        found = graph.advance(classes, place, batch, live, lows)
+        for stretch in graph.list(found, most):
+            most -= len(stretch.lengths)
+            yield stretch
+        if most <= 0:
+            return
+        if place[0] < len(begins):
+            graph.compact(int(lows[place[1]]) if len(lows) else 0)
+            if not found and (place == before).all():
+                graph.roots = np.empty((2 * len(graph.roots), 3), np.int64)
 
 
 def prepared(batch: EventBatch, subsets: Subsets) -> tuple[Steps, NDArray[np.int32]] | None:

@@ -31,7 +31,7 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
     key_at,
-    key_value,
+    keys_of,
 )
 from ensue.evaluate.batch import Batch, check_types
 from ensue.evaluate.choose import choose_row_engine
@@ -155,7 +155,7 @@ class RowsEvaluator(Refusing):
             )
             yield from self._run(batch, events.table)
             return
-        keys = self._keys(events)
+        keys = keys_of(events, self._plan.query.partition_by)
         for index, key in enumerate(keys):
             begin, end = int(events.starts[index]), int(events.starts[index + 1])
             rows = events.table.slice(begin, end - begin)
@@ -222,16 +222,6 @@ class RowsEvaluator(Refusing):
             held = self._held.pop(key, None)
             if held is not None:
                 yield from self._continue(held, complete=True)
-
-    def _keys(self, events: Events) -> list[Key]:
-        names = self._plan.query.partition_by
-        if not names:
-            return [()] * len(events.complete)
-        first = events.table.select(list(names)).take(events.starts[:-1])
-        return [
-            tuple(map(key_value, key))
-            for key in zip(*(column.to_pylist() for column in first.columns), strict=True)
-        ]
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""

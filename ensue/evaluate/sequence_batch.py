@@ -15,22 +15,58 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import Batch, order_numbers
-from ensue.evaluate.sequence_runs import Partition
+from ensue.evaluate.sequence_runs import NEVER, Partition
+from ensue.kernels.sequences import window_lows
 from ensue.pattern.query import WindowKind
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far each partition has been matched before, and how far it can be now; in batch rows."""
+
+    base: NDArray[np.int64]  # number of the first row here inside its partition
+    begins: NDArray[np.int64]  # first row at which a match may begin
+    fresh: NDArray[np.int64]  # first row of which no earlier piece has reported the matches
+    stops: NDArray[np.int64]  # end of the rows that can be decided
+    floors: NDArray[np.int64]  # starts below are out of time once the rows are through
+    is_open: NDArray[np.bool_]  # more rows may come
+
+    @staticmethod
+    def whole(starts: NDArray[np.int64]) -> Reach:
+        """Complete partitions, never seen before."""
+        begins, ends = starts[:-1], starts[1:]
+        nothing = np.zeros(len(begins), np.int64)
+        return Reach(nothing, begins, begins, ends, ends, np.zeros(len(begins), np.bool_))
 
 
 @dataclass
 class EventBatch:
-    """Complete partitions; everything here is computed once for all of them."""
+    """Rows of several partitions; everything here is computed once for all of them."""
 
     plan: Plan
     subsets: Subsets
     table: pa.Table
     starts: NDArray[np.int64]
+    pieces: Reach | None = None  # None: complete partitions, never seen before
 
     @staticmethod
     def of(plan: Plan, subsets: Subsets, events: Events) -> EventBatch:
         return EventBatch(plan, subsets, events.table, events.starts)
+
+    @cached_property
+    def reach(self) -> Reach:
+        return self.pieces or Reach.whole(self.starts)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """Per partition: starts below are out of the window once all its rows are through."""
+        reach = self.reach
+        if self.low is None:
+            return np.where(reach.is_open, reach.begins, reach.stops)
+        edges = np.maximum(reach.begins, reach.floors)
+        some = reach.stops > reach.begins
+        edges[some] = np.maximum(edges[some], self.low[reach.stops[some] - 1])
+        return edges
 
     @cached_property
     def columns(self) -> dict[str, pa.Array]:
@@ -115,11 +151,9 @@ class EventBatch:
             return np.maximum(begins, rows - int(window.size) + 1)
         order = self.order
         assert order is not None
-        low = np.empty(len(rows), np.int64)
-        for begin, end in self.spans():
-            inside = order[begin:end]
-            low[begin:end] = begin + np.searchsorted(inside, inside - window.size, side="left")
-        return low
+        if order.dtype == np.float64 or isinstance(window.size, float):
+            return window_lows(order.astype(np.float64), self.starts, float(window.size))
+        return window_lows(order, self.starts, min(window.size, 1 << 62))
 
     def spans(self) -> Iterator[tuple[int, int]]:
         for index in range(len(self.starts) - 1):
@@ -128,5 +162,16 @@ class EventBatch:
     def partitions(self) -> Iterator[Partition]:
         low = None if self.low is None else self.low.tolist()
         order = None if self.order is None else self.order.tolist()
-        for begin, end in self.spans():
-            yield Partition(begin, end, self.bits, low, order)
+        reach = self.reach
+        timed = low is not None
+        for index, inside in enumerate(self.spans()):
+            yield Partition(
+                int(reach.begins[index]),
+                int(reach.stops[index]),
+                self.bits,
+                low,
+                order,
+                inside,
+                int(reach.fresh[index]),
+                int(reach.floors[index]) if timed or not reach.is_open[index] else NEVER,
+            )

@@ -10,8 +10,9 @@ ruled out takes all its matches with it, deciding afterwards gives the same answ
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from ensue import errors
 from ensue.evaluate.sequence_runs import Node, count_node, enumerate_node, nth_match
@@ -33,21 +34,44 @@ class Listing:
 
 
 @dataclass
+class Carried:
+    """What an after-match strategy knows of the pieces before, in rows of the batch."""
+
+    floor: int = -1  # starts below are ruled out
+    head: int = -1  # a start whose matches are reported as they complete: no earlier one is open
+
+
+@dataclass
+class Settled:
+    """Matches (or time-outs) of one start, settled at a row."""
+
+    first: int
+    row: int
+    node: Node
+    complete: bool
+
+
+@dataclass
 class Collector:
-    """The sink of one partition: complete matches in order of their end."""
+    """The sink of one partition: matches and time-outs, in the order in which they are settled."""
 
     skip: Skip
-    complete: list[tuple[int, int, Node]] = field(default_factory=list)  # (first, row, node)
-    timed_out: list[Node] = field(default_factory=list)
-    done: set[int] = field(default_factory=set)  # identities of nodes reported as matches
+    timeouts: bool = False
+    fresh: int = 0  # settled before this row: reported by an earlier piece
+    settled: list[Settled] = field(default_factory=list)
+    live: set[int] = field(default_factory=set)  # starts with partial matches, after the rows
+    oldest: int | None = None  # the earliest row of a partial match that is left
+    done: dict[int, Node] = field(default_factory=dict)  # nodes reported as matches, by identity
 
     def match(self, first: int, row: int, value: Node) -> bool:
-        self.complete.append((first, row, value))
-        stack = [value]
-        while stack:
-            node = stack.pop()
-            self.done.add(id(node))
-            stack.extend(node.parts)
+        if row >= self.fresh or self.skip.mode is not SkipMode.NONE:
+            self.settled.append(Settled(first, row, value, complete=True))
+        if self.timeouts:
+            stack = [value]
+            while stack:
+                node = stack.pop()
+                self.done[id(node)] = node
+                stack.extend(node.parts)
         # Past the last row and to the next row: one match settles its start.
         return self.skip.mode not in (SkipMode.PAST_LAST_ROW, SkipMode.TO_NEXT_ROW)
 
@@ -61,39 +85,56 @@ class Collector:
             if node.parts:
                 stack.extend(reversed(node.parts))
             else:
-                self.timed_out.append(node)
+                self.settled.append(Settled(first, row, node, complete=False))
+
+    def left(self, classes: Iterable[tuple[int, Node]]) -> None:
+        """Notes what partial matches, each with its start, remain after the rows."""
+        for first, node in classes:
+            self.live.add(first)
+            if self.oldest is None or node.oldest < self.oldest:
+                self.oldest = node.oldest
 
 
-def listed(query: Query, collected: Collector) -> Iterator[Pairs]:
-    """The matches of one partition, each as (label, row) pairs in order of the events."""
+def listed(
+    query: Query, collected: Collector, carried: Carried | None = None
+) -> Iterator[tuple[Pairs, bool]]:
+    """What a partition reports: (label, row) pairs in order of the events, and whether complete.
+
+    Once exhausted, `carried` says where an after-match strategy stands.
+    """
     if query.skip.mode is SkipMode.NONE:
-        for _, _, node in collected.complete:
-            yield from enumerate_node(node)
+        for item in collected.settled:
+            for pairs in enumerate_node(item.node):
+                yield pairs, item.complete
         return
-    by_start: dict[int, list[tuple[int, Node]]] = {}
-    for first, row, node in collected.complete:
-        by_start.setdefault(first, []).append((row, node))
-    floor = -1
-    for start in sorted(by_start):
-        if start < floor:
+    carried = carried or Carried()
+    by_start: dict[int, list[Settled]] = {}
+    for item in collected.settled:
+        by_start.setdefault(item.first, []).append(item)
+    head, carried.head = carried.head, -1
+    for start in sorted(by_start.keys() | collected.live):
+        if start < carried.floor:
             continue
-        for pairs in _completed(by_start[start]):
-            yield pairs
-            floor = max(floor, _resume(query, pairs))
-            if start < floor:
-                break
+        for row, pairs, complete in _completed(by_start.get(start, [])):
+            if start == head and row < collected.fresh:
+                continue
+            yield pairs, complete
+            if complete:
+                carried.floor = max(carried.floor, _resume(query, pairs))
+                if start < carried.floor:
+                    break
+        if start >= carried.floor and start in collected.live:
+            carried.head = start
+            return
 
 
-def _completed(nodes: list[tuple[int, Node]]) -> Iterator[Pairs]:
+def _completed(items: list[Settled]) -> Iterator[tuple[int, Pairs, bool]]:
     """Matches of one start as they complete; of equal ends, the one with the earliest events."""
-    position = 0
-    while position < len(nodes):
-        row = nodes[position][0]
-        here: list[Pairs] = []
-        while position < len(nodes) and nodes[position][0] == row:
-            here.extend(enumerate_node(nodes[position][1]))
-            position += 1
-        yield from sorted(here, key=lambda pairs: [(r, label) for label, r in pairs])
+    for row, group in groupby(items, key=lambda item: item.row):
+        here = [(pairs, item.complete) for item in group for pairs in enumerate_node(item.node)]
+        here.sort(key=lambda found: [(r, label) for label, r in found[0]])
+        for pairs, complete in here:
+            yield row, pairs, complete
 
 
 def _resume(query: Query, pairs: Pairs) -> int:
@@ -123,8 +164,8 @@ def _resume(query: Query, pairs: Pairs) -> int:
 def total(query: Query, collected: Collector) -> int:
     """How many matches the listing would have, without listing where no strategy applies."""
     if query.skip.mode is SkipMode.NONE:
-        return sum(count_node(node) for _, _, node in collected.complete)
-    return sum(1 for _ in listed(query, collected))
+        return sum(count_node(item.node) for item in collected.settled if item.complete)
+    return sum(1 for _, complete in listed(query, collected) if complete)
 
 
 def drawn(
@@ -133,9 +174,9 @@ def drawn(
     """`size` matches drawn uniformly at random, with their partition; none where there are none."""
     chooser = random.Random(seed)
     if query.skip.mode is not SkipMode.NONE:
-        every = [(i, pairs) for i, part in enumerate(collected) for pairs in listed(query, part)]
+        every = [(i, pairs) for i, part in enumerate(collected) for pairs, _ in listed(query, part)]
         return [every[chooser.randrange(len(every))] for _ in range(size)] if every else []
-    ends = [(i, node) for i, part in enumerate(collected) for _, _, node in part.complete]
+    ends = [(i, item.node) for i, part in enumerate(collected) for item in part.settled]
     counts = [count_node(node) for _, node in ends]
     everything = sum(counts)
     if not everything:

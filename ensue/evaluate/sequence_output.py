@@ -127,7 +127,8 @@ class Output:
         order = query.order_by[0].column if query.order_by else None
         column = batch.columns[order] if order else pa.nulls(batch.table.num_rows)
         labels = pa.array(self.plan.program.labels, pa.string())
-        owners = np.repeat(first_rows, np.diff(offsets))
+        origins = first_rows - batch.reach.base[found.partition] if len(found) else first_rows
+        owners = np.repeat(origins, np.diff(offsets))
         events = pa.StructArray.from_arrays(
             [labels.take(pa.array(np.array(found.labels, np.int64))), pa.array(rows - owners)],
             ["label", "row"],

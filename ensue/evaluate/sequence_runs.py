@@ -14,7 +14,7 @@ avoids that), a remembered row by the rows in the window.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from ensue import errors
@@ -24,6 +24,7 @@ from ensue.evaluate.sequence_guards import Guards, Memory
 V = TypeVar("V")
 MAX_CLASSES = 2_000_000
 ANYWHERE = -1  # first row where it does not matter
+NEVER = -1  # as a floor: no start is below it
 Key = tuple[int, int, Memory]
 
 
@@ -58,18 +59,21 @@ class Sink(Protocol[V_contra]):
 
 @dataclass
 class Partition:
-    """The rows of one partition: what each row is to each label, and the windows."""
+    """The rows of one partition to be matched: what each is to each label, and the windows."""
 
-    begin: int
+    begin: int  # first row at which a match may begin
     end: int
     bits: Sequence[int]  # per row of the batch; correlated labels: the row part only
     low: Sequence[int] | None  # per row: the earliest first row of a match that may hold it
     order: Sequence[float] | None
+    inside: tuple[int, int]  # all rows held of the partition: PREV and NEXT may read them
+    fresh: int  # first row of which no earlier piece has reported the matches
+    floor: int  # starts below are out of time once the rows are through
 
 
 @dataclass
 class Runs(Generic[V]):
-    """The engine; one per partition."""
+    """The engine; one per partition. After `run`, `classes` are the partial matches left."""
 
     subsets: Subsets
     guards: Guards
@@ -77,27 +81,33 @@ class Runs(Generic[V]):
     sink: Sink[V]
     keep_first: bool
     timeouts: bool = False
+    classes: dict[Key, V] = field(default_factory=dict)
 
     def run(self, part: Partition) -> None:
-        classes: dict[Key, V] = {}
+        classes = self.classes
         oldest = part.begin
-        self.guards.open_partition(part.begin, part.end, part.order)
+        self.guards.open_partition(*part.inside, part.order)
         for row in range(part.begin, part.end):
             if part.low is not None and part.low[row] > oldest:
                 oldest = part.low[row]
                 classes = self._expire(classes, oldest, row)
             classes = self._step(classes, row, part.bits[row])
-        self._expire(classes, part.end, part.end)
+        self.classes = self._expire(classes, part.floor, part.end)
 
     def _expire(self, classes: dict[Key, V], oldest: int, row: int) -> dict[Key, V]:
         """Classes whose first row has left the window: matches, time-outs, or nothing."""
         kept: dict[Key, V] = {}
+        gone: list[tuple[Key, V]] = []
         for key, value in classes.items():
             if key[1] >= oldest:
                 kept[key] = value
-            elif self.subsets.pending[key[0]]:
+            elif self.timeouts or self.subsets.pending[key[0]]:
+                gone.append((key, value))
+        # By start, so that the order is the same however time moves on: row by row or at once.
+        for key, value in sorted(gone, key=lambda item: item[0][1]):
+            if self.subsets.pending[key[0]]:
                 self.sink.match(key[1], row, value)
-            elif self.timeouts:
+            else:
                 self.sink.timeout(key[1], row, value)
         return kept
 
@@ -152,7 +162,7 @@ class Runs(Generic[V]):
 class Node:
     """Partial matches: one event after those of `before` (None: the first event), or a union."""
 
-    __slots__ = ("before", "label", "parts", "row", "total")
+    __slots__ = ("before", "label", "oldest", "parts", "row", "total")
 
     def __init__(
         self,
@@ -165,6 +175,11 @@ class Node:
         self.row = row
         self.before = before
         self.parts = parts
+        # The earliest first row of its partial matches.
+        if parts:
+            self.oldest: int = min(parts[0].oldest, parts[1].oldest)
+        else:
+            self.oldest = row if before is None else before.oldest
         self.total = -1  # number of partial matches, once asked
 
 

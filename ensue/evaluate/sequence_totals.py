@@ -138,7 +138,7 @@ class Totals:
                     self._subsets, guards, GraphAlgebra(), collector, keep_first=True
                 )
                 listing.run(part)
-                for pairs in listed(query, collector):
+                for pairs, _ in listed(query, collector):
                     value = aggregates.begin(*pairs[0])
                     for label, row in pairs[1:]:
                         value = aggregates.take(value, label, row)

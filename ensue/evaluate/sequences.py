@@ -7,12 +7,20 @@ matches that behave alike are followed as one class and share their events in a 
 memory is that of the events, not of the matches. Matches are read off the graph at the end, lazily:
 each costs its own length.
 
-Rows of a partition are held until it is complete.
+A partition may come in pieces: a match is reported with the piece that settles it, and the columns
+are those of the whole (`match_number` goes on, rows are counted from the partition's start). What
+is held in between, and how, is said in `sequence_tails.py`. `advance` settles what only time can
+settle (a trailing "not", time-outs) and lets go of rows that have left the window. Any cutting into
+pieces, through snapshots or not, gives the rows of one run.
+
+Aggregates over all matches come in pieces too: `sequence_pieces.TotalsInPieces` gives partials per
+piece, in the form that `sequence_totals.Finish` adds up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,18 +40,26 @@ from ensue.evaluate.base import (
     Refusing,
     Snapshot,
     Watermark,
-    key_at,
 )
 from ensue.evaluate.match_graph import Steps, Stretch, prepared, stretches
 from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_counts import count_partitions, countable
 from ensue.evaluate.sequence_guards import Guards
 from ensue.evaluate.sequence_limits import check_unbounded
-from ensue.evaluate.sequence_listing import Collector, Listing, drawn, listed, too_many, total
+from ensue.evaluate.sequence_listing import (
+    Carried,
+    Collector,
+    Listing,
+    drawn,
+    listed,
+    too_many,
+    total,
+)
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequence_output import Output as Columns
-from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs, enumerate_node
-from ensue.evaluate.state import from_bytes, to_bytes
+from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs
+from ensue.evaluate.sequence_tails import Piece, Tails
 from ensue.pattern.query import Query, SkipMode
 
 CHUNK = 1 << 14  # matches per output table
@@ -72,7 +88,6 @@ class SequencesEvaluator(Refusing):
     def __init__(self, listing: Listing | None = None) -> None:
         self.metrics = Metrics()
         self._listing = listing or Listing()
-        self._held: dict[Key, list[pa.Table]] = {}
         self._reported = 0
 
     def open(
@@ -97,13 +112,12 @@ class SequencesEvaluator(Refusing):
                 remedy="add within('1 hour'), or leave timeouts out",
             )
         self._plan = plan
+        self._clock = Clock(plan.query)
         self._subsets = Subsets(compile_sequence(plan.query))
         self._columns = Columns(plan, self._listing.timeouts)
+        self._tails = Tails(plan, self._clock.numbers)
         if state is not None:
-            self._held = {
-                key: [from_bytes("sequences", blob, plan.fingerprint)[0]]
-                for key, blob in state.keys.items()
-            }
+            self._tails.restore(state.keys)
 
     # -- protocol --------------------------------------------------------------------------------
 
@@ -112,22 +126,14 @@ class SequencesEvaluator(Refusing):
         return Output(self._insert(events))
 
     def advance(self, mark: Watermark) -> Output:
-        return Output()
+        return Output(self._advance(mark))
 
     def end(self, keys: Iterable[Key] | None = None) -> Output:
-        return Output(self._end(list(self._held if keys is None else keys)))
+        return Output(self._end(list(self._tails.held if keys is None else keys)))
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
-        """The rows held of partitions that are not complete; nothing else outlives a call."""
-        keys = self._held if touched is None else [k for k in touched if k in self._held]
-        return Snapshot(
-            {
-                key: to_bytes(
-                    "sequences", pa.concat_tables(self._held[key]), {}, self._plan.fingerprint
-                )
-                for key in keys
-            }
-        )
+        """Of open partitions: the rows that partial matches still need, and where they stand."""
+        return Snapshot(self._tails.snapshot(touched))
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
@@ -137,84 +143,109 @@ class SequencesEvaluator(Refusing):
     # -- work ------------------------------------------------------------------------------------
 
     def _insert(self, events: Events) -> Iterator[pa.Table]:
-        if not self._held and events.complete.all():
-            yield from self._match(EventBatch.of(self._plan, self._subsets, events))
+        if len(events.complete):
+            yield from self._run(self._tails.join(events))
+
+    def _advance(self, mark: Watermark) -> Iterator[pa.Table]:
+        time = self._clock.time(mark, self._tails)
+        if time is None:
             return
-        for index in range(len(events.complete)):
-            begin, end = int(events.starts[index]), int(events.starts[index + 1])
-            rows = events.table.slice(begin, end - begin)
-            key = key_at(rows, 0, self._plan.query.partition_by)
-            self._held.setdefault(key, []).append(rows)
-            if events.complete[index]:
-                yield from self._end([key])
+        piece = self._tails.take(self._tails.expired(time - self._clock.size), complete=False)
+        if piece is not None:
+            yield from self._run(piece, time)
 
     def _end(self, keys: list[Key]) -> Iterator[pa.Table]:
-        for key in keys:
-            if key not in self._held:
-                continue
-            table = pa.concat_tables(self._held.pop(key)).combine_chunks()
-            starts = np.array([0, table.num_rows], np.int64)
-            yield from self._match(EventBatch(self._plan, self._subsets, table, starts))
+        piece = self._tails.take(keys, complete=True)
+        if piece is not None:
+            yield from self._run(piece)
 
-    def _match(self, batch: EventBatch) -> Iterator[pa.Table]:
+    def _run(self, piece: Piece, time: float | None = None) -> Iterator[pa.Table]:
+        """Matches what can be decided of a piece, and holds what cannot."""
+        floors = None if time is None else self._clock.floors(piece, time, self._plan.lookahead)
+        reach = piece.reach(self._plan.lookahead, floors)
+        if self._listing.sample is not None:  # drawn from all matches of a partition at once
+            stops = np.where(piece.complete, reach.stops, reach.begins)
+            reach = replace(reach, stops=stops, floors=np.minimum(reach.floors, stops))
+        batch = EventBatch(self._plan, self._subsets, piece.table, piece.starts, reach)
+        live = reach.stops.copy()
+        matches = piece.matches.copy()
+        carried = None
+        if self._plan.query.skip.mode is not SkipMode.NONE:
+            carried = [piece.carried(index) for index in range(len(piece.complete))]
+        yield from self._match(batch, live, matches, carried)
+        self._tails.keep(piece, reach, live, matches, carried)
+
+    def _match(
+        self,
+        batch: EventBatch,
+        live: NDArray[np.int64],
+        matches: NDArray[np.int64],
+        carried: list[Carried] | None,
+    ) -> Iterator[pa.Table]:
+        """Tables of matches; `live`, `matches` and `carried` are brought up to date."""
         if self._listing.sample is not None:
             yield from self._sampled(batch, self._listing.sample)
             return
         if not self._listing.timeouts and countable(self._plan, self._subsets):
             ready = prepared(batch, self._subsets)
             if ready is not None:
-                yield from self._compact(batch, *ready)
+                yield from self._compact(batch, *ready, live, matches)
                 return
         found = Found()
         before = self._reported
         for partition, collected in enumerate(self.collect(batch)):
-            number = 0
-            for pairs in listed(self._plan.query, collected):
-                if self._listing.limit is not None and self._reported >= self._listing.limit:
-                    break
-                if self._reported >= self._listing.max_matches:
-                    raise too_many(before + self._exact(batch), self._listing.max_matches)
+            strategy = None if carried is None else carried[partition]
+            number = int(matches[partition])
+            for pairs, complete in listed(self._plan.query, collected, strategy):
+                if complete:
+                    if self._listing.limit is not None and self._reported >= self._listing.limit:
+                        break
+                    if self._reported >= self._listing.max_matches:
+                        raise too_many(before + self._exact(batch), self._listing.max_matches)
+                    self._reported += 1
                 number += 1
-                self._reported += 1
-                found.add(partition, number, pairs)
+                found.add(partition, number, pairs, complete)
                 if len(found) >= CHUNK:
                     yield self._columns.table(batch, found)
                     found = Found()
-            for node in collected.timed_out:
-                for pairs in enumerate_node(node):
-                    number += 1
-                    found.add(partition, number, pairs, complete=False)
-            self.metrics.matches += number
+            self.metrics.matches += number - int(matches[partition])
+            matches[partition] = number
+            if strategy is not None:
+                live[partition] = live[partition] if strategy.head < 0 else strategy.head
+            elif collected.oldest is not None:
+                live[partition] = collected.oldest
         if len(found):
             yield self._columns.table(batch, found)
 
     def _compact(
-        self, batch: EventBatch, steps: Steps, classes: NDArray[np.int32]
+        self,
+        batch: EventBatch,
+        steps: Steps,
+        classes: NDArray[np.int32],
+        live: NDArray[np.int64],
+        matches: NDArray[np.int64],
     ) -> Iterator[pa.Table]:
         """Conditions look at single rows: the graph is flat arrays."""
         most = self._listing.max_matches + 1 - self._reported
         if self._listing.limit is not None:
             most = min(most, self._listing.limit - self._reported)
-        for begin, end in batch.spans():
-            check_unbounded(self._plan, end - begin)
-        before, number, last = self._reported, 0, -1
-        held: list[tuple[int, int, Stretch]] = []
+        check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
+        before = self._reported
+        held: list[Stretch] = []
         waiting = 0
-        for partition, stretch in stretches(batch, steps, classes, most):
+        for stretch in stretches(batch, steps, classes, most, live):
             size = len(stretch.lengths)
             self._reported += size
             self.metrics.matches += size
             if self._reported > self._listing.max_matches:
-                exact = sum(count_partitions(batch, self._subsets))
-                raise too_many(before + exact, self._listing.max_matches)
-            number = number if partition == last else 0
-            held.append((partition, number, stretch))
-            number, last, waiting = number + size, partition, waiting + size
+                raise too_many(before + self._exact(batch), self._listing.max_matches)
+            held.append(stretch)
+            waiting += size
             if waiting >= CHUNK:
-                yield self._columns.table(batch, _joined(held))
+                yield self._columns.table(batch, _joined(held, batch, matches))
                 held, waiting = [], 0
         if held:
-            yield self._columns.table(batch, _joined(held))
+            yield self._columns.table(batch, _joined(held, batch, matches))
 
     def _sampled(self, batch: EventBatch, size: int) -> Iterator[pa.Table]:
         found = Found()
@@ -232,7 +263,7 @@ class SequencesEvaluator(Refusing):
         query = self._plan.query
         for part in batch.partitions():
             check_unbounded(self._plan, part.end - part.begin)
-            collector = Collector(query.skip)
+            collector = Collector(query.skip, self._listing.timeouts, part.fresh)
             runs: Runs[Node] = Runs(
                 self._subsets,
                 guards,
@@ -242,23 +273,31 @@ class SequencesEvaluator(Refusing):
                 self._listing.timeouts,
             )
             runs.run(part)
+            collector.left((key[1], node) for key, node in runs.classes.items())
             yield collector
 
     def _exact(self, batch: EventBatch) -> int:
-        """The number of matches in the whole batch, counted on the graph."""
+        """The number of matches that the batch settles; of pieces, counted on the graph."""
+        whole = not (batch.reach.is_open.any() or batch.reach.base.any())
+        if whole and countable(self._plan, self._subsets):
+            return sum(count_partitions(batch, self._subsets))
         return sum(total(self._plan.query, collected) for collected in self.collect(batch))
 
 
-def _joined(held: list[tuple[int, int, Stretch]]) -> Found:
-    """Stretches of matches, each with its partition and the matches before it, as one."""
-    sizes = [len(stretch.lengths) for _, _, stretch in held]
+def _joined(held: list[Stretch], batch: EventBatch, matches: NDArray[np.int64]) -> Found:
+    """Stretches of matches as one; `matches` counts those of each partition."""
+    lengths = np.concatenate([stretch.lengths for stretch in held])
+    rows = np.concatenate([stretch.rows for stretch in held])
+    partition = np.searchsorted(batch.starts, rows[np.cumsum(lengths) - lengths], "right") - 1
+    here = np.bincount(partition, minlength=len(matches))
+    before = matches - (np.cumsum(here) - here)
+    number = before[partition] + np.arange(1, len(partition) + 1)
+    matches += here
     return Found(
-        np.repeat([partition for partition, _, _ in held], sizes),
-        np.concatenate(
-            [np.arange(n + 1, n + 1 + size) for (_, n, _), size in zip(held, sizes, strict=True)]
-        ),
-        np.ones(sum(sizes), np.bool_),
-        np.concatenate([stretch.lengths for _, _, stretch in held]),
-        np.concatenate([stretch.labels for _, _, stretch in held]),
-        np.concatenate([stretch.rows for _, _, stretch in held]),
+        partition,
+        number,
+        np.ones(len(lengths), np.bool_),
+        lengths,
+        np.concatenate([stretch.labels for stretch in held]),
+        rows,
     )

@@ -10,6 +10,11 @@ CORE, Bucchi et al., VLDB 2022, is the same idea).
 match that ends at row i must begin at `low` or later, so a node with newest < low holds nothing,
 and any other holds a match on its left side: listing enters no dead end and costs O(size) per
 match, plus one visit for every union passed, whose other side is listed too or cut off at once.
+`oldest` is the earliest first row below a node: the rows from there on are what a partition that
+goes on must hold.
+
+Partitions lie one after the other and share the arrays; the current nodes are forgotten between
+them.
 
 Nodes only point to older ones. `compact` keeps what the current nodes reach inside the window, in
 one pass down for marking and one up for moving; callers run it when the arrays have doubled, so
@@ -35,8 +40,10 @@ def _join(
     lefts: NDArray[np.int32],
     rights: NDArray[np.int32],
     newest: NDArray[np.int64],
+    oldest: NDArray[np.int64],
 ) -> int:
     """Writes the union of two nodes at `used`."""
+    oldest[used] = min(oldest[left], oldest[right])
     if newest[left] < newest[right]:
         left, right = right, left
     rows[used] = UNION
@@ -49,8 +56,12 @@ def _join(
 @njit(cache=True, nogil=True)
 def advance(
     classes: NDArray[np.int32],
-    row: int,
-    end: int,
+    place: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    stops: NDArray[np.int64],
+    fresh: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    live: NDArray[np.int64],
     lows: NDArray[np.int64],
     idle: NDArray[np.bool_],
     offsets: NDArray[np.int32],
@@ -67,43 +78,61 @@ def advance(
     lefts: NDArray[np.int32],
     rights: NDArray[np.int32],
     newest: NDArray[np.int64],
+    oldest: NDArray[np.int64],
     roots: NDArray[np.int64],
-) -> tuple[int, int, int]:
-    """Rows from `row` on, until `end` or an array is full: (row reached, nodes used, roots found).
+) -> tuple[int, int]:
+    """Rows from `place` (partition, row) on, until all are through or an array is full.
 
-    A root is (row, node, low): the matches completed at the row.
+    (nodes used, roots found). A root is (row, node, low): the matches completed at the row; those
+    of rows before `fresh` are left out. `live[p]` becomes the earliest row that a partial match of
+    partition p still holds when its rows are through; starts below `edges[p]` are out of time then.
     """
     states = current.shape[0]
     after = np.empty(states, np.int32)
     found = 0
-    while row < end:
+    while place[0] < begins.shape[0]:
+        partition, row = place[0], place[1]
+        if row >= stops[partition]:
+            live[partition] = stops[partition]
+            for state in range(states):
+                node = current[state]
+                if node != NOTHING and newest[node] >= edges[partition]:
+                    held = max(edges[partition], oldest[node])
+                    live[partition] = min(live[partition], held)
+            current[:] = NOTHING
+            place[0] += 1
+            if place[0] < begins.shape[0]:
+                place[1] = begins[place[0]]
+            continue
         kind = classes[row]
         if idle[kind]:
-            row += 1
+            place[1] += 1
             continue
         arcs = offsets[kind + 1] - offsets[kind]
         finals = end_offsets[kind + 1] - end_offsets[kind]
         if used + 2 * arcs + finals > node_rows.shape[0] or found + finals > roots.shape[0]:
             break
         low = lows[row] if lows.shape[0] else 0
-        for final in range(end_offsets[kind], end_offsets[kind + 1]):
-            source = end_sources[final]
-            before = NOTHING
-            if source != 0:
-                before = current[source]
-                if before == NOTHING or newest[before] < low:
-                    continue
-            if end_labels[final] >= 0:
-                node_rows[used] = row
-                node_labels[used] = end_labels[final]
-                lefts[used] = before
-                newest[used] = row if before == NOTHING else newest[before]
-                before = used
-                used += 1
-            roots[found, 0] = row
-            roots[found, 1] = before
-            roots[found, 2] = low
-            found += 1
+        if row >= fresh[partition]:
+            for final in range(end_offsets[kind], end_offsets[kind + 1]):
+                source = end_sources[final]
+                before = NOTHING
+                if source != 0:
+                    before = current[source]
+                    if before == NOTHING or newest[before] < low:
+                        continue
+                if end_labels[final] >= 0:
+                    node_rows[used] = row
+                    node_labels[used] = end_labels[final]
+                    lefts[used] = before
+                    newest[used] = row if before == NOTHING else newest[before]
+                    oldest[used] = row if before == NOTHING else oldest[before]
+                    before = used
+                    used += 1
+                roots[found, 0] = row
+                roots[found, 1] = before
+                roots[found, 2] = low
+                found += 1
         after[:] = NOTHING
         for arc in range(offsets[kind], offsets[kind + 1]):
             source, target = sources[arc], targets[arc]
@@ -117,16 +146,19 @@ def advance(
                 node_labels[used] = labels[arc]
                 lefts[used] = before
                 newest[used] = row if before == NOTHING else newest[before]
+                oldest[used] = row if before == NOTHING else oldest[before]
                 before = used
                 used += 1
             if after[target] == NOTHING:
                 after[target] = before
             else:
-                after[target] = _join(after[target], before, used, node_rows, lefts, rights, newest)
+                after[target] = _join(
+                    after[target], before, used, node_rows, lefts, rights, newest, oldest
+                )
                 used += 1
         current[:] = after
-        row += 1
-    return row, used, found
+        place[1] += 1
+    return used, found
 
 
 @njit(cache=True, nogil=True)
@@ -139,6 +171,7 @@ def compact(
     lefts: NDArray[np.int32],
     rights: NDArray[np.int32],
     newest: NDArray[np.int64],
+    oldest: NDArray[np.int64],
 ) -> int:
     """Keeps the nodes that matches to come may use, in place; returns how many."""
     marked = np.zeros(used, np.bool_)
@@ -170,6 +203,7 @@ def compact(
         if rows[node] == UNION:
             rights[kept] = moved[rights[node]]
         newest[kept] = newest[node]
+        oldest[kept] = oldest[node]
         kept += 1
     for state in range(current.shape[0]):
         if current[state] != NOTHING:

@@ -29,6 +29,24 @@ OVERFLOW = -1
 
 
 @njit(cache=True, nogil=True)
+def window_lows(
+    order: NDArray[np.int64] | NDArray[np.float64],
+    starts: NDArray[np.int64],
+    size: float,
+) -> NDArray[np.int64]:
+    """Per row: the first row of its partition whose order value is at most `size` smaller."""
+    lows = np.empty(order.shape[0], np.int64)
+    for partition in range(starts.shape[0] - 1):
+        low = starts[partition]
+        for row in range(starts[partition], starts[partition + 1]):
+            edge = order[row] - size
+            while order[low] < edge:
+                low += 1
+            lows[row] = low
+    return lows
+
+
+@njit(cache=True, nogil=True)
 def count_vector(
     classes: NDArray[np.int32],
     begin: int,

@@ -194,7 +194,10 @@ def _worker(
             yield first
             yield from iterator
 
-        for events in sorted_events(again(), first.schema, planned.query):
+        pieces = sorted_events(again(), first.schema, planned.query)
+        if not planned.query.row_semantics and planned.query.within is None:
+            pieces = completed(pieces)  # without a window, each piece is matched from the start on
+        for events in pieces:
             for table in evaluator.insert(events).tables():
                 yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
