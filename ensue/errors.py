@@ -159,6 +159,14 @@ class StateError(EnsueError):
     """Stored state that is damaged, foreign or of an unknown version."""
 
 
+class CheckpointError(StateError):
+    """A stream was started on a checkpoint that another query or setting wrote."""
+
+
+class WatermarkError(QueryError):
+    """A stream whose mode needs a watermark, or another order than the watermark's."""
+
+
 class JavaNotFoundError(EnsueError):
     """No Java that Spark can run on."""
 
