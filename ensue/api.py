@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -44,6 +45,7 @@ from ensue.front.steps import (
 )
 from ensue.pattern import nodes
 from ensue.pattern.binding import bind
+from ensue.pattern.missing import NearlyEverythingMatchesWarning, too_generous
 from ensue.pattern.query import OrderKey, Query, Rows
 from ensue.pattern.sql import query_sql
 
@@ -148,6 +150,24 @@ class Pattern:
                     remedy="choose another name for the forbidden event",
                 )
         return self._with(without=self._draft.without + given)
+
+    def allow_missing(
+        self,
+        k: int | float,
+        missing: Mapping[str, int | float] | None = None,
+        required: Sequence[str] = (),
+        **effort: Any,
+    ) -> Self:
+        """Also matches that lack events: at most `k`, or weights (`missing`) of `k` in total.
+
+        Events named in `required` must be there. The result also has `errors`, `missing` and
+        `missing_at`. Other options say how a budget is spent (docs/missing.md).
+        """
+        allowed = builder.missing(self._draft, k, missing, required, effort)
+        unwise = too_generous(self._draft.pattern, allowed)
+        if unwise is not None:
+            warnings.warn(unwise, NearlyEverythingMatchesWarning, stacklevel=2)
+        return self._with(missing=allowed)
 
     def _with(self, **changes: Any) -> Self:
         return type(self)(replace(self._draft, **changes))

@@ -26,9 +26,12 @@ class Matcher(Evaluator, Protocol):
 
 def evaluator_for(query: Query, listing: Listing | None = None) -> Matcher:
     """The evaluator that lists the matches of a query; both import this module in turn."""
+    from ensue.evaluate.approximate import ApproximateEvaluator
     from ensue.evaluate.rows import RowsEvaluator
     from ensue.evaluate.sequences import SequencesEvaluator
 
+    if query.missing is not None:
+        return ApproximateEvaluator(listing)
     return RowsEvaluator() if query.row_semantics else SequencesEvaluator(listing)
 
 

@@ -8,8 +8,9 @@ built, so that a SUBSET may be declared after the condition that uses it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from ensue import errors
 from ensue.front.columns import column_text, is_column
@@ -17,7 +18,7 @@ from ensue.front.expressions import Scope, parse_condition, parse_sql
 from ensue.pattern import condition as c
 from ensue.pattern import nodes, rules
 from ensue.pattern.duration import parse_duration
-from ensue.pattern.missing import Missing
+from ensue.pattern.missing import Effort, Missing, as_missing
 from ensue.pattern.query import (
     PAST_LAST_ROW,
     Measure,
@@ -258,3 +259,27 @@ def skip(text: str, draft: Draft, required: bool = False) -> Skip:
     first = (found[1] or "last").lower() == "first"
     variable = draft.variable(name, "after_match")
     return Skip(SkipMode.TO_FIRST if first else SkipMode.TO_LAST, variable, required)
+
+
+def missing(
+    draft: Draft,
+    bound: object,
+    weights: Mapping[str, object] | None,
+    required: Sequence[str],
+    effort: Mapping[str, Any],
+) -> Missing:
+    """`allow_missing`: labels resolved, numbers and options checked."""
+    if isinstance(required, str):
+        required = (required,)
+    try:
+        options = Effort(**effort)
+    except TypeError:
+        known = ", ".join(field.name for field in fields(Effort))
+        raise errors.QueryError(
+            f"allow_missing does not know {', '.join(effort)}", remedy=f"its options are: {known}"
+        ) from None
+    priced = None
+    if weights is not None:
+        priced = {draft.variable(name, "allow_missing"): value for name, value in weights.items()}
+    named = tuple(draft.variable(name, "allow_missing(required=...)") for name in required)
+    return as_missing(bound, priced, named, options)

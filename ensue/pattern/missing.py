@@ -190,10 +190,9 @@ def _joints(pattern: nodes.Node) -> None:
             gaps = [(node.gap, node)]
         for gap, part in gaps:
             if gap.policy is not Policy.ANY:
-                raise _joint(
-                    f"the step {nodes.pattern_text(part)} is joined by "
-                    f"{'->' if gap.policy is Policy.NEXT else 'a strict blank'} ({gap.policy.value})"
-                )
+                arrow = "->" if gap.policy is Policy.NEXT else "a blank"
+                text = nodes.pattern_text(part)
+                raise _joint(f"the step {text} is joined by {arrow} ({gap.policy.value})")
             if gap.within is not None:
                 raise errors.UnsupportedError(
                     f"allow_missing does not go with the bounded joint before "
@@ -225,7 +224,9 @@ def least_cost(node: nodes.Node, missing: Missing) -> int | None:
             costs = [least_cost(part, missing) for part in parts]
             return None if None in costs else sum(cost for cost in costs if cost is not None)
         case nodes.Alternation(options=options):
-            known = [c for c in (least_cost(option, missing) for option in options) if c is not None]
+            known = [
+                c for c in (least_cost(option, missing) for option in options) if c is not None
+            ]
             return min(known) if known else None
         case nodes.Repetition(part=part, least=least):
             cost = least_cost(part, missing) if least else 0
@@ -243,8 +244,8 @@ def too_generous(pattern: nodes.Node, missing: Missing) -> str | None:
         return None
     return (
         f"allow_missing({_shown(missing.bound)}): the shortest match costs "
-        f"{_shown(Fraction(cost, missing.scale))} if all of it is missing, so nearly every event is "
-        "a match; the empty match is never reported"
+        f"{_shown(Fraction(cost, missing.scale))} if all of it is missing, so nearly everything "
+        "matches; the empty match is never reported"
     )
 
 

@@ -1,0 +1,6 @@
+"""Matches with events missing: ACEP and RC-ACEP (Li and Ge, VLDB 2016).
+
+`words` finds what is missing from a list of labels; `subsets` makes exact matching with row
+conditions a case of the shared match graph; `guarded` follows single match nodes where conditions
+read other events; `nodes`, `history`, `learner` and `budget` are RC-ACEP; `columns` is the output.
+"""

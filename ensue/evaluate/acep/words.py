@@ -1,0 +1,58 @@
+"""What is missing from the labels of a match: the cheapest way through the links."""
+
+from __future__ import annotations
+
+from ensue.automaton.thompson import START, LetterStates, Link
+
+# Of each missing event: minus the number of events before it, so that late ones come first, and its
+# label.
+Gone = tuple[tuple[int, int], ...]
+Answer = tuple[int, int, Gone]  # cost in units, how many are missing, which
+
+
+class Words:
+    """Answers for lists of labels; each distinct list is worked out once."""
+
+    def __init__(self, states: LetterStates) -> None:
+        self._states = states
+        self._links: dict[tuple[int, int], list[Link]] = {}
+        for links in states.links:
+            for link in links:
+                self._links.setdefault((link.source, states.letter[link.target]), []).append(link)
+        self._known: dict[tuple[int, ...], Answer | None] = {}
+
+    def missing(self, word: tuple[int, ...]) -> Answer | None:
+        """Least cost; of equal cost the fewest letters, then the latest places, then the labels."""
+        if word not in self._known:
+            if len(self._known) > 1 << 18:
+                self._known.clear()
+            self._known[word] = self._find(word)
+        return self._known[word]
+
+    def _find(self, word: tuple[int, ...]) -> Answer | None:
+        bound = self._states.bound
+        here: dict[int, Answer] = {START: (0, 0, ())}
+        for place, label in enumerate(word):
+            after: dict[int, Answer] = {}
+            for source, answer in here.items():
+                for link in self._links.get((source, label), ()):
+                    longer = extended(answer, link, place)
+                    known = after.get(link.target)
+                    if longer[0] <= bound and (known is None or longer < known):
+                        after[link.target] = longer
+            here = after
+        ends = [
+            extended(answer, link, len(word))
+            for source, answer in here.items()
+            for link in self._states.finals[source]
+        ]
+        return min((answer for answer in ends if answer[0] <= bound), default=None)
+
+
+def extended(answer: Answer, link: Link, place: int) -> Answer:
+    """The answer after a link whose target is the event of that place."""
+    cost, count, gone = answer
+    if not link.skipped:
+        return cost + link.cost, count, gone
+    more = tuple((-place, label) for label in link.skipped)
+    return cost + link.cost, count + len(more), gone + more

@@ -1,0 +1,137 @@
+"""Patterns with events missing behind the operator protocol: ACEP, and RC-ACEP under a budget.
+
+Which engine follows the partial matches depends on what is asked:
+
+- no budget, conditions on single rows: the shared match graph over L-states and their least errors
+  (`acep/exact.py`); the cost per event does not depend on how many partial matches there are.
+- no budget, conditions on other events: match nodes one by one (`acep/guarded.py`).
+- a budget: match nodes chosen by what the history says of them (`acep/budget.py`).
+
+Matches are reported as soon as their last event is there. The state of a key is the rows and nodes
+its window still holds; what was learnt (history, Q-table) is shared by all keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.thompson import letter_states
+from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
+from ensue.evaluate.acep.exact import ExactMissing
+from ensue.evaluate.acep.guarded_engine import GuardedEngine
+from ensue.evaluate.acep.tracks import Tracks, batch_of
+from ensue.evaluate.acep.words import Words
+from ensue.evaluate.base import (
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    Refusing,
+    Snapshot,
+    Watermark,
+)
+from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequences import supports as sequences_support
+from ensue.pattern.query import Query
+
+
+def supports(query: Query) -> str | None:
+    """Why this evaluator cannot run the query; None where it can."""
+    if query.missing is None:
+        return "the query does not say allow_missing(...)"
+    return sequences_support(query)
+
+
+class ApproximateEvaluator(Refusing):
+    """See the module; one instance per task."""
+
+    name = "the evaluator of patterns with events missing"
+    capabilities = Capabilities(ordered_input=True, shedding=True)
+
+    def __init__(self, listing: Listing | None = None) -> None:
+        self.metrics = Metrics()
+        self._listing = listing or Listing()
+        self._exact: ExactMissing | None = None
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        reason = supports(plan.query)
+        if reason:
+            raise errors.UnsupportedError(reason, remedy="see q.explain()")
+        if self._listing.timeouts:
+            raise errors.UnsupportedError(
+                "timeouts=True does not go with allow_missing: every partial match that lacks few "
+                "enough events is a match already",
+                remedy="leave timeouts out",
+            )
+        self._plan = plan
+        if budget is None and not plan.correlated:
+            self._exact = ExactMissing(self._listing)
+            self._exact.metrics = self.metrics
+            self._exact.open(plan, schema, None, state)
+            return
+        if self._listing.sample is not None:
+            raise errors.UnsupportedError(
+                "sample= draws from the shared match graph, which a budget or conditions on other "
+                "events do not build",
+                remedy="use limit=...",
+            )
+        states = letter_states(plan.query, every_way=plan.correlated)
+        self._columns = MissingOutput(plan, False, Words(states))
+        if budget is None:
+            self._engine: Any = GuardedEngine(plan, states)
+        else:
+            from ensue.evaluate.acep.budget import BudgetEngine, checked_budget
+
+            checked = checked_budget(budget, plan)
+            self._engine = BudgetEngine(plan, states, checked, self.metrics)
+        self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
+        if state is not None:
+            if state.shared:
+                self._engine.load_shared(state.shared)
+            for key, blob in state.keys.items():
+                self._tracks.load(key, blob)
+
+    # -- protocol --------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        if self._exact is not None:
+            return self._exact.insert(events)
+        self.metrics.rows += events.table.num_rows
+        return Output(self._tracks.insert(events))
+
+    def advance(self, mark: Watermark) -> Output:
+        """Time alone completes no match: only events do, and windows close when one is read."""
+        return Output() if self._exact is None else self._exact.advance(mark)
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        if self._exact is not None:
+            return self._exact.end(keys)
+        return Output(self._tracks.end(keys))
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        if self._exact is not None:
+            return self._exact.snapshot(touched)
+        known = self._tracks.open
+        keys = known if touched is None else [key for key in touched if key in known]
+        return Snapshot({key: self._tracks.save(key) for key in keys}, self._engine.save_shared())
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        """The output of no matches: its columns and types."""
+        if self._exact is not None:
+            return self._exact.no_matches(schema)
+        batch = batch_of(self._plan, schema.empty_table(), np.zeros(1, np.int64))
+        return self._columns.table(batch, FoundMissing())
