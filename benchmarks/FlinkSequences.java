@@ -46,9 +46,13 @@ public class FlinkSequences {
     public static void main(String[] arguments) throws Exception {
         String events = Files.readString(Path.of(arguments[0])).trim();
         long window = Long.parseLong(arguments[1]);
-        Pattern<String, ?> pattern = Pattern.<String>begin("a").where(is('A'))
-            .followedByAny("b").where(is('B')).followedByAny("c").where(is('C'))
-            .within(Duration.ofMillis(window + 1));
+        String steps = arguments[2];
+        Pattern<String, String> pattern =
+            Pattern.<String>begin("0").where(is(steps.charAt(0)));
+        for (int step = 1; step < steps.length(); step++) {
+            pattern = pattern.followedByAny("" + step).where(is(steps.charAt(step)));
+        }
+        pattern = pattern.within(Duration.ofMillis(window + 1));
         NFA<String> nfa = NFACompiler.compileFactory(pattern, false).createNFA();
         KeyedStateStore store = (KeyedStateStore) Proxy.newProxyInstance(
             FlinkSequences.class.getClassLoader(), new Class<?>[] {KeyedStateStore.class},

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import resource
-import shutil
-import subprocess
-import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import ensue
-from benchmarks import flink
-from benchmarks.harness import Measurement, Target, compare, report, say
+from benchmarks import flink_cep
+from benchmarks.harness import Target, compare, report
 from ensue.evaluate import sequence_counts
-from ensue.java import find_java
 
 LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 PATTERN = "A ->> B ->> C ->> D"
@@ -87,8 +82,8 @@ def run_peers(settings: Any) -> bool:
         repeat=1,
         warm_up=1,
     )
-    if shutil.which("javac") and flink.VENV.exists():
-        found.append(_flink(letters, window))
+    if flink_cep.available():
+        found.append(flink_cep.run(letters, window))
     answers = {measured.answer for measured in found}
     assert len(answers) == 1, f"the engines disagree: {answers}"
     for measured in found:
@@ -116,33 +111,6 @@ def run_by_run(letters: str, window: int) -> int:
         elif letter == "C":
             found += len([(*run, row) for run in waiting_c])
     return found
-
-
-def _flink(letters: str, window: int) -> Measurement:
-    jars = sorted((flink.VENV / "lib").glob("python*/site-packages/pyflink/lib/*.jar"))
-    path = ":".join(str(jar) for jar in jars if "table" not in jar.name)
-    out = Path(__file__).parent / "out" / "classes"
-    out.mkdir(parents=True, exist_ok=True)
-    source = Path(__file__).parent / "FlinkSequences.java"
-    subprocess.run(["javac", "-cp", path, "-d", str(out), str(source)], check=True)
-    data = out / "events.txt"
-    data.write_text(letters)
-    say(f"FlinkCEP on {find_java().describe()}")
-    begin = time.perf_counter()
-    done = subprocess.run(
-        ["java", "-Xmx4g", "-cp", f"{path}:{out}", "FlinkSequences", str(data), str(window)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=600,
-    )
-    matches, seconds = done.stdout.split()[-2:]
-    measured = Measurement("FlinkCEP, without its runtime", len(letters))
-    measured.wall.append(time.perf_counter() - begin)
-    measured.cpu.append(float(seconds))
-    measured.others.append(0.0)
-    measured.answer = int(matches)
-    return measured
 
 
 COMMANDS = {

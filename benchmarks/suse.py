@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
+from benchmarks import flink_cep
 from benchmarks import suse_streams as s
 from benchmarks.harness import OUT, Measurement, Target, compare, report, say
 from benchmarks.rows import Settings, baseline
@@ -29,6 +30,8 @@ AUTHORS = {
     (500, 250): (8e-3, 0.985, 50),
     (500, 500): (39e-3, None, 100),
 }
+
+FLINK_SECONDS = 120
 
 
 def run_targets(settings: Settings) -> bool:
@@ -242,7 +245,7 @@ def _latency(events: pa.Table, size: int, window: int) -> tuple[float, float]:
 
 
 def run_figure11(settings: Settings) -> bool:
-    """suse-figure11    ABCD on AⁱBⁱCⁱDⁱ: exact counts, time per insert, and pyrematch."""
+    """suse-figure11    ABCD on AⁱBⁱCⁱDⁱ: exact counts, time per insert, pyrematch, FlinkCEP."""
     rows, per_insert = [], {}
     for length in (16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192):
         i = length // 4
@@ -265,6 +268,7 @@ def run_figure11(settings: Settings) -> bool:
             if seconds is not None:
                 rows.append({"length": length, "engine": "pyrematch", "seconds": seconds,
                              "matches": i**4})  # fmt: skip
+            rows += _flink(word, length)
     s.write("suse-figure11", rows)
     s.plot("suse-figure11", rows, x="length", y="seconds", by=lambda r: r["engine"],
            title="Figure 11a: ABCD on A^i B^i C^i D^i")  # fmt: skip
@@ -272,6 +276,20 @@ def run_figure11(settings: Settings) -> bool:
                   per_insert[8_192] / per_insert[1_024], 1.5)  # fmt: skip
     say(str(flat))
     return flat.met
+
+
+def _flink(word: str, length: int) -> list[dict[str, Any]]:
+    """FlinkCEP's row of figure 11; nothing where it is not here or does not finish."""
+    if not flink_cep.available():
+        return []
+    try:
+        peer = flink_cep.run(word, length, "ABCD", limit=FLINK_SECONDS)
+    except subprocess.TimeoutExpired:
+        say(f"FlinkCEP did not finish {length} letters in {FLINK_SECONDS} seconds")
+        return []
+    assert peer.answer == (length // 4) ** 4, (peer.answer, length)
+    return [{"length": length, "engine": "FlinkCEP", "seconds": peer.cpu_median,
+             "matches": peer.answer}]  # fmt: skip
 
 
 _REMATCH = """
