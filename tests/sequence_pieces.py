@@ -50,6 +50,7 @@ def in_pieces(
     restore: bool,
     marks: bool,
     listing: Listing | None = None,
+    together: bool = False,
 ) -> list[dict[str, Any]]:
     """All matches of a table whose partitions come in pieces; `marks`: a watermark after each."""
     planned, rows, starts = prepared(query, table)
@@ -75,7 +76,8 @@ def in_pieces(
         for index, _, end in pieces:
             done[index] = end
         if restore:
-            evaluator = opened(evaluator.snapshot())
+            state = evaluator.snapshot_together() if together else evaluator.snapshot()
+            evaluator = opened(state)
         if marks and order is not None:
             coming = [
                 rows.column(order)[place].as_py()

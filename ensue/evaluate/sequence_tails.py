@@ -12,6 +12,7 @@ have been let go of are rewritten.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,12 +21,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
-from ensue.evaluate.base import Events, Key, keys_of
+from ensue.evaluate.base import Events, Key, key_value, keys_of
 from ensue.evaluate.sequence_batch import Reach
 from ensue.evaluate.sequence_listing import Carried
 from ensue.evaluate.state import from_bytes, to_bytes
 
-KIND = "sequences"
+KIND, TOGETHER = "sequences", "sequences together"
 Order = Callable[[pa.Table], NDArray[np.int64] | NDArray[np.float64] | None]
 
 
@@ -76,8 +77,9 @@ class Piece:
 class Tails:
     """The open partitions of an evaluator."""
 
-    def __init__(self, plan: Plan, order: Order) -> None:
+    def __init__(self, plan: Plan, schema: pa.Schema, order: Order) -> None:
         self._plan = plan
+        self._schema = schema.remove_metadata()
         self._order = order
         self.held: dict[Key, Held] = {}
 
@@ -113,11 +115,8 @@ class Tails:
         if not keys:
             return None
         found = [self.held[key] for key in keys]
-        table, places = _blocks(found, None)
-        lengths = np.array([h.length for h in found], np.int64)
-        offsets = np.array([places[id(h.block)] + h.offset for h in found], np.int64)
+        rows, lengths = self._packed(found)
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        rows = table.take(pa.array(_ranges(offsets, lengths)))
         nothing = Events(rows, starts, np.full(len(keys), complete))
         return _piece(list(keys), rows, starts, [*found], nothing)
 
@@ -180,10 +179,7 @@ class Tails:
         live = sum(held.length for held in self.held.values())
         if stored > 4096 + 2 * live or len(blocks) > 256:
             found = list(self.held.values())
-            table, places = _blocks(found, None)
-            lengths = np.array([h.length for h in found], np.int64)
-            offsets = np.array([places[id(h.block)] + h.offset for h in found], np.int64)
-            block = table.take(pa.array(_ranges(offsets, lengths)))
+            block, lengths = self._packed(found)
             for held, offset in zip(found, np.cumsum(lengths) - lengths, strict=True):
                 held.block, held.offset = block, int(offset)
 
@@ -212,6 +208,54 @@ class Tails:
                 since = order[offset + numbers["begin"]].item()
             self.held[key] = Held(block, offset, table.num_rows, **numbers, since=since)
             offset += table.num_rows
+
+    def together(self) -> bytes:
+        """The state of all partitions as one blob: one row each, the rows held as a list."""
+        found = list(self.held.values())
+        block, lengths = self._packed(found)
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+        rows = pa.StructArray.from_arrays(
+            [column.combine_chunks() for column in block.columns], block.column_names
+        )
+        names = self._plan.query.partition_by
+        columns: dict[str, pa.Array] = {}
+        for place, name in enumerate(names):
+            values = [_key_out(key[place], block.schema.field(name).type) for key in self.held]
+            columns[f"key_{place}"] = pa.array(values, block.schema.field(name).type)
+        for name in _NUMBERS:
+            columns[name] = pa.array([getattr(held, name) for held in found], pa.int64())
+        columns["rows"] = pa.ListArray.from_arrays(pa.array(offsets), rows)
+        return to_bytes(TOGETHER, pa.table(columns), {}, self._plan.fingerprint)
+
+    def restore_together(self, blob: bytes) -> None:
+        table, _ = from_bytes(TOGETHER, blob, self._plan.fingerprint)
+        table = table.combine_chunks()
+        if not table.num_rows:
+            return
+        rows = table.column("rows").combine_chunks()
+        offsets = rows.offsets.to_numpy().astype(np.int64)
+        block = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows.values)])
+        order = self._order(block) if block.num_rows else None
+        size = len(self._plan.query.partition_by)
+        keys = [table.column(f"key_{place}").to_pylist() for place in range(size)]
+        numbers = [table.column(name).to_pylist() for name in _NUMBERS]
+        for index, values in enumerate(zip(*numbers, strict=True)):
+            key = tuple(key_value(column[index]) for column in keys)
+            offset, length = int(offsets[index]), int(offsets[index + 1] - offsets[index])
+            begin = values[_NUMBERS.index("begin")]
+            since = None
+            if order is not None and begin < length:
+                since = order[offset + begin].item()
+            self.held[key] = Held(block, offset, length, *values, since)
+
+    def _packed(self, found: Sequence[Held]) -> tuple[pa.Table, NDArray[np.int64]]:
+        """The rows of these partitions, one after the other, and how many each has."""
+        lengths = np.array([h.length for h in found], np.int64)
+        if not found:
+            return self._schema.empty_table(), lengths
+        table, places = _blocks(found, None)
+        offsets = np.array([places[id(h.block)] + h.offset for h in found], np.int64)
+        return table.take(pa.array(_ranges(offsets, lengths))).combine_chunks(), lengths
 
 
 _NUMBERS = ("base", "begin", "fresh", "matches", "floor", "head")
@@ -245,6 +289,11 @@ def _piece(
     return Piece(
         keys, table, starts, base, rows + begin, rows + fresh, matches, floor, head, events.complete
     )
+
+
+def _key_out(value: object, kind: pa.DataType) -> object:
+    """A key's value as its column has it; see `key_value`."""
+    return math.nan if value == "NaN" and pa.types.is_floating(kind) else value
 
 
 def _blocks(found: Sequence[Held], more: pa.Table | None) -> tuple[pa.Table, dict[int, int]]:

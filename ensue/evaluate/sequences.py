@@ -115,9 +115,11 @@ class SequencesEvaluator(Refusing):
         self._clock = Clock(plan.query)
         self._subsets = Subsets(compile_sequence(plan.query))
         self._columns = Columns(plan, self._listing.timeouts)
-        self._tails = Tails(plan, self._clock.numbers)
+        self._tails = Tails(plan, schema, self._clock.numbers)
         if state is not None:
             self._tails.restore(state.keys)
+            if state.shared:
+                self._tails.restore_together(state.shared)
 
     # -- protocol --------------------------------------------------------------------------------
 
@@ -134,6 +136,10 @@ class SequencesEvaluator(Refusing):
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         """Of open partitions: the rows that partial matches still need, and where they stand."""
         return Snapshot(self._tails.snapshot(touched))
+
+    def snapshot_together(self) -> Snapshot:
+        """The state of all open partitions as one shared blob: cheaper where most are touched."""
+        return Snapshot(shared=self._tails.together())
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""

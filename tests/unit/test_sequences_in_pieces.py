@@ -35,7 +35,7 @@ def check(query: Query, table: pa.Table, cuts: list[int], listing: Listing | Non
     expected = by_partition(whole(query, table, listing), query.partition_by)
     for restore in (False, True):
         for marks in (False, True):
-            found = in_pieces(query, table, cuts, restore, marks, listing)
+            found = in_pieces(query, table, cuts, restore, marks, listing, together=not marks)
             assert by_partition(found, query.partition_by) == expected, (cuts, restore, marks)
 
 
@@ -215,6 +215,20 @@ def test_only_touched_keys_are_in_a_snapshot_and_state_of_another_query_is_refus
         SequencesEvaluator().open(planned, rows.schema, state=taken)
     with pytest.raises(errors.StateError, match="damaged"):
         SequencesEvaluator().open(planned, rows.schema, state=Snapshot({(): b"junk"}))
+
+
+@pytest.mark.parametrize("keys", [[1.5, float("nan"), None], ["a", "NaN", None]])
+def test_keys_that_are_not_numbers_and_state_without_rows(keys: list[Any]) -> None:
+    table = pa.table({"key": keys + keys, "t": [0, 0, 0, 1, 1, 1], "kind": list("ABABBB")})
+    pattern = ensue.pattern("A -> B", types="kind").partition_by("key").order_by("t")
+    expected = sorted(map(str, whole(pattern.query, table)))
+    for together in (False, True):
+        found = in_pieces(pattern.query, table, [1], True, False, together=together)
+        assert sorted(map(str, found)) == expected
+    evaluator, rows, _ = opened(pattern, table)
+    again = SequencesEvaluator()
+    again.open(prepared(pattern.query, table)[0], rows.schema, state=evaluator.snapshot_together())
+    assert not again.snapshot().keys
 
 
 def test_a_sample_waits_for_the_whole_partition() -> None:
