@@ -206,6 +206,8 @@ def run_figure10(settings: Settings) -> bool:
     """suse-figure10    time, throughput, latency and memory by size and window."""
     length = settings.rows or 20_000
     events = s.table(s.letters(length, s.LETTERS, "uniform", 0), s.LETTERS)
+    s.feed(s.QUERY, events.slice(0, 500), 50, 20, "benefit")
+    _latency(events, 50, 50)
     rows = []
     for size in (50, 100, 250, 500, 1_000):
         for window in (50, 100, 250, 500, 1_000):
