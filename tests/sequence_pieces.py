@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from ensue.automaton.plan import Plan, plan
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Watermark
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_pieces import TotalsInPieces
+from ensue.evaluate.sequence_totals import Finish, Grouping
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
@@ -62,22 +64,54 @@ def in_pieces(
 
     evaluator = opened()
     found = [evaluator.no_matches(rows.schema)]
+    for step in steps(query, rows, starts, cuts, marks):
+        call = evaluator.insert if isinstance(step, Events) else evaluator.advance
+        found.extend(call(step).tables())  # type: ignore[arg-type]
+        if restore:
+            evaluator = opened(evaluator.snapshot_together() if together else evaluator.snapshot())
+    found.extend(evaluator.end().tables())
+    assert not evaluator.snapshot().keys
+    return list(local.finish(planned, pa.concat_tables(found)).to_pylist())
+
+
+def totals_in_pieces(
+    query: Query,
+    table: pa.Table,
+    grouping: Grouping,
+    cuts: Sequence[int],
+    restore: bool,
+    marks: bool,
+) -> list[dict[str, Any]]:
+    """The atoms of aggregates over all matches, added up from the partials of all pieces."""
+    planned, rows, starts = prepared(query, table)
+    totals = TotalsInPieces(planned, rows.schema, grouping)
+    found = []
+    for step in steps(query, rows, starts, cuts, marks):
+        call = totals.insert if isinstance(step, Events) else totals.advance
+        found.append(call(step))  # type: ignore[arg-type]
+        if restore:
+            totals = TotalsInPieces(planned, rows.schema, grouping, totals.snapshot())
+    found.append(totals.end())
+    assert not totals.snapshot().keys
+    return list(Finish(planned, grouping, rows.schema).table(found).to_pylist())
+
+
+def steps(
+    query: Query, rows: pa.Table, starts: np.ndarray, cuts: Sequence[int], marks: bool
+) -> Iterator[Events | Watermark]:
+    """The pieces of a table, each with a watermark after it where `marks`."""
     done = [int(start) for start in starts[:-1]]
     order = query.order_by[0].column if query.order_by else None
     for pieces in rounds(starts, cuts):
         part = pa.concat_tables([rows.slice(begin, end - begin) for _, begin, end in pieces])
         sizes = [end - begin for _, begin, end in pieces]
-        events = Events(
+        yield Events(
             part.combine_chunks(),
             np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
             np.zeros(len(pieces), np.bool_),
         )
-        found.extend(evaluator.insert(events).tables())
         for index, _, end in pieces:
             done[index] = end
-        if restore:
-            state = evaluator.snapshot_together() if together else evaluator.snapshot()
-            evaluator = opened(state)
         if marks and order is not None:
             coming = [
                 rows.column(order)[place].as_py()
@@ -85,9 +119,4 @@ def in_pieces(
                 if place < end
             ]
             if coming and None not in coming:
-                found.extend(evaluator.advance(Watermark(min(coming))).tables())
-                if restore:
-                    evaluator = opened(evaluator.snapshot())
-    found.extend(evaluator.end().tables())
-    assert not evaluator.snapshot().keys
-    return list(local.finish(planned, pa.concat_tables(found)).to_pylist())
+                yield Watermark(min(coming))

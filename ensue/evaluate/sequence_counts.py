@@ -127,27 +127,38 @@ def count_partitions(batch: EventBatch, subsets: Subsets) -> Iterator[int]:
 
         yield from count_by_classes(batch, subsets)
         return
-    lows = batch.low
-    for begin, end in batch.spans():
+    lows, reach = batch.low, batch.reach
+    for index in range(len(reach.begins)):
+        begin, end = int(reach.begins[index]), int(reach.stops[index])
         if lows is None:
             yield _count_all(classes, table, begin, end)
         else:
-            yield _count_windows(classes, table, begin, end, lows)
+            span = (begin, int(reach.fresh[index]), end)
+            yield _count_windows(classes, table, *span, lows, not reach.is_open[index])
 
 
 # -- with a window --------------------------------------------------------------------------------
 
 
 def _count_windows(
-    classes: NDArray[np.int32], table: Table, begin: int, end: int, lows: NDArray[np.int64]
+    classes: NDArray[np.int32],
+    table: Table,
+    begin: int,
+    fresh: int,
+    end: int,
+    lows: NDArray[np.int64],
+    complete: bool,
 ) -> int:
-    cuts = _cuts(begin, end)
+    """Matches settled in rows fresh..end; those before only fill the window."""
+    cuts = _cuts(fresh, end)
 
     def piece(index: int) -> int:
         first, last = cuts[index], cuts[index + 1]
-        start = int(lows[first]) if first > begin else begin
-        if first > begin and table.pending.any():
-            start = int(lows[first - 1])  # what leaves the window at the cut is this piece's
+        start = max(begin, int(lows[first])) if begin < first < end else begin
+        if begin < first < end and table.pending.any():
+            start = max(
+                begin, int(lows[first - 1])
+            )  # what leaves the window at the cut is this piece's
         high, low, exact = kernels.count_window(
             classes,
             start,
@@ -160,11 +171,12 @@ def _count_windows(
             table.targets,
             table.ends,
             table.pending,
-            last == end,
+            complete and last == end,
         )
         if exact:
             return (int(high) << 62) + int(low)
-        return _count_windows_exactly(classes, table, start, first, last, lows, last == end)
+        ending = complete and last == end
+        return _count_windows_exactly(classes, table, start, first, last, lows, ending)
 
     return sum(_in_parallel(piece, len(cuts) - 1))
 

@@ -27,11 +27,16 @@ class CountAlgebra:
 
 @dataclass
 class CountSink:
+    fresh: int
     total: int = 0
 
     def match(self, first: int, row: int, value: int) -> bool:
-        self.total += value
+        if row >= self.fresh:
+            self.total += value
         return True
+
+    def absent(self, first: int, row: int, value: int) -> None:
+        self.total += value
 
     def timeout(self, first: int, row: int, value: int) -> None:
         return
@@ -41,7 +46,7 @@ def count_by_classes(batch: EventBatch, subsets: Subsets) -> Iterator[int]:
     """The number of matches of each partition."""
     guards = Guards(batch.plan, subsets, batch.columns)
     for part in batch.partitions():
-        sink = CountSink()
+        sink = CountSink(part.fresh)
         runs: Runs[int] = Runs(subsets, guards, CountAlgebra(), sink, keeps_first(batch.plan.query))
         runs.run(part)
         yield sink.total

@@ -75,6 +75,9 @@ class Collector:
         # Past the last row and to the next row: one match settles its start.
         return self.skip.mode not in (SkipMode.PAST_LAST_ROW, SkipMode.TO_NEXT_ROW)
 
+    def absent(self, first: int, row: int, value: Node) -> None:
+        self.match(first, row, value)
+
     def timeout(self, first: int, row: int, value: Node) -> None:
         """Partial matches that are no match themselves: a match that might have grown is done."""
         stack = [value]

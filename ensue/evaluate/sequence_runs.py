@@ -54,6 +54,10 @@ class Sink(Protocol[V_contra]):
         """Whether partial matches with the same first row may go on."""
         ...
 
+    def absent(self, first: int, row: int, value: V_contra) -> None:
+        """Matches that the end of their window completes; `row` is the first one beyond it."""
+        ...
+
     def timeout(self, first: int, row: int, value: V_contra) -> None: ...
 
 
@@ -106,7 +110,7 @@ class Runs(Generic[V]):
         # By start, so that the order is the same however time moves on: row by row or at once.
         for key, value in sorted(gone, key=lambda item: item[0][1]):
             if self.subsets.pending[key[0]]:
-                self.sink.match(key[1], row, value)
+                self.sink.absent(key[1], row, value)
             else:
                 self.sink.timeout(key[1], row, value)
         return kept

@@ -241,12 +241,12 @@ class Tails:
         numbers = [table.column(name).to_pylist() for name in _NUMBERS]
         for index, values in enumerate(zip(*numbers, strict=True)):
             key = tuple(key_value(column[index]) for column in keys)
+            known = dict(zip(_NUMBERS, values, strict=True))
             offset, length = int(offsets[index]), int(offsets[index + 1] - offsets[index])
-            begin = values[_NUMBERS.index("begin")]
             since = None
-            if order is not None and begin < length:
-                since = order[offset + begin].item()
-            self.held[key] = Held(block, offset, length, *values, since)
+            if order is not None and known["begin"] < length:
+                since = order[offset + known["begin"]].item()
+            self.held[key] = Held(block, offset, length, **known, since=since)
 
     def _packed(self, found: Sequence[Held]) -> tuple[pa.Table, NDArray[np.int64]]:
         """The rows of these partitions, one after the other, and how many each has."""

@@ -3,13 +3,14 @@
 The first stage runs where the rows are and gives one *partial* per group that a task saw: the
 partition columns asked for, the start of the time window, and the total as text. The second adds
 partials of one group up and finishes them. Both are tables to tables, so that a runner only has to
-move them. Time windows are tumbling or sliding over the moment at which a match is settled (its
-last event; the end of its window where an absence had to be proved).
+move them. A partition that comes in pieces gives partials per piece (`sequence_pieces.py`). Time
+windows are tumbling or sliding over the moment at which a match is settled (its last event; the end
+of its window where an absence had to be proved).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, atom_name
-from ensue.automaton.sequence import compile_sequence
+from ensue.automaton.sequence import Kind, compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import order_numbers
@@ -26,8 +27,9 @@ from ensue.evaluate.sequence_aggregates import Aggregates, Total
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import count_partitions, countable
 from ensue.evaluate.sequence_guards import Guards
-from ensue.evaluate.sequence_listing import Collector, listed
+from ensue.evaluate.sequence_listing import Carried, Collector, listed
 from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs
+from ensue.evaluate.sequence_runs import Key as RunKey
 from ensue.evaluate.sequences import keeps_first, supports
 from ensue.pattern.query import SkipMode, WindowKind
 
@@ -46,6 +48,14 @@ class Grouping:
 
 
 @dataclass
+class Left:
+    """Of an open partition: the first row still needed, and its classes of partial matches."""
+
+    begin: int
+    classes: dict[RunKey, Total]
+
+
+@dataclass
 class _Buckets:
     """A sink that adds up totals per time window."""
 
@@ -53,23 +63,37 @@ class _Buckets:
     moments: np.ndarray | None
     grouping: Grouping
     last: int
+    fresh: int
+    window: int | float | None  # where it is one of time
     totals: dict[int | None, Total] = field(default_factory=dict)
 
     def match(self, first: int, row: int, value: Total) -> bool:
-        for bucket in self._buckets(min(row, self.last)):
-            known = self.totals.get(bucket)
-            self.totals[bucket] = value if known is None else self.aggregates.join(known, value)
+        if row >= self.fresh:
+            self._add(None if self.moments is None else int(self.moments[row]), value)
         return True
+
+    def absent(self, first: int, row: int, value: Total) -> None:
+        moment = None
+        if self.moments is not None:
+            if self.window is None:
+                moment = int(self.moments[min(row, self.last)])
+            else:
+                moment = int(self.moments[first] + self.window)
+        self._add(moment, value)
 
     def timeout(self, first: int, row: int, value: Total) -> None:
         return
 
-    def _buckets(self, row: int) -> Iterable[int | None]:
+    def _add(self, moment: int | None, value: Total) -> None:
+        for bucket in self._buckets(moment):
+            known = self.totals.get(bucket)
+            self.totals[bucket] = value if known is None else self.aggregates.join(known, value)
+
+    def _buckets(self, moment: int | None) -> Iterable[int | None]:
         size = self.grouping.every
-        if size is None or self.moments is None:
+        if size is None or moment is None:
             return (None,)
         slide = self.grouping.slide or size
-        moment = int(self.moments[row])
         newest = moment // slide * slide
         return range(newest, moment - size, -slide)
 
@@ -96,16 +120,28 @@ class Totals:
             )
         self._plan = plan
         self._grouping = grouping
-        self._subsets = Subsets(compile_sequence(plan.query))
+        self.subsets = Subsets(compile_sequence(plan.query))
+        automaton = self.subsets.automaton
+        self._absences = any(place.kind is Kind.PENDING for place in automaton.places)
 
     def partials(self, events: Events) -> pa.Table:
         """One row per group seen in the events, whose partitions are all complete."""
-        batch = EventBatch.of(self._plan, self._subsets, events)
+        return self.of(EventBatch.of(self._plan, self.subsets, events), None, None)
+
+    def of(
+        self,
+        batch: EventBatch,
+        carried: Sequence[Carried] | None,
+        left: list[Left] | None,
+    ) -> pa.Table:
+        """One row per group that the batch adds to; `left` receives what partial matches remain."""
         aggregates = Aggregates(self._plan, batch)
         groups: dict[tuple[Any, ...], tuple[int, Total]] = {}
         names = self._grouping.by
-        keys = [batch.columns[name].take(pa.array(batch.starts[:-1])).to_pylist() for name in names]
-        for index, totals in enumerate(self._totals(batch, aggregates)):
+        first_rows = pa.array(batch.starts[:-1])
+        keys = [batch.columns[name].take(first_rows).to_pylist() for name in names]
+        totals_of = self._totals(batch, aggregates, carried, left)
+        for index, totals in enumerate(totals_of):
             key = tuple(column[index] for column in keys)
             for bucket, total in totals.items():
                 group = (*map(repr, key), bucket)
@@ -115,34 +151,61 @@ class Totals:
         return self._table(batch, aggregates, groups)
 
     def _totals(
-        self, batch: EventBatch, aggregates: Aggregates
+        self,
+        batch: EventBatch,
+        aggregates: Aggregates,
+        carried: Sequence[Carried] | None,
+        left: list[Left] | None,
     ) -> Iterator[dict[int | None, Total]]:
         query = self._plan.query
         only_counts = all(map(aggregates.counts_matches, range(len(aggregates.slots))))
-        if self._grouping.every is None and only_counts and countable(self._plan, self._subsets):
-            for count in count_partitions(batch, self._subsets):
+        plain = only_counts and self._grouping.every is None
+        in_pieces = left is not None and (self._absences or query.within is None)
+        if plain and not in_pieces and countable(self._plan, self.subsets):
+            for index, count in enumerate(count_partitions(batch, self.subsets)):
+                if left is not None:
+                    left.append(Left(int(batch.edges[index]), {}))
                 yield {None: (count, aggregates.nothing[1])} if count else {}
             return
         moments = self._moments(batch)
-        guards = Guards(self._plan, self._subsets, batch.columns)
-        for part in batch.partitions():
-            sink = _Buckets(aggregates, moments, self._grouping, part.end - 1)
+        window = query.within
+        timed = window is not None and window.kind is not WindowKind.ROWS
+        size = window.size if window is not None and timed else None
+        guards = Guards(self._plan, self.subsets, batch.columns)
+        for index, part in enumerate(batch.partitions()):
+            last = int(batch.starts[index + 1]) - 1
+            sink = _Buckets(aggregates, moments, self._grouping, last, part.fresh, size)
+            begin = part.begin
             if query.skip.mode is SkipMode.NONE:
-                runs: Runs[Total] = Runs(
-                    self._subsets, guards, aggregates, sink, keeps_first(query)
-                )
+                runs: Runs[Total] = Runs(self.subsets, guards, aggregates, sink, keeps_first(query))
+                if left is not None and index < len(left):
+                    runs.classes = left[index].classes
                 runs.run(part)
+                held = min((key[1] for key in runs.classes), default=part.end)
+                begin = max(begin, held)
+                classes = runs.classes
             else:
-                collector = Collector(query.skip)
+                collector = Collector(query.skip, fresh=part.fresh)
                 listing: Runs[Node] = Runs(
-                    self._subsets, guards, GraphAlgebra(), collector, keep_first=True
+                    self.subsets, guards, GraphAlgebra(), collector, keep_first=True
                 )
                 listing.run(part)
-                for pairs, _ in listed(query, collector):
+                collector.left((key[1], node) for key, node in listing.classes.items())
+                strategy = Carried() if carried is None else carried[index]
+                for pairs, _ in listed(query, collector, strategy):
                     value = aggregates.begin(*pairs[0])
                     for label, row in pairs[1:]:
                         value = aggregates.take(value, label, row)
+                    sink.fresh = 0
                     sink.match(pairs[0][1], pairs[-1][1], value)
+                begin = part.end if strategy.head < 0 else strategy.head
+                classes = {}
+            if left is not None:
+                now = Left(begin, classes)
+                if index < len(left):
+                    left[index] = now
+                else:
+                    left.append(now)
             yield sink.totals
 
     def _moments(self, batch: EventBatch) -> np.ndarray | None:

@@ -14,10 +14,12 @@ import ensue
 from ensue import errors, local
 from ensue.evaluate.base import Events, Snapshot, Watermark
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_pieces import TotalsInPieces
+from ensue.evaluate.sequence_totals import Finish, Grouping, Totals
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.pattern.query import Query
 from tests import sequence_specs
-from tests.sequence_pieces import in_pieces, prepared
+from tests.sequence_pieces import in_pieces, prepared, totals_in_pieces
 
 
 def whole(query: Query, table: pa.Table, listing: Listing | None = None) -> list[dict[str, Any]]:
@@ -101,6 +103,49 @@ def test_absence_and_time_outs(seed: int) -> None:
         pattern = pattern.after_match(chooser.choice(STRATEGIES[:2]))
     listing = Listing(timeouts=chooser.random() < 0.5)
     check(pattern.query, events(chooser), [1, 3, 2], listing)
+
+
+ASKED = {"n": "count(*)", "s": "sum(B.x)", "a": "avg(B.x)", "m": "max(B.x)", "l": "min(A.x)"}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_aggregates(seed: int) -> None:
+    chooser = random.Random(seed)
+    counts = chooser.random() < 0.3
+    asked = {"n": "count(*)"} if counts else ASKED
+    text = chooser.choice([*PATTERNS, "A ->> B -> !X"])
+    pattern = ensue.pattern(text, types="kind").partition_by("key").order_by("t", "i")
+    if chooser.random() < 0.3:
+        pattern = pattern.define(B=chooser.choice(CONDITIONS))
+    if chooser.random() < 0.5 or "!X" in text[-3:]:
+        pattern = pattern.within(chooser.choice([1, 3, 6]))
+    if chooser.random() < 0.3:
+        pattern = pattern.after_match(chooser.choice(STRATEGIES))
+    query = pattern.measures(**asked).query
+    every = chooser.choice([None, 2])
+    grouping = Grouping(chooser.choice([(), ("key",)]), every, 1 if every else None)
+    table = events(chooser)
+    planned, rows, starts = prepared(query, table)
+    complete = np.ones(len(starts) - 1, np.bool_)
+    partials = Totals(planned, grouping).partials(Events(rows, starts, complete))
+    expected = Finish(planned, grouping, rows.schema).table([partials]).to_pylist()
+    for restore in (False, True):
+        for marks in (False, True):
+            found = totals_in_pieces(query, table, grouping, [1, 3, 2], restore, marks)
+            assert sorted(map(str, found)) == sorted(map(str, expected)), (restore, marks)
+
+
+def test_counting_without_a_window_keeps_no_rows() -> None:
+    table = pa.table({"t": list(range(300)), "kind": list("ABC") * 100})
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("t").measures(n="count(*)")
+    planned, rows, _ = prepared(pattern.query, table)
+    totals = TotalsInPieces(planned, rows.schema, Grouping(as_text=True))
+    found = [totals.insert(one(rows, begin, begin + 10)) for begin in range(0, 300, 10)]
+    assert sum(held.length for held in totals._tails.held.values()) == 0
+    assert len(totals.snapshot().keys[()]) < 5000
+    found.append(totals.end())
+    answer = Finish(planned, Grouping(as_text=True), rows.schema).table(found).to_pylist()
+    assert list(answer[0].values()) == [str(pattern.count(table))]
 
 
 # -- what is put out when, and what is held ------------------------------------------------------
