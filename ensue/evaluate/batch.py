@@ -32,6 +32,7 @@ class Batch:
     heads: NDArray[np.bool_]  # the first row here is the first row of its partition
     base: NDArray[np.int64]  # number of the first row here inside its partition
     cursor: NDArray[np.int64]  # [partition, (next start, matches so far, end of matched rows)]
+    horizon: int | float | None = None  # watermark in the window's unit: no row before it will come
 
     @property
     def length(self) -> int:
@@ -129,9 +130,15 @@ class Batch:
             greatest = np.inf if order.dtype == np.float64 else np.iinfo(np.int64).max
             if column.null_count:
                 everywhere = column.is_valid().to_numpy(zero_copy_only=False)
-        return automaton.window_limits(
+        limits = automaton.window_limits(
             order, self.starts, self.ends, self.is_open, everywhere, size, greatest, rows_window
         )
+        if self.horizon is None or rows_window or self.plan.lookahead:
+            return limits
+        # A window that ends before the watermark sees no further row, though more may come.
+        over = (limits == automaton.NEVER) & (order < self.horizon - size)
+        limits[over] = np.repeat(self.ends, np.diff(self.starts))[over]
+        return limits
 
 
 def check_types(plan: Plan, schema: pa.Schema) -> None:

@@ -128,7 +128,15 @@ def pair_sums(
 
 def as_text(high: Hashes, low: Hashes) -> pa.Array:
     """128 bits as 32 hexadecimal digits, for all rows at once."""
-    words = np.stack([high, low], axis=1).astype(">u8")
-    digits = words.tobytes().hex().encode()
-    offsets = np.arange(0, len(digits) + 1, 32, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(high), pa.py_buffer(offsets), pa.py_buffer(digits))
+    return _digits(np.stack([high, low], axis=1), 32)
+
+
+def as_short_text(hashes: Hashes) -> pa.Array:
+    """64 bits as 16 hexadecimal digits, for all rows at once."""
+    return _digits(hashes, 16)
+
+
+def _digits(words: Hashes, width: int) -> pa.Array:
+    digits = words.astype(">u8").tobytes().hex().encode()
+    offsets = np.arange(0, len(digits) + 1, width, dtype=np.int32)
+    return pa.StringArray.from_buffers(len(words), pa.py_buffer(offsets), pa.py_buffer(digits))

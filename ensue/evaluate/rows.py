@@ -34,7 +34,9 @@ from ensue.evaluate.base import (
     keys_of,
 )
 from ensue.evaluate.batch import Batch, check_types
+from ensue.evaluate.buffer import EVENT
 from ensue.evaluate.choose import choose_row_engine
+from ensue.evaluate.match_names import EVENTS, listed_events, match_names
 from ensue.evaluate.measures import Matches, Measured
 from ensue.evaluate.row_engines import Engine
 from ensue.pattern.query import Query
@@ -258,10 +260,32 @@ class RowsEvaluator(Refusing):
         for index, atom in enumerate(self._plan.atoms):
             names.append(atom_name(index))
             arrays.append(measured.atom(atom))
+        if EVENT in batch.columns:
+            for name, array in self._names(batch, measured).items():
+                names.append(name)
+                arrays.append(array)
         if not names:  # constant measures only: the rows must be counted by something
             names, arrays = [PREFIX + "row"], [rows]
         table = pa.table(arrays, names=names)
         return table if shown.all() else table.filter(pa.array(shown))
+
+    def _names(self, batch: Batch, measured: Measured) -> dict[str, pa.Array]:
+        """Hidden columns that name the match (match_names.py)."""
+        matches, program = measured.matches, self._plan.program
+        first, lengths = matches.match[:, 1], matches.match[:, 2]
+        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        inside = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], lengths)
+        rows = np.repeat(first, lengths) + inside
+        positions = matches.positions[np.repeat(matches.match[:, 4], lengths) + inside]
+        labels = program.label[positions].astype(np.int64)  # −1: unmatched
+        found = match_names(batch.columns, first, rows, labels, offsets)
+        if self._plan.query.measures is None and not self._plan.query.rows.all_rows:
+            order = batch.columns[self._plan.query.order_by[0].column]
+            found[EVENTS] = listed_events(
+                batch.columns, order, rows, labels, offsets, program.labels
+            )
+        taken = pa.array(measured.entries)
+        return {name: array.take(taken) for name, array in found.items()}
 
 
 def output_columns(plan: Plan, schema: pa.Schema) -> list[str]:

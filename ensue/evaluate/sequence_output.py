@@ -17,6 +17,8 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton import conditions
 from ensue.automaton.plan import PREFIX, Plan, atom_name
+from ensue.evaluate.buffer import EVENT
+from ensue.evaluate.match_names import EVENTS, listed_events, match_names
 from ensue.evaluate.measures import LISTING_EVENTS, Matches, Measured
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.pattern import condition as c
@@ -108,6 +110,17 @@ class Output:
             names.append("status")
             status = [COMPLETE if done else TIMED_OUT for done in found.complete]
             arrays.append(pa.array(status, pa.string()))
+        if EVENT in batch.columns:
+            labels = np.array(found.labels, np.int64)
+            firsts = rows[offsets[:-1]]
+            hidden = match_names(batch.columns, firsts, rows, labels, offsets)
+            if query.measures is None:
+                order = batch.columns[query.order_by[0].column]
+                hidden[EVENTS] = listed_events(
+                    batch.columns, order, rows, labels, offsets, self.plan.program.labels
+                )
+            names.extend(hidden)
+            arrays.extend(hidden.values())
         if not names:
             raise errors.QueryError(
                 "the output would have no column: no PARTITION BY and no MEASURES",
