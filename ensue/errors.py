@@ -119,6 +119,10 @@ class MissingNodeWarning(UserWarning):
     """A path was asked from or to a node that the graph does not have: its answer is empty."""
 
 
+class BoundWarning(UserWarning):
+    """A bound of a budget that nothing that is shed could meet; the least possible is used."""
+
+
 class UnboundedPathsError(EnsueError):
     """Infinitely many paths answer the query: a loop of the expression meets a cycle."""
 
@@ -165,6 +169,26 @@ class CheckpointError(StateError):
 
 class WatermarkError(QueryError):
     """A stream whose mode needs a watermark, or another order than the watermark's."""
+
+
+class UnknownStateError(QueryError):
+    """An arc or a name of a state that the automaton does not have."""
+
+
+class UnknownRegisterError(QueryError):
+    """A field that the register of the automaton does not have."""
+
+
+class UnknownArcError(QueryError):
+    """An arc or pattern that is to be removed and is not there."""
+
+
+class NoFinalStateError(QueryError):
+    """The automaton has no final state, or a change would take its last one away."""
+
+
+class LifetimeError(QueryError):
+    """A lifetime that is empty, or that reaches behind what has been settled."""
 
 
 class JavaNotFoundError(EnsueError):
