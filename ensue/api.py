@@ -244,8 +244,12 @@ class Pattern:
         sample: int | None = None,
         seed: int = 0,
         max_matches: int = MAX_MATCHES,
+        **stream: Any,
     ) -> Any:
         """All matches in `data`, in the kind of table that was given.
+
+        A streaming DataFrame takes further options (`emit`, `speculation`, `late`, `changes`,
+        `lanes`, `control`, ...): docs/streaming.md.
 
         Of an event pattern: the first `limit`, or `sample` of them drawn uniformly at random (with
         replacement, in process only); `timeouts` adds partial matches that ran out of time. More
@@ -273,8 +277,14 @@ class Pattern:
                         "sample= draws from all matches and runs in process only",
                         remedy="use limit=..., or q.aggregate(...) on the DataFrame",
                     )
+                if data.isStreaming:
+                    from ensue.spark import stream as streams
+
+                    return streams.run(query, data, streams.Options.of(stream), listing)
+                _batch_takes_no(stream)
                 found = batch.run(query, data, listing)
                 return found if limit is None else found.limit(limit)
+            _batch_takes_no(stream)
             table = _to_arrow(data)
             warm_up()
             return _in_kind(local.run(query, table, listing), data)
@@ -420,6 +430,14 @@ class Chain(Vocabulary, Pattern):
         if known is not None and known.kind is window.kind and known.size < window.size:
             window = known
         return self._with(within=window)
+
+
+def _batch_takes_no(stream: Mapping[str, Any]) -> None:
+    for name in stream:
+        raise errors.QueryError(
+            f"{name}= is an option of streams, and the data given is no streaming DataFrame",
+            remedy="leave it out, or read the data with spark.readStream",
+        )
 
 
 def _is_spark(data: object) -> bool:

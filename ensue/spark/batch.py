@@ -13,7 +13,7 @@ from itertools import chain
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -34,20 +34,23 @@ OUTPUT_ROWS = 10_000
 
 
 def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFrame:
-    """All matches of a pattern in a batch DataFrame, as a lazy DataFrame."""
-    _refuse_stream(df)
+    """All matches of a pattern in a DataFrame, as a lazy DataFrame."""
+    if df.isStreaming:
+        from ensue.spark import stream
+
+        return stream.run(query, df, stream.Options(), listing)
     bound = rules.check(bind(query, df.columns))
     if bound.rows.all_rows:
         rules.duplicates((name.casefold() for name in df.columns), "column of the input")
-    plain = _plain_names(df.columns)
+    plain = plain_names(df.columns)
     if plain:
         bound = rename(bound, plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
-    keys = [F.col(_quoted(name)) for name in bound.partition_by]
+    keys = [F.col(quoted(name)) for name in bound.partition_by]
     shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
-    schema = _arrow_schema(prepared)
+    schema = arrow_schema(prepared)
     found = _output_schema(planned, schema, listing)
     matched = shuffled.mapInArrow(_worker(planned, listing), found)
     result = _measures(planned, matched)
@@ -57,7 +60,7 @@ def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFram
     return result
 
 
-def _plain_names(names: list[str]) -> dict[str, str]:
+def plain_names(names: list[str]) -> dict[str, str]:
     """Other names for columns with a dot or a back-quote, which `mapInArrow` cannot look up."""
     awkward = [name for name in names if "." in name or "`" in name]
     taken = set(names)
@@ -77,9 +80,9 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
-    keys = [F.col(_quoted(name)) for name in bound.partition_by]
+    keys = [F.col(quoted(name)) for name in bound.partition_by]
     shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
-    schema = _arrow_schema(prepared)
+    schema = arrow_schema(prepared)
     first = Totals(planned, grouping)
     finish = Finish(planned, grouping, schema)
 
@@ -97,10 +100,10 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
         yield from finish.table(tables, alone=not grouping.by).combine_chunks().to_batches()
 
     found = shuffled.mapInArrow(partials, from_arrow_schema(first.schema(schema)))
-    groups = [F.col(_quoted(name)) for name in grouping.by]
+    groups = [F.col(quoted(name)) for name in grouping.by]
     gathered = found.repartition(*groups) if groups else found.repartition(1)
     summed = gathered.mapInArrow(finished, from_arrow_schema(finish.table([]).schema))
-    columns = [F.col(_quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
+    columns = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
     columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
     return summed.select(*columns)
 
@@ -116,10 +119,10 @@ def _refuse_stream(df: DataFrame) -> None:
 def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
     """The plan bound to a DataFrame, and the Arrow schema its workers will see."""
     planned = plan(rules.check(bind(query, df.columns)))
-    return planned, _arrow_schema(_prepare(planned, df))
+    return planned, arrow_schema(_prepare(planned, df))
 
 
-def _arrow_schema(df: DataFrame) -> pa.Schema:
+def arrow_schema(df: DataFrame) -> pa.Schema:
     for column in df.schema.fields:
         collation = getattr(column.dataType, "collation", "UTF8_BINARY")
         if collation != "UTF8_BINARY":
@@ -133,23 +136,27 @@ def _arrow_schema(df: DataFrame) -> pa.Schema:
 
 
 def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
+    return df.select(*input_columns(planned, df))
+
+
+def input_columns(planned: Plan, df: DataFrame) -> list[Column]:
     """The columns the evaluator reads; Spark analyses every expression here, before any job."""
-    columns = [F.col(_quoted(name)) for name in planned.carried(df.columns)]
+    columns = [F.col(quoted(name)) for name in planned.carried(df.columns)]
     for index, expression in enumerate(planned.inputs):
         text = row_sql(expression)
-        _analysed(df, text, f"the expression {text}")
+        analysed(df, text, f"the expression {text}")
         columns.append(F.expr(text).alias(input_name(index)))
     for flag in planned.flags:
         text = row_sql(flag)
-        _analysed(df, f"IF({text}, 1, 0)", f"the condition {text}")
+        analysed(df, f"IF({text}, 1, 0)", f"the condition {text}")
     for begin in range(0, len(planned.flags), FLAGS_PER_COLUMN):
         flags = planned.flags[begin : begin + FLAGS_PER_COLUMN]
         bits = " + ".join(f"IF({row_sql(flag)}, {1 << bit}L, 0L)" for bit, flag in enumerate(flags))
         columns.append(F.expr(bits).alias(bits_name(begin // FLAGS_PER_COLUMN)))
-    return df.select(*(columns or [F.lit(0).alias("__ensue_row")]))
+    return columns or [F.lit(0).alias("__ensue_row")]
 
 
-def _analysed(df: DataFrame, text: str, what: str) -> None:
+def analysed(df: DataFrame, text: str, what: str) -> None:
     """Ask Spark's analyser about one expression, so that an error names it."""
     try:
         df.select(F.expr(text)).schema  # noqa: B018
@@ -168,7 +175,7 @@ def _first_line(problem: Exception) -> str:
     return str(problem).strip().splitlines()[0]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -208,6 +215,6 @@ def _measures(planned: Plan, matched: DataFrame) -> DataFrame:
     values = {m.name: F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer}
     for measure in planned.outer:
         text = row_sql(measure.value)
-        _analysed(matched, text, f"the measure {measure.name}")
+        analysed(matched, text, f"the measure {measure.name}")
     order = output_order(planned, matched.columns)
-    return matched.select(*(values[n] if n in values else F.col(_quoted(n)) for n in order))
+    return matched.select(*(values[n] if n in values else F.col(quoted(n)) for n in order))

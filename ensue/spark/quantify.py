@@ -28,7 +28,7 @@ from ensue.pattern.condition import Column
 from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
 from ensue.pattern.sql import row_sql
-from ensue.spark.batch import OUTPUT_ROWS, _analysed, _quoted
+from ensue.spark.batch import OUTPUT_ROWS, analysed, quoted
 from ensue.spark.plain import plain_aggregate
 
 PREFIX = "__ensue_quantify_"
@@ -109,7 +109,7 @@ def _run(
     shown = carried if per_row is not None else list(keys)
     fields = [schema.field(name) for name in shown]
     output = pa.schema([*fields, pa.field(per_row or VALUE, kind)])
-    columns = [F.col(_quoted(name)) for name in keys]
+    columns = [F.col(quoted(name)) for name in keys]
     shuffled = prepared.repartition(*columns) if keys else prepared.repartition(1)
     query = Query(pattern=Empty(), partition_by=keys, order_by=order)
     worker = _worker(inner, query, shown, output, per_row is not None)
@@ -128,7 +128,7 @@ def _needed(
 
 def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFrame, Stage]:
     """Spark computes the predicates and values of an automaton into columns."""
-    columns = [F.col(_quoted(name)) for name in carried]
+    columns = [F.col(quoted(name)) for name in carried]
     if not isinstance(stage, AutomatonStage):
         return df.select(*columns), stage
     # Types and disjointness are decided on what the user wrote, before it becomes columns.
@@ -140,7 +140,7 @@ def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFram
         if isinstance(part, Expression) and part not in names and part != ALWAYS:
             name = f"{PREFIX}{len(names)}"
             text = row_sql(part.tree)
-            _analysed(df, text, f"the expression {part}")
+            analysed(df, text, f"the expression {part}")
             columns.append(F.expr(text).alias(name))
             names[part] = Expression(Column(name))
     automaton = stage.automaton.mapped(lambda part: names.get(part, part))

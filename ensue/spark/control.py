@@ -1,0 +1,78 @@
+"""Orders to a running stream: a directory of files, read by Spark as a stream of its own.
+
+Spark delivers each file in exactly one micro-batch, to all lanes at once, and a restart replays it
+with the rows it came with: so an order is carried out at a micro-batch boundary, once, everywhere.
+Files are written whole (a draft is renamed) and named in order; a file is never changed.
+
+`end` closes the stream: rows still waiting for the watermark are taken as complete, every
+partition ends, and what matched is told. Without it the last rows of a stream stay open, since
+nothing says that no more will come.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX
+
+LANE, ORDER = PREFIX + "lane", PREFIX + "order"
+_NAME = re.compile(r"^(\d{8})-([A-Za-z_]\w*)\.(sql|json|end)$")
+
+
+def orders(spark: SparkSession, folder: str, lanes: int) -> DataFrame:
+    """Each file of the directory as one row for every lane: its name, a line end, its text."""
+    if "://" not in str(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    files = spark.readStream.format("text").option("wholetext", "true").load(str(folder))
+    told = F.concat(F.col("_metadata.file_name"), F.lit("\n"), F.col("value"))
+    each = F.explode(F.sequence(F.lit(0), F.lit(lanes - 1)))
+    return files.select(told.alias(ORDER), each.alias(LANE))
+
+
+class Control:
+    """Writes orders to the directory of a stream: `Control("control").end()`."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def end(self) -> Path:
+        """Close the stream, once all its rows were read: `query.processAllAvailable()` first."""
+        return self._write("stream", "end", "end\n")
+
+    def finish(self, query: Any) -> None:
+        """Read all rows there are, close the stream, tell what matched, and stop the query."""
+        query.processAllAvailable()
+        self.end()
+        query.processAllAvailable()
+        query.stop()
+
+    def versions(self) -> list[str]:
+        """Names of the orders given so far, in order."""
+        return sorted(p.name for p in self.folder.iterdir() if _NAME.match(p.name))
+
+    def _write(self, name: str, kind: str, text: str) -> Path:
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise errors.QueryError(
+                f"{name!r} cannot name a pattern", remedy="use letters, digits and _"
+            )
+        draft = self.folder / f".{uuid.uuid4().hex}"  # Spark leaves out names with a dot
+        draft.write_text(text, encoding="utf-8")
+        number = 1 + max((int(n[:8]) for n in self.versions()), default=0)
+        while True:
+            path = self.folder / f"{number:08d}-{name}.{kind}"
+            try:
+                os.link(draft, path)  # fails where another writer took the number
+            except FileExistsError:
+                number += 1
+                continue
+            draft.unlink()
+            return path

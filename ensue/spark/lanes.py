@@ -1,0 +1,495 @@
+"""A lane: all keys of one hash bucket of a stream, and one step per micro-batch for all of them.
+
+Rows wait in `pending` until the watermark has passed them: then no earlier row can come, they are
+sorted and go to the stage (the evaluator with its state). So the stage sees ordered input, and what
+it puts out is final. With `emit="changes"` the rows still pending are tried as well: a copy of the
+stage runs over those before watermark + σ, and the difference to what was told before goes out as
+`+` and `-` rows. Corrections (CDC) change pending rows; what the watermark has passed is settled,
+and an event or correction that comes for it is late.
+
+The answer depends on the set of rows and on the watermarks, never on the order of arrival: ties
+are broken by content, and corrections cancel by content or by identity and sequence.
+
+This module knows no Spark: `stream_operator.py` calls it in the workers, tests call it directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX
+from ensue.evaluate import state as arrow_state
+from ensue.evaluate.arrange import flat, group_codes, run_starts
+from ensue.evaluate.base import Key, key_at
+from ensue.evaluate.buffer import CONTENT
+from ensue.spark import state
+
+IDENTITY = PREFIX + "identity"  # hash of the columns that name an event (CDC)
+SEQUENCE = PREFIX + "sequence"  # which of two versions of an event is the newer (CDC)
+SIGN = PREFIX + "sign"  # +1 an event, -1 its withdrawal (CDC), 0 an operation nobody knows
+TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
+OP, MATCH_ID, STATUS, SHOWN = "op", "match_id", "status", "event"
+ID = PREFIX + "identity_of_match"
+MATCHED, LATE, REJECTED = "matched", "late", "rejected"
+PENDING, SPOKEN, STAGE, SHED = "pending", "spoken", "stage", "shed"
+KEY_LIMIT = 1_000_000
+END = "end"  # ending of the name of an order to close the stream
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a stream is run; times in microseconds."""
+
+    lanes: int = 16
+    emit: str = "final"  # or "changes"
+    speculation: int | None = None  # σ: how far past the watermark; None: all that has come
+    late: bool = False  # late and rejected rows are shown, with a status
+    corrections: str = ""  # "", "content" or "identity"
+    forget: int | None = None  # a key silent for so long is complete
+    key_limit: int = KEY_LIMIT  # rows kept of one key
+    overflow: str = "fail"  # or "shed"
+    nulls: str = "reject"  # or "fail"
+
+    @property
+    def speculative(self) -> bool:
+        return self.emit == "changes"
+
+
+@dataclass
+class Counts:
+    """Of one step; each becomes an observed metric."""
+
+    rows: int = 0
+    matches: int = 0
+    late: int = 0
+    rejected: int = 0
+    retracted: int = 0
+    shed: int = 0
+    partials: int = 0
+    pending: int = 0
+    keys: int = 0
+    state_bytes: int = 0
+
+
+class Stage(Protocol):
+    """An evaluator with its state, as a lane drives it."""
+
+    def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows of any keys, later than all before."""
+
+    def advance(self, horizon: int) -> Iterator[pa.Table]:
+        """No row before `horizon` will come."""
+
+    def end(self) -> Iterator[pa.Table]: ...
+    def copy(self) -> Stage: ...
+    def save(self) -> bytes: ...
+    def load(self, blob: bytes) -> None: ...
+    def next_time(self) -> int | None:
+        """The least watermark at which `advance` has something to do."""
+
+    def drop(self, keys: set[Key]) -> None: ...
+    def sizes(self) -> Mapping[Key, int]:
+        """Keys with many rows and how many are held of each."""
+
+    def forget(self, before: int) -> Iterator[pa.Table]:
+        """End the keys whose newest row is older than that."""
+
+    @property
+    def partials(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every lane of a stream does; travels to the workers."""
+
+    schema: pa.Schema  # of the rows that come
+    found: pa.Schema  # of what the stage puts out, `ID` left out
+    partition_by: tuple[str, ...]
+    time: str  # the event-time column
+    settings: Settings
+    description: Mapping[str, str]
+
+    def stage(self, lane: int) -> Stage:
+        raise NotImplementedError
+
+    @property
+    def output(self) -> pa.Schema:
+        """Of the lane's output: what is found, between what a stream adds."""
+        fields = list(self.found)
+        if self.settings.speculative:
+            fields = [pa.field(OP, pa.string()), pa.field(MATCH_ID, pa.string()), *fields]
+        if self.settings.late:
+            fields += [pa.field(STATUS, pa.string()), pa.field(SHOWN, pa.string())]
+        return pa.schema(fields)
+
+
+@dataclass
+class Lane:
+    """One lane in one micro-batch: restored, stepped once, saved where something changed."""
+
+    work: Work
+    number: int
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self._stage = self.work.stage(self.number)
+        self._pending = self.work.schema.empty_table()
+        self._spoken: pa.Table | None = None
+        self._shed: set[Key] = set()
+        self._closed = False
+        self._changed = False
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def load(self, blob: bytes) -> None:
+        parts = state.from_bytes(blob, self.work.description)
+        self._pending, numbers = arrow_state.from_bytes(PENDING, parts[PENDING])
+        self._closed = bool(numbers["closed"])
+        self._stage.load(parts[STAGE])
+        if SPOKEN in parts:
+            self._spoken, _ = arrow_state.from_bytes(SPOKEN, parts[SPOKEN])
+        if SHED in parts:
+            shed, _ = arrow_state.from_bytes(SHED, parts[SHED])
+            self._shed = {key_at(shed, row, shed.column_names) for row in range(shed.num_rows)}
+
+    def save(self) -> bytes | None:
+        """The state; None where it is what it was."""
+        if not self._changed:
+            return None
+        numbers = {"closed": int(self._closed)}
+        parts = {
+            PENDING: arrow_state.to_bytes(PENDING, self._pending.combine_chunks(), numbers),
+            STAGE: self._stage.save(),
+        }
+        if self._spoken is not None and self._spoken.num_rows:
+            parts[SPOKEN] = arrow_state.to_bytes(SPOKEN, self._spoken, {})
+        if self._shed:
+            columns = zip(*self._shed, strict=True)
+            fields = [self.work.schema.field(name) for name in self.work.partition_by]
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
+            shed = pa.Table.from_arrays(arrays, names=list(self.work.partition_by))
+            parts[SHED] = arrow_state.to_bytes(SHED, shed, {})
+        blob = state.to_bytes(parts, self.work.description)
+        self.counts.state_bytes = len(blob)
+        return blob
+
+    def wake_at(self, watermark: int | None) -> int | None:
+        """The least watermark (in microseconds) at which this lane has something to do."""
+        times = [self._stage.next_time()]
+        if self._pending.num_rows:
+            first = pc.min(self._times(self._pending)).as_py()
+            times.append(int(first) + 1)
+        if self.work.settings.forget is not None and self._stage.keys:
+            times.append((watermark or 0) + 1)
+        known = [time for time in times if time is not None]
+        return min(known) if known else None
+
+    # -- a step ----------------------------------------------------------------------------------
+
+    def step(
+        self, tables: Iterable[pa.Table], watermark: int | None, orders: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
+        """New rows, the watermark in microseconds and orders; drain it before `save`."""
+        rows = [table for table in tables if table.num_rows]
+        settings = self.work.settings
+        end = any(is_end(order) for order in orders)
+        if rows:
+            self._changed = True
+            came = pa.concat_tables(rows).combine_chunks()
+            self.counts.rows += came.num_rows
+            yield from self._take_in(came, watermark)
+        ready = self._ready(watermark, end)
+        if end and not self._closed:
+            self._changed = self._closed = True
+        found = list(self._settled(ready, watermark, end))
+        if ready.num_rows or found:
+            self._changed = True
+        if settings.speculative:
+            yield from self._told(found, watermark, end)
+        else:
+            for table in found:
+                self.counts.matches += table.num_rows
+                yield self._shown(table, MATCHED)
+        self._check_limits()
+        self.counts.partials = self._stage.partials
+        self.counts.pending = self._pending.num_rows
+        self.counts.keys = self._stage.keys
+
+    def _settled(self, ready: pa.Table, watermark: int | None, end: bool) -> Iterator[pa.Table]:
+        stage = self._stage
+        if ready.num_rows:
+            yield from stage.insert(_told_apart(ready))
+        if watermark is not None:
+            due = stage.next_time()
+            if due is not None and due <= watermark:
+                self._changed = True
+                yield from stage.advance(watermark)
+        forget = self.work.settings.forget
+        if forget is not None and watermark is not None:
+            before = stage.keys
+            yield from stage.forget(watermark - forget)
+            self._changed |= stage.keys != before
+        if end:
+            yield from stage.end()
+
+    # -- rows that come --------------------------------------------------------------------------
+
+    def _times(self, table: pa.Table) -> pa.Array:
+        return flat(table, self.work.time).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+
+    def _take_in(self, came: pa.Table, watermark: int | None) -> Iterator[pa.Table]:
+        """Rows into `pending`; what cannot go there is counted and shown."""
+        came, refused = self._without_nulls(came)
+        if refused is not None:
+            yield from self._side(refused, REJECTED)
+        late = np.zeros(came.num_rows, np.bool_)
+        if watermark is not None:
+            late = self._times(came).to_numpy() < watermark
+        if self._closed:
+            late[:] = True
+        if late.any():
+            yield from self._side(came.filter(pa.array(late)), LATE)
+            came = came.filter(pa.array(~late))
+        if self._shed:
+            came = self._without_shed(came)
+        if self.work.settings.corrections:
+            signs = flat(came, SIGN).to_numpy()
+            if (signs == 0).any():
+                yield from self._side(came.filter(pa.array(signs == 0)), REJECTED)
+                came = came.filter(pa.array(signs != 0))
+        self._pending = pa.concat_tables([self._pending, came])
+        if self.work.settings.corrections:
+            self._correct()
+
+    def _without_nulls(self, came: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        column = flat(came, self.work.time)
+        if not column.null_count:
+            return came, None
+        if self.work.settings.nulls == "fail":
+            key = key_at(came, int(np.flatnonzero(column.is_null())[0]), self.work.partition_by)
+            raise errors.DataError(
+                f"a row of the key {key} has no event time ({self.work.time} is null)",
+                remedy="filter such rows before matching, or leave nulls='reject', which counts "
+                "them and goes on",
+            )
+        return came.filter(column.is_valid()), came.filter(column.is_null())
+
+    def _side(self, rows: pa.Table, status: str) -> Iterator[pa.Table]:
+        if status == LATE:
+            self.counts.late += rows.num_rows
+        else:
+            self.counts.rejected += rows.num_rows
+        if self.work.settings.late and rows.num_rows:
+            yield self._shown(rows, status)
+
+    def _correct(self) -> None:
+        """Withdrawals against what is pending, in any order of arrival."""
+        table = self._pending.combine_chunks()
+        if self.work.settings.corrections == "identity":
+            keep = _newest(flat(table, IDENTITY).to_numpy(), flat(table, SEQUENCE))
+        else:
+            keep = _uncancelled(flat(table, CONTENT).to_numpy(), flat(table, SIGN).to_numpy())
+        self.counts.retracted += int((~keep).sum())
+        self._pending = table.filter(pa.array(keep))
+
+    def _ready(self, watermark: int | None, end: bool) -> pa.Table:
+        """Rows that the watermark has passed leave `pending`; unmatched withdrawals are errors."""
+        pending = self._pending
+        if not pending.num_rows or (watermark is None and not end):
+            return self.work.schema.empty_table()
+        if end:
+            ready, self._pending = pending.combine_chunks(), self.work.schema.empty_table()
+        else:
+            assert watermark is not None
+            passed = self._times(pending.combine_chunks()).to_numpy() < watermark
+            if not passed.any():
+                return self.work.schema.empty_table()
+            ready = pending.filter(pa.array(passed)).combine_chunks()
+            self._pending = pending.filter(pa.array(~passed)).combine_chunks()
+        return self._events(ready, settled=True)
+
+    def _events(self, rows: pa.Table, settled: bool) -> pa.Table:
+        if not self.work.settings.corrections:
+            return rows
+        events = flat(rows, SIGN).to_numpy() > 0
+        if settled and self.work.settings.corrections == "content":
+            # A deletion by identity is the newest version of its event, and rightly left over.
+            self.counts.rejected += int((~events).sum())
+        return rows.filter(pa.array(events))
+
+    # -- limits ----------------------------------------------------------------------------------
+
+    def _without_shed(self, came: pa.Table) -> pa.Table:
+        starts, codes = self._groups(came)
+        wanted = np.array(
+            [key_at(came, int(first), self.work.partition_by) not in self._shed for first in starts]
+        )
+        keep = wanted[codes]
+        self.counts.shed += int((~keep).sum())
+        return came.filter(pa.array(keep))
+
+    def _groups(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A row of each key, and the number of its key for each row."""
+        codes, _ = group_codes(table, self.work.partition_by)
+        _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        return firsts, inverse
+
+    def _check_limits(self) -> None:
+        limit = self.work.settings.key_limit
+        sizes = dict(self._stage.sizes())
+        if self._pending.num_rows + sum(sizes.values()) <= limit:
+            return
+        if self._pending.num_rows:
+            table = self._pending.combine_chunks()
+            firsts, codes = self._groups(table)
+            for first, count in zip(firsts, np.bincount(codes), strict=True):
+                key = key_at(table, int(first), self.work.partition_by)
+                sizes[key] = sizes.get(key, 0) + int(count)
+        over = {key: size for key, size in sizes.items() if size > limit}
+        if not over:
+            return
+        if self.work.settings.overflow == "fail":
+            key, size = max(over.items(), key=lambda item: item[1])
+            raise errors.LimitError(
+                f"the key {key} keeps {size:,} rows in state; key_limit is {limit:,}",
+                remedy="bound the pattern with within(...), raise key_limit=..., or say "
+                "overflow='shed' to leave such keys out from then on",
+            )
+        self._shed |= set(over)
+        self._changed = True
+        self._stage.drop(set(over))
+        before = self._pending.num_rows
+        self._pending = self._without_shed(self._pending.combine_chunks())
+        self.counts.shed += sum(over.values()) - (before - self._pending.num_rows)
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def _told(self, found: list[pa.Table], watermark: int | None, end: bool) -> Iterator[pa.Table]:
+        """The difference between what was said and what now holds."""
+        tried: list[pa.Table] = []
+        if not end:
+            visible = self._events(self._pending.combine_chunks(), settled=False)
+            sigma = self.work.settings.speculation
+            if sigma is not None and visible.num_rows:
+                edge = (watermark or 0) + sigma
+                near = self._times(visible).to_numpy() < edge
+                visible = visible.filter(pa.array(near))
+            if visible.num_rows:
+                tried = list(self._stage.copy().insert(_told_apart(visible)))
+        before = _by_id([] if self._spoken is None else [self._spoken])
+        settled, open_ = _by_id(found), _by_id(tried)
+        now = {**open_, **settled}
+        gone = {i: row for i, row in before.items() if i not in now or _differ(row, now[i])}
+        new = {i: row for i, row in now.items() if i not in before or i in gone}
+        for op, rows in (("-", gone), ("+", new)):
+            if rows:
+                table = pa.concat_tables(list(rows.values()))
+                yield self._shown(table, MATCHED, op)
+        self.counts.matches += len(new)
+        self.counts.retracted += len(gone)
+        spoken = [row for i, row in open_.items() if i not in settled]
+        self._changed |= bool(gone or new)
+        self._spoken = pa.concat_tables(spoken).combine_chunks() if spoken else None
+
+    def _shown(self, table: pa.Table, status: str, op: str = "+") -> pa.Table:
+        """Rows found, or rows put aside, as rows of the output."""
+        rows = table.num_rows
+        columns: dict[str, Any] = {}
+        for name in self.work.output.names:
+            kind = self.work.output.field(name).type
+            if name == OP and self.work.settings.speculative:
+                columns[name] = pa.array([op] * rows, kind)
+            elif name == MATCH_ID and self.work.settings.speculative:
+                known = ID in table.column_names
+                columns[name] = table[ID] if known else pa.nulls(rows, kind)
+            elif name == STATUS and self.work.settings.late:
+                columns[name] = pa.array([status] * rows, kind)
+            elif name == SHOWN and self.work.settings.late:
+                aside = status != MATCHED
+                columns[name] = table[TEXT] if aside else pa.nulls(rows, kind)
+            elif status == MATCHED or name in self.work.partition_by:
+                columns[name] = table[name]
+            else:
+                columns[name] = pa.nulls(rows, kind)
+        return pa.table(columns).cast(self.work.output)
+
+
+def _told_apart(rows: pa.Table) -> pa.Table:
+    """Rows that are equal in everything get a content of their own, by their number among equals.
+
+    All of them have one event time, so they are always released together.
+    """
+    content = flat(rows, CONTENT).to_numpy()
+    order = np.argsort(content, kind="stable")
+    ordered = content[order]
+    same = np.append(False, ordered[1:] == ordered[:-1])
+    if not same.any():
+        return rows
+    index = np.arange(len(ordered))
+    firsts = np.maximum.accumulate(np.where(same, 0, index))
+    number = np.empty(len(ordered), np.int64)
+    number[order] = index - firsts
+    with np.errstate(over="ignore"):
+        apart = content + number * np.int64(0x5851F42D4C957F2D)
+    position = rows.schema.get_field_index(CONTENT)
+    return rows.set_column(position, CONTENT, pa.array(apart))
+
+
+def _newest(identity: NDArray[np.int64], sequence: pa.Array) -> NDArray[np.bool_]:
+    """Per identity, the row with the greatest sequence."""
+    ranks = pc.rank(sequence, sort_keys="ascending", tiebreaker="first").to_numpy()
+    order = np.lexsort((ranks, identity))
+    ordered = identity[order]
+    last = np.append(ordered[1:] != ordered[:-1], True)
+    keep = np.zeros(len(identity), np.bool_)
+    keep[order[last]] = True
+    return keep
+
+
+def _uncancelled(content: NDArray[np.int64], sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Rows left when each withdrawal has taken one row of its content with it."""
+    keep = np.ones(len(content), np.bool_)
+    if (sign > 0).all():
+        return keep
+    order = np.lexsort((sign, content))
+    runs = run_starts(pa.table({"content": content[order]}), ["content"])
+    minus = np.add.reduceat((sign[order] < 0).astype(np.int64), runs[:-1])
+    plus = np.diff(runs) - minus
+    pairs = np.minimum(plus, minus)
+    position = np.arange(len(content)) - np.repeat(runs[:-1], np.diff(runs))
+    of_minus, of_pairs = np.repeat(minus, np.diff(runs)), np.repeat(pairs, np.diff(runs))
+    gone = (position < of_pairs) | ((position >= of_minus) & (position < of_minus + of_pairs))
+    keep[order] = ~gone
+    return keep
+
+
+def _by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
+    """One-row tables by the identity of the match; equal identities are numbered."""
+    found: dict[str, pa.Table] = {}
+    for table in tables:
+        for index, name in enumerate(table[ID].to_pylist()):
+            found[name] = table.slice(index, 1)
+    return found
+
+
+def _differ(left: pa.Table, right: pa.Table) -> bool:
+    return repr(left.to_pylist()) != repr(right.to_pylist())
+
+
+def with_settings(work: Work, **changes: Any) -> Work:
+    return replace(work, settings=replace(work.settings, **changes))
+
+
+def is_end(order: str) -> bool:
+    """Whether an order (a file's name, a line end, its text) closes the stream."""
+    return order.partition("\n")[0].endswith("." + END)

@@ -1,0 +1,366 @@
+"""Patterns on a streaming DataFrame: the same answer as on all its rows at once, bit by bit.
+
+Spark computes the row-local conditions (any Spark function), a hash of each row's content and the
+lane of its key; lanes (`lanes.py`) hold rows until the watermark has passed them and drive the
+evaluator; Spark computes the measures of what they find. The stateful operator itself is behind
+`stream_operator.run`. Every call here is a public DataFrame method, so Spark Connect runs it too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DoubleType, FloatType, MapType, TimestampType, VariantType
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan, plan
+from ensue.evaluate.buffer import CONTENT, KEY
+from ensue.evaluate.rows import output_order
+from ensue.evaluate.sequence_listing import Listing
+from ensue.pattern import rules
+from ensue.pattern.binding import bind, rename
+from ensue.pattern.duration import parse_duration
+from ensue.pattern.query import Query
+from ensue.pattern.sql import query_sql, row_sql
+from ensue.spark import batch, control, stream_operator
+from ensue.spark.lanes import (
+    ID,
+    IDENTITY,
+    MATCH_ID,
+    MATCHED,
+    OP,
+    SEQUENCE,
+    SHOWN,
+    SIGN,
+    STATUS,
+    TEXT,
+    Settings,
+    Work,
+)
+from ensue.spark.stream_operator import DELAY, LANE
+from ensue.spark.stream_stages import rows_work
+
+MAX_LANES = 4096
+# How sources spell what happened to a row: Debezium, Delta, Flink, and plain words.
+_INSERTED = ("insert", "i", "+i", "+", "c", "r", "create", "read", "update_postimage", "+u")
+_UPDATED = ("update", "u")
+_DELETED = ("delete", "d", "-d", "-", "update_preimage", "-u")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `q.matches(stream, ...)` takes beside a batch's options; see docs/streaming.md."""
+
+    emit: str = "final"
+    speculation: str | int | None = None
+    late: bool = False
+    changes: str | None = None
+    identity: str | Sequence[str] = ()
+    sequence: str | None = None
+    lanes: int = Settings.lanes
+    control: str | None = None
+    forget: str | None = None
+    key_limit: int = Settings.key_limit
+    overflow: str = "fail"
+    nulls: str = "reject"
+
+    @staticmethod
+    def of(given: dict[str, Any]) -> Options:
+        known = [item.name for item in fields(Options)]
+        for name in given:
+            if name not in known:
+                raise errors.QueryError(
+                    f"{name}= is not known", remedy=f"a stream takes {', '.join(known)}"
+                )
+        return Options(**given).checked()
+
+    def checked(self) -> Options:
+        _one_of("emit", self.emit, ("final", "changes"))
+        _one_of("overflow", self.overflow, ("fail", "shed"))
+        _one_of("nulls", self.nulls, ("reject", "fail"))
+        if not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
+            raise errors.QueryError(
+                f"lanes={self.lanes!r} is not a number from 1 to {MAX_LANES}",
+                remedy="give a few times the number of cores, or leave it out",
+            )
+        if not isinstance(self.key_limit, int) or self.key_limit < 1:
+            raise errors.QueryError(
+                f"key_limit={self.key_limit!r} is not a positive number of rows",
+                remedy="give the most rows that one key may keep in state",
+            )
+        if self.speculation is not None and self.emit != "changes":
+            raise errors.QueryError(
+                "speculation= tells rows before they are final, and emit='final' takes none back",
+                remedy="say emit='changes', or leave speculation out",
+            )
+        if bool(self.identity) != bool(self.sequence):
+            raise errors.QueryError(
+                "identity= and sequence= go together: of two versions of an event, the sequence "
+                "says which is the newer",
+                remedy="give both, or neither where every correction comes with the old row",
+            )
+        if self.identity and self.changes is None:
+            raise errors.QueryError(
+                "identity= says which event a correction means, and there is no changes=",
+                remedy="name the column with the operation: changes='op'",
+            )
+        return self
+
+    def settings(self) -> Settings:
+        kind = "identity" if self.identity else "content"
+        return Settings(
+            lanes=self.lanes,
+            emit=self.emit,
+            speculation=_microseconds(self.speculation, "speculation"),
+            late=self.late,
+            corrections=kind if self.changes is not None else "",
+            forget=_microseconds(self.forget, "forget"),
+            key_limit=self.key_limit,
+            overflow=self.overflow,
+            nulls=self.nulls,
+        )
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise errors.QueryError(
+            f"{name}={value!r} is not known", remedy=f"use {' or '.join(map(repr, known))}"
+        )
+
+
+def _microseconds(value: str | int | None, name: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return parse_duration(value)
+    if value == 0:
+        return 0
+    raise errors.QueryError(
+        f"{name}={value!r} is not a duration", remedy=f"write {name}='10 seconds'"
+    )
+
+
+# -- matches --------------------------------------------------------------------------------------
+
+
+def run(query: Query, df: DataFrame, options: Options, listing: Listing | None = None) -> DataFrame:
+    """The matches of a pattern in a streaming DataFrame."""
+    _own_names(df, options)
+    bound = rules.check(bind(query, df.columns))
+    if bound.rows.all_rows:
+        rules.duplicates((name.casefold() for name in df.columns), "column of the input")
+    plain = batch.plain_names(df.columns)
+    if plain:
+        bound = rename(bound, plain)
+        df = df.toDF(*(plain.get(name, name) for name in df.columns))
+        options = _renamed(options, plain)
+    planned = plan(bound)
+    prepared = Prepared.of(bound, df, options, batch.input_columns(planned, df))
+    work = prepared.work(planned, listing)
+    found = prepared.run(work)
+    result = _measured(planned, found, work)
+    if plain:
+        written = {safe: name for name, safe in plain.items()}
+        result = result.toDF(*(written.get(name, name) for name in result.columns))
+    return result
+
+
+def _own_names(df: DataFrame, options: Options) -> None:
+    """Columns that a stream adds must not be there already."""
+    added = [OP, MATCH_ID] if options.emit == "changes" else []
+    added += [STATUS, SHOWN] if options.late else []
+    for name in (*df.columns, ""):
+        if name in added:
+            raise errors.ReservedNameError(
+                f"the input has a column {name!r}, which the stream's output adds",
+                remedy=f"rename it: df.withColumnRenamed({name!r}, ...)",
+            )
+
+
+def _renamed(options: Options, plain: dict[str, str]) -> Options:
+    identity = (options.identity,) if isinstance(options.identity, str) else options.identity
+    return replace(
+        options,
+        changes=plain.get(options.changes or "", options.changes),
+        sequence=plain.get(options.sequence or "", options.sequence),
+        identity=tuple(plain.get(name, name) for name in identity if name),
+    )
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows as the lanes get them: what the evaluator reads, and what the stream needs to know."""
+
+    query: Query
+    frame: DataFrame
+    time: str
+    delay: int
+    options: Options
+
+    @staticmethod
+    def of(query: Query, df: DataFrame, options: Options, read: list[Column]) -> Prepared:
+        time = _event_time(query)
+        delay = _watermark(df, time, options)
+        extras = _correction_columns(df, options)
+        if options.late:
+            extras.append(F.to_json(F.struct(*(F.col(_quoted(n)) for n in df.columns))).alias(TEXT))
+        frame = df.select(*read, *extras)
+        names = [item.name for item in frame.schema.fields if _hashable(item)]
+        inner = [F.col(_quoted(n)) for n in names if n not in (TEXT, SIGN, IDENTITY, SEQUENCE)]
+        keys = [_normal(frame, name) for name in query.partition_by]
+        key = F.xxhash64(*keys) if keys else F.lit(0)
+        hashes = [F.xxhash64(*inner).alias(CONTENT)]
+        if options.emit == "changes":
+            hashes.append(key.cast("bigint").alias(KEY))
+        lane = F.pmod(key, F.lit(options.lanes)).cast("int").alias(LANE)
+        frame = frame.select(*(F.col(_quoted(n)) for n in frame.columns), *hashes, lane)
+        return Prepared(query, frame, time, delay, options)
+
+    @property
+    def schema(self) -> pa.Schema:
+        schema = batch.arrow_schema(self.frame)
+        return schema.remove(schema.get_field_index(LANE))
+
+    def description(self, **more: str) -> dict[str, str]:
+        """What a checkpoint must agree with."""
+        told = {
+            "lanes": str(self.options.lanes),
+            "partition_by": ", ".join(self.query.partition_by) or "(none)",
+            "pattern": query_sql(self.query),
+            "emit": self.options.emit,
+            "columns": ", ".join(
+                f"{f.name} {f.type}" for f in self.schema if not f.name.startswith(PREFIX)
+            ),
+            "changes": str(self.options.changes),
+        }
+        return told | more
+
+    def work(self, planned: Plan, listing: Listing | None) -> Work:
+        arguments = (self.schema, self.time, self.options.settings(), self.description())
+        try:
+            if planned.query.row_semantics:
+                return rows_work(planned, *arguments)
+            from ensue.spark.stream_events import events_work
+
+            return events_work(planned, listing, *arguments)
+        except errors.EnsueError as problem:
+            raise planned.readable(problem) from None
+
+    def run(self, work: Work) -> DataFrame:
+        orders = None
+        if self.options.control is not None:
+            orders = control.orders(
+                self.frame.sparkSession, self.options.control, self.options.lanes
+            )
+        return stream_operator.run(self.frame, work, self.delay, orders)
+
+
+def _event_time(query: Query) -> str:
+    if not query.order_by:
+        raise errors.WatermarkError(
+            "a stream has no order of its own, and the pattern has no order_by(...)",
+            remedy="order by the event time: order_by('ts')",
+        )
+    key = query.order_by[0]
+    if key.descending:
+        raise errors.WatermarkError(
+            f"the pattern is ordered by {key.column} descending: a stream goes forward in time",
+            remedy=f"order by {key.column} ascending",
+        )
+    return key.column
+
+
+def _watermark(df: DataFrame, time: str, options: Options) -> int:
+    """The delay of the watermark on the event time, in milliseconds."""
+    marked = {
+        f.name: int(f.metadata[DELAY]) for f in df.schema.fields if DELAY in (f.metadata or {})
+    }
+    kind = df.schema[time].dataType
+    if not isinstance(kind, TimestampType):
+        raise errors.ColumnTypeError(
+            f"the event time {time!r} is of type {kind.simpleString()}; a stream is ordered by a "
+            "timestamp first",
+            remedy="cast it to TIMESTAMP before withWatermark, and order by the result",
+        )
+    if time in marked:
+        return marked[time]
+    if marked:
+        raise errors.WatermarkError(
+            f"the watermark is on {', '.join(marked)}, and the pattern is ordered by {time}",
+            remedy="order by the column with the watermark first",
+        )
+    if options.emit == "changes":
+        return 0
+    raise errors.WatermarkError(
+        "emit='final' tells a match when no earlier event can come, and the stream has no "
+        f"watermark on {time}",
+        remedy=f"say how late events may be: df.withWatermark({time!r}, '10 seconds'), or use "
+        "emit='changes'",
+    )
+
+
+def _correction_columns(df: DataFrame, options: Options) -> list[Column]:
+    if options.changes is None:
+        return []
+    identity = (options.identity,) if isinstance(options.identity, str) else options.identity
+    wanted = [options.changes, *identity, *([options.sequence] if options.sequence else [])]
+    for name in wanted:
+        if name not in df.columns:
+            raise errors.UnknownColumnError(
+                f"the stream has no column {name!r}", remedy=f"use one of {', '.join(df.columns)}"
+            )
+    op = F.lower(F.trim(F.col(_quoted(options.changes)).cast("string")))
+    inserted = _INSERTED + (_UPDATED if identity else ())
+    # An update without the old row needs an identity to say what it replaces; without, it is
+    # an operation nobody knows, and rejected.
+    sign = F.when(op.isin(*inserted), 1).when(op.isin(*_DELETED), -1).otherwise(0)
+    columns = [sign.cast("bigint").alias(SIGN)]
+    if identity:
+        assert options.sequence is not None
+        columns.append(F.xxhash64(*(F.col(_quoted(n)) for n in identity)).alias(IDENTITY))
+        columns.append(F.col(_quoted(options.sequence)).alias(SEQUENCE))
+    return columns
+
+
+def _hashable(item: Any) -> bool:
+    return not isinstance(item.dataType, (MapType, VariantType))
+
+
+def _normal(frame: DataFrame, name: str) -> Column:
+    """A key such that equal keys hash alike: 0.0 and -0.0 are one."""
+    column = F.col(_quoted(name))
+    floating = isinstance(frame.schema[name].dataType, (FloatType, DoubleType))
+    return column + F.lit(0.0) if floating else column
+
+
+def _quoted(name: str) -> str:
+    return batch.quoted(name)
+
+
+def _measured(planned: Plan, found: DataFrame, work: Work) -> DataFrame:
+    """Measures over what the lanes found, between the columns that the stream adds."""
+    ahead = [OP, MATCH_ID] if work.settings.speculative else []
+    behind = [STATUS, SHOWN] if work.settings.late else []
+    inner = [name for name in work.found.names if name != ID]
+    show: Callable[[Column], Column] = lambda value: value  # noqa: E731
+    if work.settings.late:
+        show = lambda value: F.when(F.col(STATUS) == MATCHED, value)  # noqa: E731
+    values = {}
+    for measure in planned.outer:
+        text = row_sql(measure.value)
+        batch.analysed(found, text, f"the measure {measure.name}")
+        values[measure.name] = show(F.expr(text)).alias(measure.name)
+    order = output_order(planned, inner)
+    taken = {name for name in (*ahead, *behind) if name in order}
+    if taken:
+        raise errors.DuplicateNameError(
+            f"a measure has the name {sorted(taken)[0]!r}, which the stream's output adds",
+            remedy="choose another name for the measure",
+        )
+    shown = [values[n] if n in values else F.col(_quoted(n)) for n in order]
+    return found.select(*ahead, *shown, *behind)

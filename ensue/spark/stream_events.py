@@ -1,0 +1,180 @@
+"""Event patterns as stages of a lane: matches, and aggregates that never list them.
+
+Both evaluators match partitions in pieces (`evaluate/sequence_tails.py`) and write the state of all
+of a lane's keys as one blob. Totals of groups are kept beside it. Lanes are hashed by the columns
+of the *groups*, so that every partition of a group is in one lane and its total is one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.evaluate.arrange import arrange
+from ensue.evaluate.base import Events, Key, Output, Snapshot, Watermark
+from ensue.evaluate.buffer import CONTENT, EVENT
+from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_tails import Tails
+from ensue.evaluate.sequences import SequencesEvaluator
+from ensue.pattern.query import OrderKey, Query, WindowKind
+from ensue.spark.lanes import STATUS, Settings, Stage, Work
+from ensue.spark.stream_stages import found_schema, named, with_identity
+
+
+@dataclass(frozen=True)
+class EventsWork(Work):
+    """Matches of an event pattern."""
+
+    planned: Plan
+    listing: Listing | None
+
+    def stage(self, lane: int) -> Stage:
+        return EventsStage(self.planned, self.listing, self.schema, self.settings.speculative)
+
+
+def events_work(
+    planned: Plan,
+    listing: Listing | None,
+    schema: pa.Schema,
+    time: str,
+    settings: Settings,
+    description: Mapping[str, str],
+) -> EventsWork:
+    if listing is not None and (listing.limit is not None or listing.sample is not None):
+        raise errors.UnsupportedError(
+            "limit= and sample= choose among all matches, and a stream never has them all",
+            remedy="leave them out, or use q.aggregate(...)",
+        )
+    if listing is not None and listing.timeouts and (settings.late or settings.speculative):
+        raise errors.UnsupportedError(
+            f"timeouts=True has a column {STATUS!r} of its own, and what timed out is never taken "
+            "back",
+            remedy="leave timeouts out, or late=True and emit='changes'",
+        )
+    stage = EventsStage(planned, listing, schema, settings.speculative)
+    return EventsWork(
+        schema,
+        stage.found(),
+        planned.query.partition_by,
+        time,
+        settings,
+        description,
+        planned,
+        listing,
+    )
+
+
+def ordered(query: Query, rows: pa.Table) -> Events:
+    """Rows of any keys as events of open partitions; ties by content."""
+    tie = EVENT if EVENT in rows.column_names else CONTENT
+    table, starts = arrange(rows, query.partition_by, (*query.order_by, OrderKey(tie)))
+    return Events(table, starts, np.zeros(len(starts) - 1, np.bool_))
+
+
+class HeldRows:
+    """What a lane asks about rows held per key (`Tails`)."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+
+    @property
+    def tails(self) -> Tails:
+        raise NotImplementedError
+
+    def next_time(self) -> int | None:
+        window = self._query.within
+        if window is None or window.kind is WindowKind.ROWS:
+            return None
+        waiting = [h.since for h in self.tails.held.values() if h.since is not None]
+        return int(min(waiting) + window.size) + 1 if waiting else None
+
+    def drop(self, keys: set[Key]) -> None:
+        for key in keys:
+            self.tails.held.pop(key, None)
+
+    def sizes(self) -> Mapping[Key, int]:
+        held = self.tails.held
+        largest = max((h.length for h in held.values()), default=0)
+        return {key: h.length for key, h in held.items() if h.length == largest and largest}
+
+    def silent(self, before: int) -> list[Key]:
+        """Keys of which no row is newer; one without rows has been silent since they left."""
+        found = []
+        for key, held in self.tails.held.items():
+            last = held.offset + held.length - 1
+            column = held.block.column(self._query.order_by[0].column)
+            if not held.length or _microseconds(column, last) < before:
+                found.append(key)
+        return found
+
+    @property
+    def partials(self) -> int:
+        return sum(h.begin < h.length for h in self.tails.held.values())
+
+    @property
+    def keys(self) -> int:
+        return len(self.tails.held)
+
+
+def _microseconds(column: pa.ChunkedArray, row: int) -> int:
+    moment = column.slice(row, 1).combine_chunks()
+    return int(moment.cast(pa.timestamp("us", "UTC")).cast(pa.int64())[0].as_py())
+
+
+class EventsStage(HeldRows):
+    """See the module."""
+
+    def __init__(
+        self, planned: Plan, listing: Listing | None, schema: pa.Schema, identified: bool
+    ) -> None:
+        super().__init__(planned.query)
+        self._made_of = (planned, listing, schema, identified)
+        self._planned, self._named = planned, identified
+        self._inner = named(schema.empty_table()).schema if identified else schema
+        self._evaluator = self._opened(None)
+
+    def _opened(self, saved: Snapshot | None) -> SequencesEvaluator:
+        evaluator = SequencesEvaluator(self._made_of[1])
+        evaluator.open(self._planned, self._inner, state=saved)
+        return evaluator
+
+    @property
+    def tails(self) -> Tails:
+        return self._evaluator.tails
+
+    def found(self) -> pa.Schema:
+        return found_schema(self._evaluator.no_matches(self._inner), self._named)
+
+    def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
+        rows = named(rows) if self._named else rows
+        return self._found(self._evaluator.insert(ordered(self._query, rows)))
+
+    def advance(self, horizon: int) -> Iterator[pa.Table]:
+        return self._found(self._evaluator.advance(Watermark(horizon)))
+
+    def end(self) -> Iterator[pa.Table]:
+        return self._found(self._evaluator.end())
+
+    def forget(self, before: int) -> Iterator[pa.Table]:
+        keys = self.silent(before)
+        return self._found(self._evaluator.end(keys)) if keys else iter(())
+
+    def _found(self, output: Output) -> Iterator[pa.Table]:
+        for table in output.tables():
+            yield with_identity(table) if self._named else table
+
+    def copy(self) -> EventsStage:
+        made = EventsStage(*self._made_of)
+        made.tails.held.update(self.tails.held)
+        return made
+
+    def save(self) -> bytes:
+        return self._evaluator.snapshot_together().shared
+
+    def load(self, blob: bytes) -> None:
+        self._evaluator = self._opened(Snapshot(shared=blob))

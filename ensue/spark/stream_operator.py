@@ -1,0 +1,177 @@
+"""The one place that knows which of Spark's stateful operators is used.
+
+    rows → pack (mapInArrow) → shuffle by lane → step (applyInPandasWithState) → unpack (mapInArrow)
+
+Packing turns the rows of a lane into one Arrow blob before the shuffle: pandas, through which the
+stateful operator moves its rows, then sees one cell per blob and never a user's value (integers
+with nulls, decimals and nested values would not survive it). State is one blob per lane, written
+only where the step changed it; a timeout on the watermark wakes a lane that has something to do
+though no row came. Why this operator and not transformWithState: docs/decisions/0013.
+
+Two tricks, both with public calls only. Spark drops rows older than the watermark in front of a
+stateful function; the blobs carry no event time, so nothing is dropped and the lane judges
+lateness row by row. And Spark wants to see a column with a watermark before it allows timeouts:
+`MARK` is a constant far in the future that is given the watermark's metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from ensue.automaton.plan import PREFIX
+from ensue.evaluate.arrange import flat
+from ensue.spark.lanes import Counts, Lane, Work
+
+LANE, BLOB, ORDER = PREFIX + "lane", PREFIX + "blob", PREFIX + "order"
+MARK = PREFIX + "mark"
+OBSERVED = "ensue"
+DELAY = "spark.watermarkDelayMs"  # in the metadata of a column that has a watermark
+_FAR = "2262-01-01 00:00:00"  # pandas holds no later time
+_PACKED = f"{LANE} int, {BLOB} binary, {ORDER} string"
+_COUNTS = [item.name for item in fields(Counts)]
+_STEPPED = f"{BLOB} binary, " + ", ".join(f"{name} bigint" for name in _COUNTS)
+_STATE = "state binary"
+PACK_BYTES = 32 << 20
+OUTPUT_ROWS = 10_000
+
+Steps = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
+
+
+def run(prepared: DataFrame, work: Work, watermark: int, control: DataFrame | None) -> DataFrame:
+    """The output of all lanes over prepared rows, which have a column LANE.
+
+    `control` has the columns LANE and ORDER: orders that every lane gets in the same micro-batch.
+    """
+    packed = prepared.mapInArrow(_packer(work.schema), _PACKED)
+    if control is not None:
+        empty = F.lit(None).cast("binary").alias(BLOB)
+        packed = packed.unionByName(control.select(LANE, empty, ORDER))
+    far = F.lit(_FAR).cast("timestamp").alias(MARK, metadata={DELAY: watermark})
+    stepped = (
+        packed.select(LANE, BLOB, ORDER, far)
+        .groupBy(LANE)
+        .applyInPandasWithState(
+            _steps(work), _STEPPED, _STATE, "append", GroupStateTimeout.EventTimeTimeout
+        )
+    )
+    observed = stepped.observe(OBSERVED, *(F.sum(name).alias(name) for name in _COUNTS))
+    return observed.select(BLOB).mapInArrow(_unpacker(work.output), from_arrow_schema(work.output))
+
+
+# -- before and after the shuffle -----------------------------------------------------------------
+
+
+def _packer(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            held.append(batch)
+            size += batch.nbytes
+            if size > PACK_BYTES:
+                yield packed(held, schema)
+                held, size = [], 0
+        if size:
+            yield packed(held, schema)
+
+    return pack
+
+
+def packed(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """One blob for each lane that the rows belong to."""
+    table = pa.Table.from_batches(batches).combine_chunks()
+    lanes = flat(table, LANE).to_numpy()
+    order = np.argsort(lanes, kind="stable")
+    ordered = lanes[order]
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1, [len(ordered)]))
+    rows = table.select(schema.names).cast(schema).take(pa.array(order)).combine_chunks()
+    batch = rows.to_batches()[0]
+    blobs = [blob_of(batch.slice(int(begin), int(end - begin))) for begin, end in pairwise(starts)]
+    return pa.record_batch(
+        {
+            LANE: pa.array(ordered[starts[:-1]], pa.int32()),
+            BLOB: pa.array(blobs, pa.binary()),
+            ORDER: pa.nulls(len(blobs), pa.string()),
+        }
+    )
+
+
+def blob_of(batch: pa.RecordBatch) -> bytes:
+    """The batch without its schema, which both sides know."""
+    return batch.serialize().to_pybytes()
+
+
+def table_of(blob: bytes, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(blob), schema)])
+
+
+def _unpacker(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for blob in batch.column(0).to_pylist():
+                if blob is not None:
+                    found = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
+                    yield from pa.Table.from_batches([found]).to_batches(OUTPUT_ROWS)
+
+    return unpack
+
+
+# -- in the stateful operator ---------------------------------------------------------------------
+
+
+def _steps(work: Work) -> Steps:
+    def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Any:
+        yield from stepped(work, int(key[0]), frames, state)
+
+    return step
+
+
+def stepped(
+    work: Work, number: int, frames: Iterable[pd.DataFrame], state: Any
+) -> Iterator[pd.DataFrame]:
+    """One lane in one micro-batch."""
+    lane = Lane(work, number)
+    blobs: list[bytes] = []
+    orders: list[str] = []
+    if not state.hasTimedOut:
+        for frame in frames:
+            blobs += [blob for blob in frame[BLOB] if blob is not None]
+            orders += [text for text in frame[ORDER] if text is not None]
+    if state.exists:
+        lane.load(bytes(state.get[0]))
+    milliseconds = state.getCurrentWatermarkMs()
+    watermark = 1000 * milliseconds if milliseconds > 0 else None
+    tables = [table_of(blob, work.schema) for blob in blobs]
+    found = [
+        blob_of(batch)
+        for table in lane.step(tables, watermark, orders)
+        for batch in table.combine_chunks().to_batches()
+    ]
+    saved = lane.save()
+    if saved is not None:
+        state.update((saved,))
+    _wake(state, lane.wake_at(watermark), milliseconds)
+    counts = asdict(lane.counts)
+    nothing = dict.fromkeys(_COUNTS, 0)
+    rows = [{BLOB: blob, **nothing} for blob in found] or [{BLOB: None}]
+    rows[0] |= counts
+    yield pd.DataFrame(rows)
+
+
+def _wake(state: Any, time: int | None, watermark: int) -> None:
+    """Call this lane again when the watermark has reached `time`, even if no row comes."""
+    if time is None or not state.exists:
+        return
+    # Spark calls when the watermark is past the timeout, and takes no timeout that is past already.
+    state.setTimeoutTimestamp(max((time - 1) // 1000, watermark + 1))
