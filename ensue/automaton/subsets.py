@@ -14,6 +14,7 @@ these bits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ensue import errors
@@ -71,6 +72,10 @@ class Subsets:
         """The state of these places; the inverse of `canonical`."""
         if not places:
             return START
+        return self._state(frozenset(self.automaton.places[number] for number in places))
+
+    def state_of(self, places: Iterable[int]) -> int:
+        """The state of a set of places by their numbers, which do not depend on what was asked."""
         return self._state(frozenset(self.automaton.places[number] for number in places))
 
     def labels_ahead(self, state: int) -> frozenset[int]:

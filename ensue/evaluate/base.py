@@ -57,11 +57,16 @@ class Capabilities:
 
 @dataclass(frozen=True)
 class Budget:
-    """Bounds under which a best-effort evaluator works."""
+    """Bounds under which a best-effort evaluator works.
 
-    latency: str | None = None
+    `latency` is processing time per event, of the whole workload or (a mapping) per pattern;
+    `work` counts partial matches asked about an event. A share such as "50%" is of the unbounded
+    run.
+    """
+
+    latency: str | Mapping[str, str] | None = None
     memory: str | None = None
-    work: int | None = None
+    work: float | str | None = None
 
 
 @dataclass(frozen=True)

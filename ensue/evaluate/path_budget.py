@@ -96,6 +96,13 @@ def retrieve(
     seed: int,
     absent: Callable[[str, list[Any], int], None],
 ) -> Retrieval:
+    if budget is not None and not (
+        isinstance(budget.latency, str | None) and isinstance(budget.work, int | float | None)
+    ):
+        raise errors.UnsupportedError(
+            "questions over a graph take one latency, and work as a number",
+            remedy='write Budget(latency="50 ms") or Budget(work=1000)',
+        )
     if strategy not in STRATEGIES:
         raise errors.QueryError(
             f"strategy={strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
@@ -194,6 +201,7 @@ class _Search:
 
         if budget is None:
             return [search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0)]
+        assert isinstance(budget.latency, str | None)
         work = _NO_BOUND if budget.work is None else max(0.0, float(budget.work))
         held, seconds = int(_NO_BOUND), 0.0
         if budget.memory is not None and not _is_share(budget.memory):

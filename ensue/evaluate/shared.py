@@ -1,0 +1,541 @@
+"""SHARP behind the operator protocol: a workload of event patterns, evaluated as one.
+
+Without a bound the answer is exactly that of the patterns run one by one. Under a bound partial
+matches are shed, so that matches may be missing and none is false; `report()` says what was given
+up. Events are never shed: an event that forbids a match is always seen.
+
+Complete partitions pass through one lane; an open partition keeps its own lane with the rows that
+its partial matches may still read, and continues with the next insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name
+from ensue.automaton.share import Member, Union, unite
+from ensue.evaluate.base import (
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    PatternChange,
+    Refusing,
+    Snapshot,
+    Watermark,
+    key_at,
+)
+from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_listing import Collector, listed
+from ensue.evaluate.sequence_output import Found
+from ensue.evaluate.sequence_output import Output as Columns
+from ensue.evaluate.sequence_runs import Node
+from ensue.evaluate.sequences import SequencesEvaluator
+from ensue.evaluate.sharp import saved
+from ensue.evaluate.sharp.controller import Estimate
+from ensue.evaluate.sharp.engine import VIEW, Chains, Engine, Lane, TooLargeError
+from ensue.kernels import bits as label_bits
+from ensue.kernels import shared_arena as at
+from ensue.kernels import shared_select as knob
+from ensue.pattern.query import Query, SkipMode
+
+PATTERN = "pattern"
+MAX_MATCHES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a workload is evaluated."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    materialise: str = VIEW
+    order_by: str = "ratio"  # or "contribution"
+    strategy: int = knob.QUALITY
+    seed: int = 0
+    max_matches: int = MAX_MATCHES
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did and gave up."""
+
+    patterns: Mapping[str, Estimate]
+    rows: int
+    work: int
+    shed: int
+    selections: int
+    created: int
+    seconds: float
+    most_records: int
+
+
+def cannot_shed(query: Query) -> str | None:
+    """Why the pattern cannot run under a budget; None where it can."""
+    if not query.row_semantics and query.skip.mode is not SkipMode.NONE:
+        return (
+            "after_match makes matches depend on each other: without one that was shed, another "
+            "would be reported falsely"
+        )
+    return None
+
+
+@dataclass
+class _Open:
+    """An open partition."""
+
+    lane: Lane
+    table: pa.Table
+    base: int = 0  # number of the first row held, inside its partition
+    numbers: dict[int, int] = field(default_factory=dict)  # matches so far, by pattern
+    waiting: list[tuple[int, int, int, Node]] = field(default_factory=list)
+
+
+class SharedEvaluator(Refusing):
+    """See the module; one instance per task."""
+
+    name = "the shared evaluator"
+    capabilities = Capabilities(ordered_input=True, revision=True, shedding=True)
+
+    def __init__(
+        self,
+        union: Union,
+        options: Options | None = None,
+        prepare: Callable[[Plan, pa.Table], pa.Table] | None = None,
+    ) -> None:
+        """With `prepare`, events carry the user's columns, so that patterns may change."""
+        self.union = union
+        self._prepare = prepare
+        self.options = options or Options()
+        self.metrics = Metrics()
+        self._open: dict[Key, _Open] = {}
+        self._reported = 0
+        self.keep_work = False
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        self._plan, self._schema, self._budget = plan, schema, budget
+        if budget is not None:
+            for member in self.union.members:
+                reason = cannot_shed(member.plan.query)
+                if reason:
+                    raise errors.UnsupportedError(
+                        f"the pattern {member.name!r} cannot run under a budget: {reason}",
+                        remedy="leave the budget out, or drop after_match from this pattern",
+                    )
+        self._start()
+        if state is not None:
+            saved.restore_model(self.engine, state.shared)
+            for key, blob in state.keys.items():
+                self._open[key] = _Open(*saved.restore_lane(self.engine, blob, plan.fingerprint))
+
+    def _ready(self, table: pa.Table) -> pa.Table:
+        """The columns that the plan reads."""
+        return table if self._prepare is None else self._prepare(self._plan, table)
+
+    def _start(self) -> None:
+        options = self.options
+        self._ready_schema = self._ready(self._schema.empty_table()).schema
+        self.engine = Engine(
+            self.union,
+            self._ready_schema,
+            options.materialise,
+            self._budget,
+            options.weights,
+            options.order_by,
+            options.strategy,
+            options.seed,
+        )
+        self.engine.keep_work = self.keep_work
+        self._lane = self.engine.lane()
+        self._columns = [Columns(member.plan, False) for member in self.union.members]
+
+    # -- protocol --------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        return Output(self._combined(self.found(events)))
+
+    def advance(self, mark: Watermark) -> Output:
+        return Output()
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        return Output(self._combined(self.finished(keys)))
+
+    def revise(self, change: PatternChange) -> Output:
+        """Patterns added see events from now on; patterns removed are forgotten.
+
+        Partial matches of the patterns that stay are kept. What the sketch has learned is learned
+        anew, since its buckets are those of the shared plan.
+        """
+        kept = {m.name: m.plan.query for m in self.union.members if m.name not in change.remove}
+        for name in change.remove:
+            if name not in {m.name for m in self.union.members}:
+                raise errors.QueryError(
+                    f"there is no pattern {name!r} to remove",
+                    remedy="patterns are: " + ", ".join(m.name for m in self.union.members),
+                )
+        for name in change.add:
+            if name in kept:
+                raise errors.DuplicateNameError(
+                    f"the workload has a pattern {name!r} already",
+                    remedy="remove it in the same change, or choose another name",
+                )
+        if not kept and not change.add:
+            raise errors.QueryError("no pattern would be left", remedy="keep or add one")
+        if self._prepare is None:
+            raise errors.UnsupportedError(
+                "rows arrive prepared for the patterns this workload began with",
+                remedy="run the workload with live(), whose rows carry all their columns",
+            )
+        names = tuple(member.name for member in self.union.members)
+        lanes = {key: self._bytes(part, "") for key, part in self._open.items()}
+        found = self.engine.controller.found
+        self.union = unite({**kept, **change.add})
+        self._plan = self.union.plan
+        self._start()
+        for index, member in enumerate(self.union.members):
+            if member.name in names:
+                self.engine.controller.found[index] = found[names.index(member.name)]
+        self._open = {
+            key: _Open(*saved.restore_lane(self.engine, blob, "", names))
+            for key, blob in lanes.items()
+        }
+        return Output()
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        keys = self._open if touched is None else [k for k in touched if k in self._open]
+        told = {key: self._bytes(self._open[key], self._plan.fingerprint) for key in keys}
+        return Snapshot(told, saved.model_bytes(self.engine))
+
+    def _bytes(self, part: _Open, fingerprint: str) -> bytes:
+        return saved.lane_bytes(
+            self.engine, part.lane, part.table, part.base, part.numbers, part.waiting, fingerprint
+        )
+
+    def report(self) -> Report:
+        """What was found and given up so far, per pattern."""
+        control = self.engine.controller
+        lanes = [self._lane, *(part.lane for part in self._open.values())]
+        meta = sum((lane.meta for lane in lanes), np.zeros(at.META, np.int64))
+        return Report(
+            control.estimates(),
+            int(control.totals[0]),
+            int(control.totals[1]),
+            int(meta[at.SHED]),
+            int(meta[at.SELECTIONS]),
+            int(meta[at.CREATED]),
+            float(control.totals[2]),
+            max(int(lane.meta[at.MOST]) for lane in lanes),
+        )
+
+    # -- matches ---------------------------------------------------------------------------------
+
+    def found(self, events: Events) -> Iterator[tuple[int, pa.Table]]:
+        """Matches per pattern (its index), with the columns that its own plan puts out."""
+        self.metrics.rows += events.table.num_rows
+        if not self._open and events.complete.all():
+            if events.table.num_rows:
+                yield from self._complete(self._ready(events.table), events.starts)
+            return
+        for index in range(len(events.complete)):
+            begin, end = int(events.starts[index]), int(events.starts[index + 1])
+            rows = events.table.slice(begin, end - begin)
+            key = key_at(rows, 0, self._plan.query.partition_by)
+            yield from self._continue(key, rows, bool(events.complete[index]))
+
+    def finished(self, keys: Iterable[Key] | None = None) -> Iterator[tuple[int, pa.Table]]:
+        for key in list(self._open if keys is None else keys):
+            if key in self._open:
+                yield from self._continue(key, self._schema.empty_table(), True)
+
+    def _complete(
+        self, table: pa.Table, starts: NDArray[np.int64]
+    ) -> Iterator[tuple[int, pa.Table]]:
+        lane = self._lane
+        lane.meta[[at.POSITION, at.PARTITION, at.PHASE]] = 0
+        lane.meta[at.PLACE], lane.meta[at.RUN] = -1, -2
+        columns = _arrays(table)
+        numbers: dict[int, NDArray[np.int64]] = {}
+        waiting: list[tuple[int, int, int, Node]] = []
+        try:
+            prepared = self.engine.prepare(columns, starts, lane.nodes())
+            pieces = self.engine.run(prepared, starts, lane, int(starts[-1]), True)
+            for chains in pieces:
+                for index, batch, found in self._by_pattern(chains, table, starts, waiting):
+                    known = numbers.setdefault(index, np.zeros(len(starts) - 1, np.int64))
+                    found.number = _numbered(found.partition, known)
+                    yield index, self._columns[index].table(batch, found)
+        except TooLargeError:
+            yield from self._exactly(table, starts)
+            return
+        yield from self._strategies(waiting, table, starts, {})
+
+    def _continue(self, key: Key, rows: pa.Table, complete: bool) -> Iterator[tuple[int, pa.Table]]:
+        part = self._open.get(key)
+        if part is None:
+            part = self._open[key] = _Open(self.engine.lane(), rows)
+        else:
+            part.table = pa.concat_tables([part.table, rows.select(part.table.column_names)])
+        part.table = part.table.combine_chunks()
+        table = self._ready(part.table)
+        length = table.num_rows
+        starts = np.array([0, length], np.int64)
+        lane = part.lane
+        stop = length if complete else max(0, length - self._plan.lookahead)
+        try:
+            prepared = self.engine.prepare(_arrays(table), starts, lane.nodes())
+            self.engine.replay(lane, prepared)
+            lane.meta[at.PARTITION] = 0
+            for chains in self.engine.run(prepared, starts, lane, stop, complete):
+                for index, batch, found in self._by_pattern(chains, table, starts, part.waiting):
+                    first = part.numbers.get(index, 0)
+                    part.numbers[index] = first + len(found.length)
+                    found.number = np.arange(first + 1, first + 1 + len(found.length))
+                    yield index, _shifted(self._columns[index].table(batch, found), part.base)
+        except TooLargeError:
+            raise errors.OverflowDataError(
+                "a number in a condition over other events does not fit 64 bits",
+                remedy="cast to DOUBLE, or match batches of complete partitions",
+            ) from None
+        if complete:
+            waiting, base = part.waiting, part.base
+            del self._open[key]
+            yield from self._strategies(waiting, table, starts, {0: base})
+            return
+        self._trim(part)
+
+    def _trim(self, part: _Open) -> None:
+        """Rows that no open partial match, waiting match or condition can read are let go."""
+        lane = part.lane
+        oldest = int(lane.meta[at.POSITION])
+        for node in lane.nodes():
+            run = int(lane.heads[0][node])
+            while run >= 0:
+                oldest = min(oldest, int(lane.arena[4][run]))
+                run = int(lane.arena[7][run])
+        if part.waiting:
+            oldest = 0
+        oldest = max(0, oldest - self._plan.lookback)
+        if oldest:
+            saved.shift_rows(lane, oldest, self.engine.compiled.guards)
+            part.table = part.table.slice(oldest)
+            part.base += oldest
+
+    def _by_pattern(
+        self,
+        chains: Chains,
+        table: pa.Table,
+        starts: NDArray[np.int64],
+        waiting: list[tuple[int, int, int, Node]],
+    ) -> Iterator[tuple[int, EventBatch, Found]]:
+        lengths = np.diff(chains.offset)
+        for index in np.unique(chains.pattern).tolist():
+            member = self.union.members[index]
+            mine = chains.chain[chains.pattern == index]
+            own = np.full(self.union.labels, -1, np.int32)
+            own[list(member.common)] = np.arange(len(member.common))
+            if member.plan.query.skip.mode is not SkipMode.NONE:
+                for chain in mine.tolist():
+                    waiting.append(_waiting(index, chain, chains, own))
+                continue
+            self._count(index, len(mine))
+            places = _spans(chains.offset[:-1][mine], lengths[mine])
+            heads = chains.rows[chains.offset[:-1][mine]]
+            partition = np.searchsorted(starts, heads, side="right") - 1
+            found = Found(
+                partition,
+                np.zeros(len(mine), np.int64),
+                np.ones(len(mine), np.bool_),
+                lengths[mine],
+                own[chains.labels[places]],
+                chains.rows[places],
+            )
+            yield index, self._batch(member, table, starts), found
+
+    def _count(self, index: int, matches: int) -> None:
+        self.metrics.matches += matches
+        self._reported += matches
+        self.engine.controller.found[index] += matches
+        if self._reported > self.options.max_matches:
+            raise errors.LimitError(
+                f"there are more than {self.options.max_matches:,} matches",
+                remedy="bound the patterns with within(...), ask for an aggregate, or raise "
+                "max_matches",
+            )
+
+    def _strategies(
+        self,
+        waiting: list[tuple[int, int, int, Node]],
+        table: pa.Table,
+        starts: NDArray[np.int64],
+        bases: Mapping[int, int],
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Patterns with an after-match strategy: chosen when the partition is complete."""
+        for index in sorted({entry[0] for entry in waiting}):
+            member = self.union.members[index]
+            query = member.plan.query
+            found = Found()
+            by_part: dict[int, Collector] = {}
+            for _, first, settled, node in (e for e in waiting if e[0] == index):
+                partition = int(np.searchsorted(starts, first, side="right")) - 1
+                by_part.setdefault(partition, Collector(query.skip)).complete.append(
+                    (first, settled, node)
+                )
+            for partition in sorted(by_part):
+                by_part[partition].complete.sort(key=lambda entry: entry[1])
+                for number, pairs in enumerate(listed(query, by_part[partition]), 1):
+                    found.add(partition, number, pairs)
+            if len(found):
+                self._count(index, len(found))
+                columns = self._columns[index].table(self._batch(member, table, starts), found)
+                yield index, _shifted(columns, bases.get(0, 0))
+
+    def _batch(self, member: Member, table: pa.Table, starts: NDArray[np.int64]) -> EventBatch:
+        return EventBatch(member.plan, member.subsets, self.own_table(member, table), starts)
+
+    def own_table(self, member: Member, table: pa.Table, flags: bool = False) -> pa.Table:
+        """The union's columns under the names of one pattern's plan."""
+        own = member.plan
+        names = list(own.carried(table.column_names))
+        columns = [table.column(name) for name in names]
+        for index, expression in enumerate(own.inputs):
+            names.append(input_name(index))
+            columns.append(table.column(input_name(self._plan.inputs.index(expression))))
+        if flags:
+            for begin in range(0, len(own.flags), FLAGS_PER_COLUMN):
+                packed = np.zeros(table.num_rows, np.int64)
+                for bit, flag in enumerate(own.flags[begin : begin + FLAGS_PER_COLUMN]):
+                    place = self._plan.flags.index(flag)
+                    source = table.column(bits_name(place // FLAGS_PER_COLUMN)).to_numpy()
+                    holds = label_bits.packed_flag(source, place % FLAGS_PER_COLUMN)
+                    packed |= holds.astype(np.int64) << bit
+                names.append(bits_name(begin // FLAGS_PER_COLUMN))
+                columns.append(pa.chunked_array([pa.array(packed)]))
+        return pa.table(columns, names=names)
+
+    def _exactly(
+        self, table: pa.Table, starts: NDArray[np.int64]
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """A number does not fit 64 bits: each pattern by its own evaluator, which is exact."""
+        if self._budget is not None:
+            raise errors.OverflowDataError(
+                "a number in a condition over other events does not fit 64 bits, and exact "
+                "evaluation takes no budget",
+                remedy="leave the budget out, or cast to DOUBLE",
+            )
+        self._lane = self.engine.lane()
+        for index, member in enumerate(self.union.members):
+            own = self.own_table(member, table, flags=True)
+            evaluator = SequencesEvaluator()
+            evaluator.open(member.plan, own.schema)
+            complete = np.ones(len(starts) - 1, np.bool_)
+            for piece in evaluator.insert(Events(own, starts, complete)).tables():
+                self.engine.controller.found[index] += piece.num_rows
+                yield index, piece
+
+    # -- one table for all -----------------------------------------------------------------------
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        """The output of no matches: its columns and types."""
+        return self._empty(self._ready(schema.empty_table()).schema)
+
+    def own_schemas(self, schema: pa.Schema) -> list[pa.Schema]:
+        """Per pattern the columns that its plan puts out."""
+        empty = schema.empty_table()
+        starts = np.zeros(1, np.int64)
+        return [
+            self._columns[index].table(self._batch(member, empty, starts), Found()).schema
+            for index, member in enumerate(self.union.members)
+        ]
+
+    def _empty(self, schema: pa.Schema) -> pa.Table:
+        fields = {PATTERN: pa.string()}
+        for index, own in enumerate(self.own_schemas(schema)):
+            for column in own:
+                fields.setdefault(combined_name(index, column.name), column.type)
+        return pa.table({n: pa.array([], kind) for n, kind in fields.items()})
+
+    def _combined(self, found: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
+        shape = self._empty(self._ready_schema).schema
+        for index, table in found:
+            renamed = {combined_name(index, n): table.column(n) for n in table.column_names}
+            columns: list[Any] = []
+            for column in shape:
+                if column.name == PATTERN:
+                    name = self.union.members[index].name
+                    columns.append(pa.array([name] * table.num_rows, pa.string()))
+                elif column.name in renamed:
+                    columns.append(renamed[column.name])
+                else:
+                    columns.append(pa.nulls(table.num_rows, column.type))
+            yield pa.table(columns, schema=shape)
+
+
+def combined_name(index: int, name: str) -> str:
+    """Values of one pattern that its measures are computed from keep the pattern's number."""
+    return name.replace(PREFIX, f"{PREFIX}p{index}_", 1) if name.startswith(PREFIX) else name
+
+
+def _arrays(table: pa.Table) -> dict[str, pa.Array]:
+    arrays = {}
+    for name in table.column_names:
+        column = table.column(name)
+        arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return arrays
+
+
+def _numbered(partition: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers from 1 within each partition; `known` is how many it has, and is moved on."""
+    order = np.argsort(partition, kind="stable")
+    ordered = partition[order]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    inside = np.arange(len(ordered)) - np.repeat(begins, np.diff(np.r_[begins, len(ordered)]))
+    numbers = np.empty(len(ordered), np.int64)
+    numbers[order] = inside + 1 + known[ordered]
+    known += np.bincount(partition, minlength=len(known))
+    return numbers
+
+
+def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All places of the spans, one span after the other."""
+    shift = np.repeat(begin - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+    return np.arange(int(length.sum()), dtype=np.int64) + shift.astype(np.int64)
+
+
+def _waiting(
+    index: int, chain: int, chains: Chains, own: NDArray[np.int32]
+) -> tuple[int, int, int, Node]:
+    begin, end = int(chains.offset[chain]), int(chains.offset[chain + 1])
+    node: Node | None = None
+    for place in range(begin, end):
+        node = Node(int(own[chains.labels[place]]), int(chains.rows[place]), node)
+    assert node is not None
+    return index, int(chains.rows[begin]), int(chains.settled[chain]), node
+
+
+def _shifted(table: pa.Table, base: int) -> pa.Table:
+    """Row numbers of the listing where the first rows of the partition are no longer held."""
+    if not base or "events" not in table.column_names:
+        return table
+    events = table.column("events").combine_chunks()
+    flat = events.flatten()
+    moved = pa.StructArray.from_arrays(
+        [flat.field("label"), pc.add(flat.field("row"), base)], ["label", "row"]
+    )
+    place = table.column_names.index("events")
+    listing = pa.ListArray.from_arrays(events.offsets, moved).cast(events.type)
+    return table.set_column(place, "events", listing)

@@ -1,0 +1,225 @@
+"""State of a workload as bytes: the open partial matches of a partition, and the sketch.
+
+Nodes and states are numbered as they are found, so they are written by what does not depend on
+that: the pattern's name and the places of its automaton.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue.automaton.guards import Guards
+from ensue.automaton.share import Union
+from ensue.evaluate.sequence_runs import Node
+from ensue.evaluate.sharp.engine import Engine, Lane
+from ensue.evaluate.state import from_bytes, to_bytes
+from ensue.kernels import guards as vm
+from ensue.kernels import shared_arena as at
+
+_KIND, _MODEL = "shared", "shared model"
+Waiting = list[tuple[int, int, int, Node]]
+
+
+def shift_rows(lane: Lane, rows: int, guards: Guards) -> None:
+    """The first rows are gone: everything that names a row counts from the new first one."""
+    used = int(lane.meta[at.USED])
+    lane.arena[3][:used] -= rows
+    lane.arena[4][:used] -= rows
+    lane.meta[at.POSITION] -= rows
+    for kind, register, _, _, _, slots in guards.updates.tolist():
+        if kind in (vm.KEEP_LAST, vm.KEEP_FIRST):
+            block = lane.arena[10][:used, register : register + slots + 1]
+            block[block >= 0] -= rows
+            np.maximum(block, -1, out=block)
+
+
+def lane_bytes(
+    engine: Engine,
+    lane: Lane,
+    table: pa.Table,
+    base: int,
+    numbers: dict[int, int],
+    waiting: Waiting,
+    fingerprint: str,
+) -> bytes:
+    used = int(lane.meta[at.USED])
+    automaton = engine.automaton
+    members = automaton.union.members
+    nodes = {
+        str(node): [
+            [members[p].name, sorted(place.number for place in members[p].subsets.sets[state])]
+            for p, state in automaton.nodes[node]
+        ]
+        for node in np.unique(lane.arena[0][:used]).tolist()
+    }
+    listed = [[index, first, settled, _pairs(node)] for index, first, settled, node in waiting]
+    told = {
+        "nodes": nodes,
+        "heads": {str(node): int(lane.heads[0][node]) for node in lane.nodes()},
+        "numbers": {members[index].name: count for index, count in numbers.items()},
+        "waiting": [[members[entry[0]].name, *entry[1:]] for entry in listed],
+        "labels": _labels(automaton.union),
+    }
+    blob = pa.table(
+        {
+            "rows": pa.array([_stream(table)], pa.binary()),
+            "meta": pa.array([lane.meta.tobytes()], pa.binary()),
+            "told": pa.array([json.dumps(told).encode()], pa.binary()),
+            **{
+                f"arena_{index}": pa.array(
+                    [np.ascontiguousarray(array[:used]).tobytes()], pa.binary()
+                )
+                for index, array in enumerate(lane.arena[:10])
+            },
+        }
+    )
+    return to_bytes(_KIND, blob, {"used": used, "base": base, "words": lane.words}, fingerprint)
+
+
+def restore_lane(
+    engine: Engine, blob: bytes, fingerprint: str, before: tuple[str, ...] | None = None
+) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting]:
+    """A lane; `before` are the names of the patterns that wrote it, where they have changed."""
+    stored, numbers = from_bytes(_KIND, blob, fingerprint)
+    told = json.loads(stored.column("told")[0].as_py())
+    lane = engine.lane()
+    used = numbers["used"]
+    lane.grow(max(len(lane.arena[0]), 2 * used))
+    members = engine.automaton.union.members
+    index_of = {member.name: index for index, member in enumerate(members)}
+    names = before if before is not None else tuple(member.name for member in members)
+    for index, array in enumerate(lane.arena[:10]):
+        values = np.frombuffer(stored.column(f"arena_{index}")[0].as_py(), array.dtype)
+        if index == 5:
+            bits = values.reshape(used, numbers["words"])
+            array[:used] = _moved_bits(bits, names, index_of, lane.words)
+        else:
+            array[:used] = values
+    lane.stale = True
+    lane.meta[:] = np.frombuffer(stored.column("meta")[0].as_py(), np.int64)
+    _relabel(lane, used, told["labels"], engine)
+    nodes = {}
+    for text, pairs in told["nodes"].items():
+        here = sorted(
+            (index_of[name], members[index_of[name]].subsets.state_of(places))
+            for name, places in pairs
+            if name in index_of
+        )
+        nodes[int(text)] = engine.automaton.node(tuple(here)) if here else -1
+    heads = {int(text): record for text, record in told["heads"].items()}
+    lane.cover(len(engine.automaton.nodes))
+    _relink(lane, nodes, heads)
+    rows = pa.ipc.open_stream(pa.BufferReader(stored.column("rows")[0].as_py())).read_all()
+    counts = {index_of[n]: count for n, count in told["numbers"].items() if n in index_of}
+    waiting = [
+        (index_of[name], first, settled, _chain(pairs))
+        for name, first, settled, pairs in told["waiting"]
+        if name in index_of
+    ]
+    return lane, rows, numbers["base"], counts, waiting
+
+
+def _labels(union: Union) -> dict[str, list[int]]:
+    return {member.name: list(member.common) for member in union.members}
+
+
+def _relabel(lane: Lane, used: int, before: dict[str, list[int]], engine: Engine) -> None:
+    """Common labels as the present union numbers them."""
+    moved: dict[int, int] = {}
+    for member in engine.automaton.union.members:
+        for old, new in zip(before.get(member.name, []), member.common, strict=False):
+            moved[old] = new
+    labels = lane.arena[2]
+    labels[:used] = [moved.get(int(label), 0) for label in labels[:used]]
+
+
+def _moved_bits(bits: Any, names: tuple[str, ...], index_of: dict[str, int], words: int) -> Any:
+    found = np.zeros((len(bits), words), np.uint64)
+    for old, name in enumerate(names):
+        new = index_of.get(name)
+        if new is None:
+            continue
+        holds = bits[:, old >> 6] >> np.uint64(old & 63) & np.uint64(1)
+        found[:, new >> 6] |= holds << np.uint64(new & 63)
+    return found
+
+
+def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
+    """Open records back into the lists of their nodes; those of no pattern are left out."""
+    node, bits, following = lane.arena[0], lane.arena[5], lane.arena[7]
+    head, count = lane.heads
+    lane.meta[at.OPEN] = 0
+    for old, record in heads.items():
+        kept = []
+        while record >= 0:
+            after = int(following[record])
+            if nodes.get(old, -1) >= 0 and bits[record].any():
+                kept.append(record)
+            record = after
+        for record in reversed(kept):
+            new = nodes[old]
+            following[record] = head[new]
+            head[new] = record
+            count[new] += 1
+            lane.meta[at.OPEN] += 1
+    used = int(lane.meta[at.USED])
+    node[:used] = [max(0, nodes.get(int(n), 0)) for n in node[:used]]
+
+
+def model_bytes(engine: Engine) -> bytes:
+    """The sketch, shared by all keys."""
+    control = engine.controller
+    if not control.active:
+        return b""
+    table = pa.table(
+        {
+            "seen": pa.array([control.bucket_seen.tobytes()], pa.binary()),
+            "completed": pa.array([control.completed.tobytes()], pa.binary()),
+            "edges": pa.array([engine.bins.edges.tobytes()], pa.binary()),
+            "found": pa.array([control.found.tobytes()], pa.binary()),
+        }
+    )
+    return to_bytes(_MODEL, table, {"columns": control.completed.shape[1]}, "")
+
+
+def restore_model(engine: Engine, blob: bytes) -> None:
+    control = engine.controller
+    if not blob or not control.active:
+        return
+    table, _ = from_bytes(_MODEL, blob, "")
+
+    def values(name: str, like: Any) -> Any:
+        return np.frombuffer(table.column(name)[0].as_py(), like.dtype).reshape(like.shape)
+
+    control.bucket_seen[:] = values("seen", control.bucket_seen)
+    control.completed[:] = values("completed", control.completed)
+    engine.bins.restore(values("edges", engine.bins.edges))
+    control.found[:] = values("found", control.found)
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _pairs(node: Node) -> list[list[int]]:
+    found = []
+    current: Node | None = node
+    while current is not None:
+        found.append([current.label, current.row])
+        current = current.before
+    return found[::-1]
+
+
+def _chain(pairs: list[list[int]]) -> Node:
+    node: Node | None = None
+    for label, row in pairs:
+        node = Node(label, row, node)
+    assert node is not None
+    return node

@@ -1,0 +1,537 @@
+"""The event loop of a workload: every open partial match that an event concerns, visited once.
+
+Nodes know which kinds of events concern them (`react`), so partial matches that an event leaves
+alone cost nothing. A visit asks the guards of each component (patterns that ask the same
+conditions), and the answers choose an outcome: events taken, patterns for which the partial match
+waits on, matches. All that the automaton can do is in the tables; nothing here knows a pattern.
+
+A visit is never interrupted: room for everything it may write is checked before, and the loop
+returns `FULL` with its place kept in `meta`, to be called again with larger arrays.
+
+Cost of an event: the visits, each with its guards; per partial match created, its registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.kernels.guards import OVERFLOW, run_guard, update_registers
+from ensue.kernels.shared_arena import (
+    BEFORE,
+    CHAINS,
+    CREATED,
+    CUT,
+    ENTRIES,
+    FRESH,
+    OPEN,
+    PARTITION,
+    PHASE,
+    PLACE,
+    POSITION,
+    RECORDS,
+    RUN,
+    STRIDE,
+    SWEPT,
+    WORK,
+    WRITTEN,
+    allocate,
+    any_bit,
+    meets,
+    next_random,
+    release,
+)
+from ensue.kernels.shared_select import age_of, check_load, expired_bits, quality_of, record_shed
+from ensue.kernels.shared_sketch import bucket_of, level_of
+
+DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
+LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
+SWEEP_LEAST = 4096
+
+
+@njit(cache=True, nogil=True)
+def emit(
+    run: int,
+    label: int,
+    row: int,
+    settled: int,
+    patterns: NDArray[np.uint64],
+    arena: Any,
+    output: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    learn: bool,
+) -> None:
+    """One match of every pattern in the bitmap: the events of `run`, and `row` where label >= 0."""
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    chain_end, chain_settled, chain_label, chain_row, entry_pattern, entry_chain = output
+    written = meta[WRITTEN]
+    size = (length[run] if run >= 0 else 0) + (1 if label >= 0 else 0)
+    place = written + size - 1
+    if label >= 0:
+        chain_label[place], chain_row[place] = label, row
+        place -= 1
+    record = run
+    while record >= 0:
+        chain_label[place], chain_row[place] = labels[record], rows[record]
+        place -= 1
+        record = parent[record]
+    meta[WRITTEN] = written + size
+    chain_end[meta[CHAINS]] = written + size
+    chain_settled[meta[CHAINS]] = settled
+    columns = model[5].shape[0]
+    for word in range(patterns.shape[0]):
+        left = patterns[word]
+        pattern = word << 6
+        while left != 0:
+            if left & np.uint64(1):
+                entry_pattern[meta[ENTRIES]] = pattern
+                entry_chain[meta[ENTRIES]] = meta[CHAINS]
+                meta[ENTRIES] += 1
+                if learn:
+                    column = pattern % columns
+                    record = run
+                    while record >= 0:
+                        model[2][bucket[record], column] += 1.0
+                        model[4][node[record], column] += 1.0
+                        record = parent[record]
+            left >>= np.uint64(1)
+            pattern += 1
+    meta[CHAINS] += 1
+
+
+@njit(cache=True, nogil=True)
+def _copied(run: int, arena: Any, meta: NDArray[np.int64]) -> int:
+    """The links of a partial match once more, for one owner (sharing by instance)."""
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    top, below = -1, -1
+    while run >= 0:
+        record = allocate(meta, following)
+        labels[record], rows[record], node[record] = labels[run], rows[run], node[run]
+        bucket[record], length[record] = bucket[run], length[run]
+        references[record], parent[record] = 1, -1
+        if below >= 0:
+            parent[below] = record
+        else:
+            top = record
+        below = record
+        run = parent[run]
+    return top
+
+
+@njit(cache=True, nogil=True)
+def _add(
+    target: int,
+    above: int,
+    label: int,
+    row: int,
+    begin: int,
+    now: int,
+    patterns: NDArray[np.uint64],
+    ints: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    rows_: Any,
+    guards: Any,
+    features: Any,
+    arena: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+    cells: Any,
+) -> None:
+    """A new open partial match, unless it is shed at once (its quality is below the cut)."""
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    register_ints, register_floats = arena[10], arena[11]
+    learn = knobs[LEARN] != 0.0
+    found = 0
+    meta[CREATED] += 1
+    kept = patterns
+    if learn:
+        age = age_of(begin, now, rows_)
+        found = bucket_of(
+            target, now, age, rows_[5], rows_[6], ints, floats, features, guards, cells,
+            model[0].shape[0],
+        )  # fmt: skip
+        model[0][found] += 1.0
+        model[3][target] += 1.0
+        if meta[CUT] > 0 and meets(patterns, model[10]):
+            quality = quality_of(target, found, patterns, 1.0 - age, model, knobs)
+            if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
+                kept = patterns.copy()
+                if knobs[INSTANCE] != 0.0:
+                    kept[:] = 0
+                for word in range(kept.shape[0]):
+                    kept[word] &= ~model[10][word]
+                record_shed(target, found, patterns, kept, 1.0 - age, model, meta)
+                if not any_bit(kept):
+                    return
+        record = above
+        while record >= 0:
+            model[1][bucket[record]] += 1.0
+            record = parent[record]
+    if knobs[INSTANCE] != 0.0 and above >= 0:
+        above = _copied(above, arena, meta)
+        references[above] -= 1  # the reference of its owner is counted below
+    record = allocate(meta, following)
+    node[record], parent[record], labels[record], rows[record] = target, above, label, row
+    first[record], bucket[record] = begin, found
+    length[record] = 1 if above < 0 else length[above] + 1
+    references[record] = 1
+    if above >= 0:
+        references[above] += 1
+    bits[record, :] = kept
+    register_ints[record, :] = ints
+    register_floats[record, :] = floats
+    following[record] = meta[FRESH]
+    meta[FRESH] = record
+
+
+@njit(cache=True, nogil=True)
+def _visit(
+    run: int,
+    row: int,
+    components_begin: int,
+    components_end: int,
+    rows_: Any,
+    tables: Any,
+    guards: Any,
+    features: Any,
+    arena: Any,
+    output: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+    scratch: Any,
+    cells: Any,
+) -> int:
+    """1: waits on, 0: no longer open, below 0: a guard failed. Run -1 is "no event yet"."""
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    register_ints, register_floats = arena[10], arena[11]
+    order, bounds, part_begin, part_end = rows_[3], rows_[4], rows_[5], rows_[6]
+    comp_mask, comp_guard_offset, comp_guard, comp_base = tables[6:10]
+    outcome_take, outcome_stay, outcome_move, outcome_accept = tables[10:14]
+    take_label, take_target, take_going, take_accept, move_node, move_mask = tables[14:20]
+    code, guard_offset, updates, applies, initial = guards[:5]
+    int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
+    cell_ints, cell_floats, cell_nulls = cells
+    mine, some, left, ints, floats, initial_floats = scratch
+    learn = knobs[LEARN] != 0.0
+    words = mine.shape[0]
+    gaps = tables[21]
+    begin = row
+    if run >= 0:
+        begin = first[run]
+        mine[:] = bits[run]
+        settled = expired_bits(run, row, rows_, arena, mine, some, tables[20])
+        if settled >= 0:
+            emit(run, -1, -1, settled, some, arena, output, model, meta, learn)
+        if not any_bit(mine):
+            return 0
+        meta[WORK] += 1
+    else:
+        for word in range(words):
+            mine[word] = ~np.uint64(0)
+    left[:] = mine
+    for component in range(components_begin, components_end):
+        if not meets(mine, comp_mask[component]):
+            continue
+        answers = 0
+        for place in range(comp_guard_offset[component], comp_guard_offset[component + 1]):
+            atom = comp_guard[place]
+            if atom >= gaps:
+                holds = run < 0 or order[row] - order[rows[run]] <= bounds[atom - gaps]
+            else:
+                if run >= 0:
+                    ints[:] = register_ints[run]
+                    floats[:] = register_floats[run]
+                else:
+                    ints[:] = initial
+                    floats[:] = initial_floats
+                if not update_registers(
+                    updates, applies[atom], row, ints, floats,
+                    int_columns, float_columns, int_nulls, float_nulls,
+                ):  # fmt: skip
+                    return -1
+                verdict = run_guard(
+                    code, guard_offset[atom], guard_offset[atom + 1], row, begin,
+                    part_begin, part_end, 0, ints, floats, int_columns, float_columns,
+                    int_nulls, float_nulls, int_constants, float_constants,
+                    cell_ints, cell_floats, cell_nulls,
+                )  # fmt: skip
+                if verdict < 0:
+                    return -1 if verdict == OVERFLOW else -2
+                holds = verdict == 1
+            if holds:
+                answers |= 1 << (place - comp_guard_offset[component])
+        outcome = comp_base[component] + answers
+        for take in range(outcome_take[outcome], outcome_take[outcome + 1]):
+            for word in range(words):
+                some[word] = mine[word] & take_accept[take, word]
+            if any_bit(some):
+                emit(run, take_label[take], row, row, some, arena, output, model, meta, learn)
+            if take_target[take] < 0:
+                continue
+            for word in range(words):
+                some[word] = mine[word] & take_going[take, word]
+            if not any_bit(some):
+                continue
+            if run >= 0:
+                ints[:] = register_ints[run]
+                floats[:] = register_floats[run]
+            else:
+                ints[:] = initial
+                floats[:] = initial_floats
+            if not update_registers(
+                updates, applies[take_label[take]], row, ints, floats,
+                int_columns, float_columns, int_nulls, float_nulls,
+            ):  # fmt: skip
+                return -1
+            _add(
+                take_target[take], run, take_label[take], row, begin, row, some, ints, floats,
+                rows_, guards, features, arena, model, meta, knobs, cells,
+            )  # fmt: skip
+        if run >= 0:
+            for move in range(outcome_move[outcome], outcome_move[outcome + 1]):
+                for word in range(words):
+                    some[word] = mine[word] & move_mask[move, word]
+                if any_bit(some):
+                    _add(
+                        move_node[move], parent[run], labels[run], rows[run], begin, row, some,
+                        register_ints[run], register_floats[run],
+                        rows_, guards, features, arena, model, meta, knobs, cells,
+                    )  # fmt: skip
+            for word in range(words):
+                some[word] = mine[word] & outcome_accept[outcome, word]
+            if any_bit(some):
+                emit(run, -1, -1, row, some, arena, output, model, meta, learn)
+            for word in range(words):
+                left[word] &= ~comp_mask[component, word] | outcome_stay[outcome, word]
+    if run < 0:
+        return 0
+    bits[run, :] = left
+    return 1 if any_bit(left) else 0
+
+
+@njit(cache=True, nogil=True)
+def run_rows(
+    stop: int,
+    rows_: Any,
+    tables: Any,
+    guards: Any,
+    features: Any,
+    arena: Any,
+    heads: Any,
+    output: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+    work: NDArray[np.int32],
+    scratch: Any,
+    cells: Any,
+) -> int:
+    """Rows up to `stop` of one partition, from where `meta` stands."""
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    head, count = heads
+    classes = rows_[0]
+    react_offset, react_node, react_begin, react_end, start_offset, start_begin = tables[:6]
+    most = meta[STRIDE]
+    patterns = bits.shape[1] * 64
+    while meta[POSITION] < stop:
+        row = meta[POSITION]
+        kind = classes[row]
+        before = meta[WORK]
+        if meta[PHASE] == 0:
+            if meta[PLACE] < 0:
+                meta[PLACE] = start_offset[kind]
+            while meta[PLACE] < start_offset[kind + 1]:
+                if not _room(-1, most, patterns, arena, output, meta, knobs):
+                    return FULL
+                place = meta[PLACE]
+                status = _visit(
+                    -1, row, start_begin[place, 0], start_begin[place, 1], rows_, tables, guards,
+                    features, arena, output, model, meta, knobs, scratch, cells,
+                )  # fmt: skip
+                if status < 0:
+                    return GUARD_OVERFLOW if status == -1 else GUARD_BY_ZERO
+                meta[PLACE] += 1
+            meta[PHASE], meta[PLACE], meta[RUN] = 1, react_offset[kind], -2
+        while meta[PLACE] < react_offset[kind + 1]:
+            place = meta[PLACE]
+            at = react_node[place]
+            if meta[RUN] == -2:
+                meta[RUN], meta[BEFORE] = head[at], -1
+            while meta[RUN] >= 0:
+                run = meta[RUN]
+                if not _room(run, most, patterns, arena, output, meta, knobs):
+                    work[row] += meta[WORK] - before
+                    return FULL
+                after = following[run]
+                status = _visit(
+                    run, row, react_begin[place], react_end[place], rows_, tables, guards,
+                    features, arena, output, model, meta, knobs, scratch, cells,
+                )  # fmt: skip
+                if status < 0:
+                    return GUARD_OVERFLOW if status == -1 else GUARD_BY_ZERO
+                if status == 1:
+                    meta[BEFORE] = run
+                else:
+                    if meta[BEFORE] < 0:
+                        head[at] = after
+                    else:
+                        following[meta[BEFORE]] = after
+                    count[at] -= 1
+                    meta[OPEN] -= 1
+                    release(run, meta, parent, references, following)
+                meta[RUN] = after
+            meta[PLACE] += 1
+            meta[RUN] = -2
+        record = meta[FRESH]
+        while record >= 0:
+            after = following[record]
+            at = node[record]
+            following[record] = head[at]
+            head[at] = record
+            count[at] += 1
+            meta[OPEN] += 1
+            record = after
+        meta[FRESH] = -1
+        work[row] += meta[WORK] - before
+        meta[POSITION] += 1
+        meta[PHASE], meta[PLACE], meta[RUN] = 0, -1, -2
+        if meta[OPEN] > 2 * meta[SWEPT] + SWEEP_LEAST:
+            if not sweep(row + 1, rows_, tables, arena, heads, output, model, meta, knobs, scratch):
+                meta[SWEPT] = meta[OPEN]  # no room for matches that time completes: later
+        if knobs[CHECK] != 0.0:
+            check_load(row, rows_, tables, arena, heads, model, meta, knobs)
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def _room(
+    run: int,
+    most: int,
+    patterns: int,
+    arena: Any,
+    output: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+) -> bool:
+    """Whether all that a visit may write fits."""
+    length = arena[9]
+    size = 2 + (length[run] if run >= 0 else 0)
+    needed = (most + 2) * (size if knobs[INSTANCE] != 0.0 else 1)
+    return (
+        meta[RECORDS] + needed < length.shape[0]
+        and meta[CHAINS] + most + 2 < output[0].shape[0]
+        and meta[WRITTEN] + (most + 2) * size < output[2].shape[0]
+        and meta[ENTRIES] + (most + 2) * patterns < output[4].shape[0]
+    )
+
+
+@njit(cache=True, nogil=True)
+def sweep(
+    row: int,
+    rows_: Any,
+    tables: Any,
+    arena: Any,
+    heads: Any,
+    output: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+    scratch: Any,
+) -> bool:
+    """Partial matches whose window ended before `row` are closed; False where room is missing.
+
+    At the row after the last one everything is: what was pending is then a match.
+    """
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    head, count = heads
+    mine, some = scratch[0], scratch[1]
+    patterns = bits.shape[1] * 64
+    for at in range(head.shape[0]):
+        run, before = head[at], -1
+        while run >= 0:
+            if not _room(run, 1, patterns, arena, output, meta, knobs):
+                return False
+            after = following[run]
+            mine[:] = bits[run]
+            settled = expired_bits(run, row, rows_, arena, mine, some, tables[20])
+            if settled >= 0:
+                emit(run, -1, -1, settled, some, arena, output, model, meta, knobs[LEARN] != 0.0)
+            bits[run, :] = mine
+            if any_bit(mine):
+                before = run
+            else:
+                if before < 0:
+                    head[at] = after
+                else:
+                    following[before] = after
+                count[at] -= 1
+                meta[OPEN] -= 1
+                release(run, meta, parent, references, following)
+            run = after
+    meta[SWEPT] = meta[OPEN]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def run_partitions(
+    stop: int,
+    starts: NDArray[np.int64],
+    rows_: Any,
+    tables: Any,
+    guards: Any,
+    features: Any,
+    arena: Any,
+    heads: Any,
+    output: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+    work: NDArray[np.int32],
+    scratch: Any,
+    cells: Any,
+) -> int:
+    """Complete partitions one after the other, as far as row `stop`."""
+    classes, low, masks, order, bounds, begin, end, oldest = rows_
+    while meta[PARTITION] < starts.shape[0] - 1:
+        partition = meta[PARTITION]
+        first, last = starts[partition], starts[partition + 1]
+        here = (classes, low, masks, order, bounds, first, last, oldest)
+        status = run_rows(
+            min(stop, last), here, tables, guards, features, arena, heads, output, model, meta,
+            knobs, work, scratch, cells,
+        )  # fmt: skip
+        if status != DONE:
+            return status
+        if meta[POSITION] < last:
+            return DONE
+        if not sweep(last, here, tables, arena, heads, output, model, meta, knobs, scratch):
+            return FULL
+        meta[PARTITION] += 1
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def replay(order: NDArray[np.int64], initial: Any, guards: Any, arena: Any) -> None:
+    """Registers of all records, shortest first: they follow from the events."""
+    parent, labels, rows, references = arena[1], arena[2], arena[3], arena[6]
+    ints, floats = arena[10], arena[11]
+    for place in range(order.shape[0]):
+        record = order[place]
+        if references[record] <= 0:
+            continue
+        if parent[record] >= 0:
+            ints[record, :] = ints[parent[record]]
+            floats[record, :] = floats[parent[record]]
+        else:
+            ints[record, :] = initial[0]
+            floats[record, :] = initial[1]
+        update_registers(
+            guards[2], guards[3][labels[record]], rows[record], ints[record], floats[record],
+            guards[5], guards[6], guards[7], guards[8],
+        )  # fmt: skip

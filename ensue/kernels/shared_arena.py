@@ -1,0 +1,86 @@
+"""Partial matches of a workload as records in an arena (SHARP §4, sharing by view).
+
+A record is the last event of a partial match and a link to the record before it, so that partial
+matches share their beginnings; a count of references tells when a record is free again. An *open*
+record also waits in the list of its node with the bitmap of the patterns it is kept for.
+
+The arrays travel as one tuple; numbers that change are in `meta`, by the names below.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+FREE, USED, OPEN, RECORDS, FRESH = 0, 1, 2, 3, 4
+PHASE, PLACE, RUN, BEFORE, POSITION = 5, 6, 7, 8, 9  # where an interrupted event goes on
+WORK, CHAINS, ENTRIES, WRITTEN, SWEPT = 10, 11, 12, 13, 14
+SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE = (
+    15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+)  # fmt: skip
+PARTITION = 25
+META = 32
+
+
+@njit(cache=True, nogil=True)
+def allocate(meta: NDArray[np.int64], following: NDArray[np.int32]) -> int:
+    """A free record; the caller has made sure that there is one."""
+    record = meta[FREE]
+    if record >= 0:
+        meta[FREE] = following[record]
+    else:
+        record = meta[USED]
+        meta[USED] += 1
+    meta[RECORDS] += 1
+    meta[MOST] = max(meta[MOST], meta[RECORDS])
+    return record
+
+
+@njit(cache=True, nogil=True)
+def release(
+    record: int,
+    meta: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    references: NDArray[np.int32],
+    following: NDArray[np.int32],
+) -> None:
+    """One reference less; records that nothing refers to are free, and so on up the links."""
+    while record >= 0:
+        references[record] -= 1
+        if references[record] > 0:
+            return
+        above = parent[record]
+        following[record] = meta[FREE]
+        meta[FREE] = record
+        meta[RECORDS] -= 1
+        record = above
+
+
+@njit(cache=True, nogil=True)
+def any_bit(words: NDArray[np.uint64]) -> bool:
+    for index in range(words.shape[0]):
+        if words[index] != 0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def meets(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> bool:
+    for index in range(left.shape[0]):
+        if left[index] & right[index] != 0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def has(words: NDArray[np.uint64], pattern: int) -> bool:
+    return (words[pattern >> 6] >> np.uint64(pattern & 63)) & np.uint64(1) != 0
+
+
+@njit(cache=True, nogil=True)
+def next_random(meta: NDArray[np.int64]) -> float:
+    """A number in [0, 1) from a linear congruential sequence: the same for the same seed."""
+    state = np.uint64(meta[SEED]) * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+    meta[SEED] = np.int64(state)
+    return float(state >> np.uint64(11)) / 9007199254740992.0

@@ -1,0 +1,338 @@
+"""Which partial matches are kept when a bound is exceeded (SHARP §4.3, Algorithm 4, Equation 3).
+
+The expected work of the next event is the sum, over open partial matches, of how often an event
+concerns their node. Where it exceeds a bound, partial matches are taken in order of their quality
+until the bound is used up; the others lose the bits of the overloaded patterns, and are dropped
+once no bit is left, so that patterns within their bounds lose nothing (sharing by view).
+
+Quality depends on bucket and node only, and is one of `LEVELS` levels: partial matches are put in
+order by counting, each in constant time, in place of a heap per cluster. Between selections the
+level at which the last one stopped (the cut) decides about new partial matches at once; it falls
+while there is room and is set anew by the next selection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.kernels.shared_arena import (
+    AGED,
+    CHECKED,
+    CUT,
+    OPEN,
+    RECORDS,
+    SELECT_WORK,
+    SELECTIONS,
+    SHED,
+    any_bit,
+    has,
+    meets,
+    next_random,
+    release,
+)
+from ensue.kernels.shared_sketch import LEVELS, level_of, rate_of
+
+# Knobs: what may be changed from outside while running.
+LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
+EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
+KNOBS = 16
+QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
+CHECK_EVERY = 16
+ROOM = 0.9  # a selection leaves this much of the bound used
+FREE_AGAIN = 0.85
+
+
+@njit(cache=True, nogil=True)
+def age_of(first: int, row: int, rows_: Any) -> float:
+    """The share of the longest window that has passed since the first event."""
+    low = rows_[1]
+    if low.shape[0] == 0:
+        return 0.0
+    begin = rows_[7]
+    span = row - begin[row]
+    return min(1.0, (row - first) / span) if span > 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def expired_bits(
+    run: int,
+    row: int,
+    rows_: Any,
+    arena: Any,
+    mine: NDArray[np.uint64],
+    some: NDArray[np.uint64],
+    pending: NDArray[np.uint64],
+) -> int:
+    """Takes patterns whose window has ended out of `mine`.
+
+    Those for which the partial match is thereby complete are in `some`, and the row that settled it
+    is returned; -1 where there is none.
+    """
+    low, masks, end = rows_[1], rows_[2], rows_[6]
+    first, node = arena[4], arena[0]
+    settled = -1
+    some[:] = 0
+    for window in range(low.shape[0]):
+        ended = row >= end or low[window, row] > first[run]
+        if not ended:
+            continue
+        for word in range(mine.shape[0]):
+            gone = mine[word] & masks[window, word]
+            some[word] |= gone & pending[node[run], word]
+            mine[word] &= ~masks[window, word]
+        if any_bit(some) and settled < 0:
+            begin, stop = rows_[5], end
+            while begin < stop:
+                middle = (begin + stop) >> 1
+                if low[window, middle] > first[run]:
+                    stop = middle
+                else:
+                    begin = middle + 1
+            settled = begin
+    if row >= end:
+        for word in range(mine.shape[0]):
+            some[word] |= mine[word] & pending[node[run], word]
+            mine[word] = 0
+        if any_bit(some) and settled < 0:
+            settled = end
+    return settled if any_bit(some) else -1
+
+
+@njit(cache=True, nogil=True)
+def quality_of(
+    node: int,
+    bucket: int,
+    patterns: NDArray[np.uint64],
+    remaining: float,
+    model: Any,
+    knobs: NDArray[np.float64],
+) -> float:
+    """Expected weighted matches of the overloaded patterns, per overhead where asked for so."""
+    overloaded, weights = model[10], model[5]
+    columns = weights.shape[0]
+    total = 0.0
+    for word in range(patterns.shape[0]):
+        left = patterns[word] & overloaded[word]
+        pattern = word << 6
+        while left != 0:
+            if left & np.uint64(1):
+                column = pattern % columns
+                total += weights[column] * rate_of(bucket, node, column, model)
+            left >>= np.uint64(1)
+            pattern += 1
+    total *= remaining
+    if knobs[BY_RATIO] != 0.0:
+        offspring = model[1][bucket] / (model[0][bucket] + 1.0)
+        total /= model[7][node] + offspring * model[9][1]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def record_shed(
+    node: int,
+    bucket: int,
+    before: NDArray[np.uint64],
+    after: NDArray[np.uint64],
+    remaining: float,
+    model: Any,
+    meta: NDArray[np.int64],
+) -> None:
+    """What shedding gave up, by the sketch; the partial match had no chance any more."""
+    lost, mass, columns = model[8], model[11], model[5].shape[0]
+    meta[SHED] += 1
+    gone = False
+    for word in range(before.shape[0]):
+        left = before[word] & ~after[word]
+        pattern = word << 6
+        while left != 0:
+            if left & np.uint64(1):
+                gone = True
+                column = pattern % columns
+                lost[column] += remaining * rate_of(bucket, node, column, model)
+                mass[bucket, column] += remaining
+            left >>= np.uint64(1)
+            pattern += 1
+    if gone and not any_bit(after):
+        model[0][bucket] = max(0.0, model[0][bucket] - remaining)
+        model[3][node] = max(0.0, model[3][node] - remaining)
+
+
+@njit(cache=True, nogil=True)
+def check_load(
+    row: int,
+    rows_: Any,
+    tables: Any,
+    arena: Any,
+    heads: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+) -> None:
+    """The overload detector: every few rows the expected work against the bounds."""
+    meta[AGED] += 1
+    if knobs[FADE_EVERY] > 0 and meta[AGED] >= knobs[FADE_EVERY]:
+        meta[AGED] = 0
+        fade = knobs[FADE]
+        for index in range(model[0].shape[0]):
+            model[0][index] *= fade
+            model[1][index] *= fade
+            for column in range(model[2].shape[1]):
+                model[2][index, column] *= fade
+        for index in range(model[3].shape[0]):
+            model[3][index] *= fade
+            for column in range(model[4].shape[1]):
+                model[4][index, column] *= fade
+    meta[CHECKED] += 1
+    if meta[CHECKED] < CHECK_EVERY:
+        return
+    meta[CHECKED] = 0
+    head, count = heads
+    node_rate, limits, node_bits = model[6], model[12], tables[22]
+    overloaded = model[10]
+    load = 0.0
+    single = limits.shape[0] > 0
+    loads = np.zeros(limits.shape[0], np.float64)
+    for at in range(head.shape[0]):
+        if count[at] == 0:
+            continue
+        part = count[at] * node_rate[at]
+        load += part
+        if single:
+            for pattern in range(limits.shape[0]):
+                if limits[pattern] < np.inf and has(node_bits[at], pattern):
+                    loads[pattern] += part
+    over = load > knobs[LIMIT_WORK] or meta[RECORDS] > knobs[LIMIT_RECORDS]
+    full = load > FREE_AGAIN * knobs[LIMIT_WORK] or (
+        meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
+    )
+    everyone = over
+    if over or (full and not single):
+        for word in range(overloaded.shape[0]):
+            overloaded[word] = ~np.uint64(0)
+    if single and not everyone:
+        tight = False
+        for pattern in range(limits.shape[0]):
+            bit = np.uint64(1) << np.uint64(pattern & 63)
+            if loads[pattern] > limits[pattern]:
+                over = True
+                overloaded[pattern >> 6] |= bit
+            elif loads[pattern] < FREE_AGAIN * limits[pattern] and meta[CUT] <= 1:
+                overloaded[pattern >> 6] &= ~bit
+            if loads[pattern] > FREE_AGAIN * limits[pattern]:
+                tight = True
+        full = full or tight
+    if over:
+        select(row, rows_, tables, arena, heads, loads, load, everyone, model, meta, knobs)
+    elif not full and meta[CUT] > 0:
+        meta[CUT] -= 1
+        if meta[CUT] == 0:
+            overloaded[:] = 0
+
+
+@njit(cache=True, nogil=True)
+def select(
+    row: int,
+    rows_: Any,
+    tables: Any,
+    arena: Any,
+    heads: Any,
+    loads: NDArray[np.float64],
+    load: float,
+    everyone: bool,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+) -> None:
+    """Algorithm 4: by falling quality, until the bound of Equation 3 is used up."""
+    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    head, count = heads
+    overloaded, node_rate, limits = model[10], model[6], model[12]
+    meta[SELECTIONS] += 1
+    meta[SELECT_WORK] += meta[OPEN]
+    ranked = np.empty(meta[OPEN], np.int32)
+    levels = np.zeros(meta[OPEN], np.int32)
+    sizes = np.zeros(LEVELS + 1, np.int64)
+    found = 0
+    for at in range(head.shape[0]):
+        run = head[at]
+        while run >= 0:
+            level = LEVELS - 1
+            if meets(bits[run], overloaded):
+                remaining = 1.0 - age_of(first[run], row, rows_)
+                if knobs[STRATEGY] == RANDOM:
+                    level = 1 + int(next_random(meta) * (LEVELS - 2))
+                elif knobs[STRATEGY] == SELECTIVITY:
+                    level = level_of(1.0 / (1e-9 + node_rate[at]))
+                else:
+                    quality = quality_of(at, bucket[run], bits[run], remaining, model, knobs)
+                    level = min(level_of(quality), LEVELS - 2)
+            ranked[found], levels[found] = run, level
+            sizes[LEVELS - 1 - level + 1] += 1
+            found += 1
+            run = following[run]
+    for level in range(LEVELS):
+        sizes[level + 1] += sizes[level]
+    order = np.empty(found, np.int32)
+    for index in range(found):
+        place = LEVELS - 1 - levels[index]
+        order[sizes[place]] = index
+        sizes[place] += 1
+    room_work = ROOM * knobs[LIMIT_WORK]
+    room_records = ROOM * knobs[LIMIT_RECORDS]
+    used_work, used_records = 0.0, 0.0
+    used = np.zeros(limits.shape[0], np.float64)
+    kept = np.empty(bits.shape[1], np.uint64)
+    cut = 0
+    for index in range(found):
+        run = ranked[order[index]]
+        cost = node_rate[node[run]]
+        size = float(length[run]) if knobs[INSTANCE] != 0.0 else 1.0
+        kept[:] = bits[run]
+        if meets(kept, overloaded):
+            if everyone:
+                if used_work + cost > room_work or used_records + size > room_records:
+                    for word in range(kept.shape[0]):
+                        kept[word] &= ~overloaded[word]
+            else:
+                for pattern in range(limits.shape[0]):
+                    if not has(overloaded, pattern) or not has(kept, pattern):
+                        continue
+                    if used[pattern] + cost > ROOM * limits[pattern]:
+                        kept[pattern >> 6] &= ~(np.uint64(1) << np.uint64(pattern & 63))
+                        if knobs[INSTANCE] != 0.0:
+                            kept[:] = 0
+            lost = False
+            for word in range(kept.shape[0]):
+                if kept[word] != bits[run, word]:
+                    lost = True
+            if lost:
+                cut = max(cut, levels[order[index]])
+                remaining = 1.0 - age_of(first[run], row, rows_)
+                record_shed(node[run], bucket[run], bits[run], kept, remaining, model, meta)
+                bits[run, :] = kept
+        if any_bit(kept):
+            used_work += cost
+            used_records += size
+            for pattern in range(used.shape[0]):
+                if has(kept, pattern):
+                    used[pattern] += cost
+    meta[CUT] = cut if knobs[STRATEGY] == QUALITY else 0
+    for at in range(head.shape[0]):
+        run, before = head[at], -1
+        while run >= 0:
+            after = following[run]
+            if any_bit(bits[run]):
+                before = run
+            else:
+                if before < 0:
+                    head[at] = after
+                else:
+                    following[before] = after
+                count[at] -= 1
+                meta[OPEN] -= 1
+                release(run, meta, parent, references, following)
+            run = after

@@ -1,0 +1,99 @@
+"""The historical data sketch and what it says of a partial match (SHARP §4.2, Algorithm 3).
+
+A *bucket* stands for partial matches of one node whose attributes agree after binning: what the
+conditions ahead read of the events taken so far, and how much of the window is left. Per bucket it
+counts the partial matches seen (pn), those derived from them (their overhead) and the complete
+matches per pattern (cn_i). All three fade, so that the estimates follow the data.
+
+A partial match that was shed had no chance to be completed, so its share of pn is taken back: the
+rates are those of partial matches that were kept.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.kernels.guards import run_guard
+
+LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
+MIDDLE = 200
+EDGES = 63
+SAMPLE = 256
+AGE_BINS = 4
+
+
+@njit(cache=True, nogil=True)
+def level_of(quality: float) -> int:
+    """The level of a quality; 0 only for nothing at all."""
+    if quality <= 0.0:
+        return 0
+    found = int(np.floor(np.log2(quality) * 8.0)) + MIDDLE
+    return min(max(found, 1), LEVELS - 1)
+
+
+@njit(cache=True, nogil=True)
+def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
+    low, high = 0, edges.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if edges[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low * bins // (EDGES + 1)
+
+
+@njit(cache=True, nogil=True)
+def bucket_of(
+    node: int,
+    row: int,
+    age: float,  # share of the window that has passed
+    first: int,
+    last: int,
+    ints: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    features: tuple,  # type: ignore[type-arg]
+    guards: tuple,  # type: ignore[type-arg]
+    cells: tuple,  # type: ignore[type-arg]
+    buckets: int,
+) -> int:
+    """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`."""
+    offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features
+    int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
+    cell_ints, cell_floats, cell_nulls = cells
+    mixed = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= np.uint64(min(int(age * AGE_BINS), AGE_BINS - 1) + 1)
+    for place in range(offset[node], offset[node + 1]):
+        feature = chosen[place]
+        run_guard(
+            code, begin[feature], end[feature], row, first, first, last, 0,
+            ints, floats, int_columns, float_columns, int_nulls, float_nulls,
+            int_constants, float_constants, cell_ints, cell_floats, cell_nulls,
+        )  # fmt: skip
+        found = 0
+        source = cell[feature]
+        if not cell_nulls[source]:
+            value = cell_floats[source] if floating[feature] else float(cell_ints[source])
+            if seen[feature] < SAMPLE:
+                sample[feature, seen[feature]] = value
+                seen[feature] += 1
+            found = 1 + bin_of(value, edges[feature], bins[node])
+        mixed = (mixed ^ np.uint64(found)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed ^= mixed >> np.uint64(29)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    return int((mixed >> np.uint64(20)) % np.uint64(buckets))
+
+
+@njit(cache=True, nogil=True)
+def rate_of(
+    bucket: int,
+    node: int,
+    column: int,
+    sketch: tuple,  # type: ignore[type-arg]
+) -> float:
+    """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
+    seen, derived, completed, node_seen, node_completed = sketch[:5]
+    prior = (node_completed[node, column] + 0.01) / (node_seen[node] + 1.0)
+    return (completed[bucket, column] + 2.0 * prior) / (seen[bucket] + 2.0)

@@ -1,0 +1,455 @@
+"""`ensue.workload`: many patterns as one, shared where they agree, inside a bound where one is set.
+
+Patterns that agree on partition and order (and on whether a window of time bounds them) are one
+group and share their partial matches; other groups run beside them. Row patterns of one table and
+order are a group of their own kind. A pattern that the shared evaluator cannot take (a condition
+that needs plain Python) runs by itself, exactly, and `explain()` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors, local
+from ensue.api import Pattern, _in_kind, _is_spark, _to_arrow
+from ensue.automaton.guard_operators import TooHardError
+from ensue.automaton.share import SharingPlan, Union, sharing_plan, unite
+from ensue.automaton.share_picture import SharingPicture
+from ensue.evaluate.arrange import arrange
+from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.base import Budget, Events, PatternChange, Snapshot
+from ensue.evaluate.shared import (
+    MAX_MATCHES,
+    PATTERN,
+    Options,
+    Report,
+    SharedEvaluator,
+)
+from ensue.evaluate.sharp.controller import check_budget
+from ensue.evaluate.sharp.engine import MATERIALISATIONS
+from ensue.evaluate.sharp.features import compile_features
+from ensue.pattern import rules
+from ensue.pattern.binding import bind
+from ensue.pattern.query import Query, WindowKind
+
+ORDERS = ("ratio", "contribution")
+
+
+def workload(
+    patterns: Mapping[str, Pattern] | Iterable[tuple[str, Pattern]] = (),
+    *,
+    weights: Mapping[str, float] | None = None,
+    materialise: str = "view",
+    select: str = "ratio",
+    seed: int = 0,
+    **named: Pattern,
+) -> Workload:
+    """Patterns to run together: `ensue.workload(drops=q1, peaks=q2, weights={"peaks": 2})`.
+
+    Names that are no Python names come as a mapping or as pairs. `weights` say how much a match of
+    a pattern is worth when something has to be shed (1 unless said). `materialise` is how shared
+    partial matches are kept: "view" (once, a bit per pattern), "instance" (copied at once, kept or
+    dropped as a whole) or "separate" (no sharing). `select` orders them by "ratio" (contribution
+    per overhead) or by "contribution".
+    """
+    pairs = list(patterns.items() if isinstance(patterns, Mapping) else patterns)
+    pairs += list(named.items())
+    found: dict[str, Pattern] = {}
+    for name, pattern in pairs:
+        if not isinstance(pattern, Pattern):
+            raise errors.QueryError(
+                f"{name}={pattern!r} is not a pattern",
+                remedy="give what ensue.pattern(...), begin(...) or sase(...) returns",
+            )
+        if name in found:
+            raise errors.DuplicateNameError(
+                f"two patterns are called {name!r}", remedy="give each pattern a name of its own"
+            )
+        found[name] = pattern
+    if not found:
+        raise errors.QueryError("the workload has no pattern", remedy="give at least one")
+    _check_choice(materialise, MATERIALISATIONS, "materialise")
+    _check_choice(select, ORDERS, "select")
+    for name, weight in (weights or {}).items():
+        if name not in found:
+            raise errors.QueryError(
+                f"weights names the pattern {name!r}, which the workload does not have",
+                remedy=f"use one of: {', '.join(found)}",
+            )
+        if not isinstance(weight, (int, float)) or not weight > 0:
+            raise errors.QueryError(
+                f"the weight of {name!r} is {weight!r}; a weight must be above zero",
+                remedy="leave the pattern out if its matches are worth nothing",
+            )
+    return Workload(found, Options(dict(weights or {}), materialise, select, seed=seed))
+
+
+def _check_choice(value: str, known: Sequence[str], what: str) -> None:
+    if value not in known:
+        raise errors.QueryError(
+            f"{what}={value!r} is not known", remedy="use " + ", ".join(map(repr, known))
+        )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Patterns that run together, and how."""
+
+    queries: Mapping[str, Query]
+    rows: bool  # row patterns
+    alone: str = ""  # why the only pattern runs by itself
+
+
+class Workload:
+    """See `workload`; nothing runs until a verb is called."""
+
+    def __init__(self, patterns: Mapping[str, Pattern], options: Options) -> None:
+        self.patterns = dict(patterns)
+        self.options = options
+        self.report: Report | None = None  # of the last run in process
+
+    def __repr__(self) -> str:
+        return f"<ensue workload: {', '.join(self.patterns)}>"
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def matches(
+        self, data: Any, budget: Budget | None = None, *, max_matches: int = MAX_MATCHES
+    ) -> Any:
+        """All matches of all patterns, with the column `pattern`, in the kind of table given.
+
+        Under a budget partial matches are shed: `report` says what that cost.
+        """
+        check_budget(budget, tuple(self.patterns))
+        if _is_spark(data):
+            from ensue.spark import workload as on_spark
+
+            return on_spark.run(
+                self._queries(), data, replace(self.options, max_matches=max_matches), budget
+            )
+        table = _to_arrow(data).combine_chunks()
+        rules.duplicates(table.column_names, "column of the input")
+        options = replace(self.options, max_matches=max_matches)
+        found: dict[str, pa.Table] = {}
+        reports = []
+        for group in groups(self._queries(), table):
+            tables, report = run_group(group, table, options, budget)
+            found.update(tables)
+            reports.append(report)
+        self.report = joined_report(reports)
+        return _in_kind(together({name: found[name] for name in self.patterns}), data)
+
+    def aggregate(
+        self,
+        data: Any,
+        budget: Budget | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        big: str | None = None,
+        **aggregates: object,
+    ) -> Any:
+        """Aggregates over the matches of each pattern: one row per pattern (and group).
+
+        Exactly and never listing matches without a budget; over the matches found with one.
+        """
+        if budget is not None:
+            return self._aggregate_found(data, budget, by, aggregates)
+        if _is_spark(data):
+            from ensue.spark import workload as on_spark
+
+            parts = {
+                name: pattern.aggregate(data, by=by, big=big, **aggregates)
+                for name, pattern in self.patterns.items()
+            }
+            return on_spark.together(parts)
+        table = _to_arrow(data)
+        parts = {
+            name: _to_arrow(pattern.aggregate(table, by=by, big=big, **aggregates))
+            for name, pattern in self.patterns.items()
+        }
+        return _in_kind(together(parts), data)
+
+    def _aggregate_found(
+        self, data: Any, budget: Budget, by: str | Sequence[str], aggregates: Mapping[str, object]
+    ) -> Any:
+        names = (by,) if isinstance(by, str) else tuple(by)
+        asked = {name: str(text).replace(" ", "").lower() for name, text in aggregates.items()}
+        if any(text != "count(*)" for text in asked.values()):
+            raise errors.UnsupportedError(
+                "under a budget only count(*) is aggregated: sums over the matches that were kept "
+                "would not say what is missing",
+                remedy="leave the budget out, or aggregate the result of matches(...)",
+            )
+        listing = {name: pattern._with(measures=None) for name, pattern in self.patterns.items()}
+        bare = Workload(listing, self.options)
+        found = bare.matches(data, budget)
+        if _is_spark(data):
+            from ensue.spark import workload as on_spark
+
+            return on_spark.counted(found, list(self.patterns), names, list(asked))
+        self.report = bare.report
+        table = _to_arrow(found)
+        counts = table.group_by([PATTERN, *names]).aggregate([([], "count_all")])
+        known = counts.to_pylist()
+        if not names:
+            got = {row[PATTERN]: row["count_all"] for row in known}
+            known = [{PATTERN: n, "count_all": got.get(n, 0)} for n in self.patterns]
+        columns = {n: [row[n] for row in known] for n in (PATTERN, *names)}
+        kind = pa.decimal128(38, 0)
+        columns |= {n: pa.array([row["count_all"] for row in known]).cast(kind) for n in asked}
+        return _in_kind(pa.table(columns), data)
+
+    def live(
+        self, schema: Any, budget: Budget | None = None, state: Snapshot | None = None
+    ) -> Live:
+        """An in-process operator over rows that arrive in order; patterns may come and go."""
+        check_budget(budget, tuple(self.patterns))
+        kinds = schema if isinstance(schema, pa.Schema) else _to_arrow(schema).schema
+        return Live(self, kinds, budget, state)
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def revise(
+        self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()
+    ) -> Workload:
+        """The workload with patterns added or removed."""
+        for name in remove:
+            if name not in self.patterns:
+                raise errors.QueryError(
+                    f"there is no pattern {name!r} to remove",
+                    remedy=f"patterns are: {', '.join(self.patterns)}",
+                )
+        kept = [(name, p) for name, p in self.patterns.items() if name not in remove]
+        weights = {n: w for n, w in self.options.weights.items() if n not in remove}
+        return workload(
+            [*kept, *(add or {}).items()], weights=weights, materialise=self.options.materialise,
+            select=self.options.order_by, seed=self.options.seed,
+        )  # fmt: skip
+
+    def _queries(self) -> dict[str, Query]:
+        return {name: pattern.query for name, pattern in self.patterns.items()}
+
+    @property
+    def plans(self) -> list[SharingPlan]:
+        """The shared plan of each group of event patterns."""
+        return [
+            sharing_plan(unite(group.queries), self.options.materialise != "separate")
+            for group in groups(self._queries(), None)
+            if not group.rows
+        ]
+
+    def plot(self) -> SharingPicture:
+        """The shared plan as a picture: `.svg`, `.dot`, `.save(path)`."""
+        return SharingPicture(self.plans)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
+
+    def explain(self, data: Any = None) -> str:
+        """Groups, what they share, the pattern-sharing degrees, and what cannot be shared."""
+        from ensue.evaluate.sharp.explain import explain_group
+
+        table = None if data is None or _is_spark(data) else _to_arrow(data)
+        lines = []
+        for number, group in enumerate(groups(self._queries(), table), 1):
+            lines.append(f"group {number}: " + ", ".join(group.queries))
+            lines.extend(
+                "  " + line
+                for line in explain_group(
+                    group.queries, group.rows, group.alone, self.options.materialise
+                )
+            )
+        return "\n".join(lines) + "\n"
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+def groups(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]:
+    """Patterns that can run together; with the table, those that cannot be shared stand alone."""
+    found: dict[object, dict[str, Query]] = {}
+    for name, query in queries.items():
+        bound = query
+        if table is not None:
+            bound = rules.check(bind(query, table.column_names))
+        window = bound.within
+        timed = window is not None and window.kind is not WindowKind.ROWS
+        shape = None if bound.row_semantics else timed
+        key = (bound.row_semantics, shape, bound.partition_by, bound.order_by)
+        found.setdefault(key, {})[name] = bound
+    result = []
+    for members in found.values():
+        if next(iter(members.values())).row_semantics:
+            result.append(Group(members, True))
+            continue
+        hard = {} if table is None else too_hard(members, table.schema, table)
+        shared = {name: query for name, query in members.items() if name not in hard}
+        if shared:
+            result.append(Group(shared, False))
+        result += [Group({name: members[name]}, False, why) for name, why in hard.items()]
+    return result
+
+
+def too_hard(queries: Mapping[str, Query], schema: pa.Schema, table: pa.Table) -> dict[str, str]:
+    """Patterns with a condition that the register machine cannot hold, and why."""
+
+    def problem(some: Mapping[str, Query]) -> str:
+        union = unite(some)
+        prepared = local.prepare(union.plan, table.slice(0, 0))
+        return unsuited(union, prepared.schema)
+
+    if not problem(queries):
+        return {}
+    return {name: why for name, q in queries.items() if (why := problem({name: q}))}
+
+
+def unsuited(union: Union, schema: pa.Schema) -> str:
+    """Why the shared evaluator cannot take the union; empty where it can."""
+    try:
+        compile_features(union.plan, {f.name: from_arrow(f.type) for f in schema})
+    except TooHardError as problem:
+        return f"a condition needs plain Python: {problem}"
+    return ""
+
+
+def run_group(
+    group: Group, table: pa.Table, options: Options, budget: Budget | None
+) -> tuple[dict[str, pa.Table], Report | None]:
+    if group.rows:
+        from ensue.evaluate.sharp.rows import run_rows
+
+        return run_rows(group.queries, table, options, budget, local.prepare, local.finish)
+    if group.alone:
+        (name, query), *_ = group.queries.items()
+        if budget is not None:
+            raise errors.UnsupportedError(
+                f"the pattern {name!r} runs by an evaluator that cannot shed: {group.alone}",
+                remedy="leave the budget out, or simplify the condition",
+            )
+        return {name: local.run(query, table)}, None
+    union = unite(group.queries)
+    prepared = local.prepare(union.plan, table)
+    evaluator = SharedEvaluator(union, options)
+    evaluator.open(union.plan, prepared.schema, budget)
+    first = union.plan.query
+    arranged, starts = arrange(prepared, first.partition_by, first.order_by)
+    pieces: dict[int, list[pa.Table]] = {}
+    complete = np.ones(len(starts) - 1, np.bool_)
+    for index, piece in evaluator.found(Events(arranged, starts, complete)):
+        pieces.setdefault(index, []).append(piece)
+    found = {}
+    for index, (member, empty) in enumerate(
+        zip(union.members, evaluator.own_schemas(arranged.schema), strict=True)
+    ):
+        listed = pa.concat_tables(pieces.get(index, [empty.empty_table()]))
+        found[member.name] = local.finish(member.plan, listed)
+    return found, evaluator.report()
+
+
+def together(found: Mapping[str, pa.Table]) -> pa.Table:
+    """One table with the column `pattern`; columns that a pattern does not have are null."""
+    tables = []
+    for name, table in found.items():
+        names = pa.array([name] * table.num_rows, pa.string())
+        if PATTERN in table.column_names:
+            raise errors.ReservedNameError(
+                f"a column of {name!r} is called {PATTERN!r}, which names the pattern",
+                remedy="give the measure or partition column another name",
+            )
+        tables.append(table.add_column(0, PATTERN, names))
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowInvalid as problem:
+        raise errors.ColumnTypeError(
+            f"two patterns give columns of one name and different types: {problem}",
+            remedy="give the measures different names, or cast them to one type",
+        ) from None
+
+
+def joined_report(reports: Sequence[Report | None]) -> Report | None:
+    known = [report for report in reports if report is not None]
+    if not known:
+        return None
+    patterns = {name: e for report in known for name, e in report.patterns.items()}
+    sums = {
+        name: sum(getattr(report, name) for report in known)
+        for name in ("rows", "work", "shed", "selections", "created", "seconds", "most_records")
+    }
+    return Report(patterns, **sums)
+
+
+@dataclass
+class Live:
+    """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
+
+    workload: Workload
+    schema: pa.Schema
+    budget: Budget | None = None
+    state: Snapshot | None = None
+    _names: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        empty = self.schema.empty_table()
+        found = groups(self.workload._queries(), empty)
+        if len(found) != 1 or found[0].rows or found[0].alone:
+            raise errors.QueryError(
+                "a live workload takes event patterns of one partition and order that can share",
+                remedy="see workload.explain(); start one live workload per group",
+            )
+        union = unite(found[0].queries)
+        self._evaluator = SharedEvaluator(union, self.workload.options, local.prepare)
+        self._evaluator.open(union.plan, self.schema, self.budget, self.state)
+
+    def insert(self, data: Any) -> Any:
+        """The matches that these rows complete."""
+        query = self._evaluator.union.plan.query
+        arranged, starts = arrange(
+            _to_arrow(data).combine_chunks(), query.partition_by, query.order_by
+        )
+        open_ones = np.zeros(len(starts) - 1, np.bool_)
+        return _in_kind(
+            self._listed(self._evaluator.found(Events(arranged, starts, open_ones))), data
+        )
+
+    def end(self) -> pa.Table:
+        """What is settled when nothing more comes."""
+        return self._listed(self._evaluator.finished())
+
+    def revise(self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()) -> None:
+        """Patterns that come see rows from now on; those that go take their partial matches."""
+        names = self.schema.names
+        added = {name: rules.check(bind(p.query, names)) for name, p in (add or {}).items()}
+        here = self._evaluator.union.plan.query
+        for name, query in added.items():
+            if query.row_semantics or (query.partition_by, query.order_by) != (
+                here.partition_by,
+                here.order_by,
+            ):
+                raise errors.QueryError(
+                    f"the pattern {name!r} has another partition or order than the workload, or is "
+                    "a row pattern",
+                    remedy="start a live workload of its own",
+                )
+        self._evaluator.revise(PatternChange(added, tuple(remove)))
+
+    def snapshot(self) -> Snapshot:
+        return self._evaluator.snapshot()
+
+    @property
+    def report(self) -> Report:
+        return self._evaluator.report()
+
+    def _listed(self, found: Iterable[tuple[int, pa.Table]]) -> pa.Table:
+        members = self._evaluator.union.members
+        tables = {member.name: [local.finish(member.plan, empty.empty_table())] for member, empty in
+                  zip(members, self._evaluator.own_schemas(
+                      self._evaluator._ready_schema), strict=True)}  # fmt: skip
+        for index, piece in found:
+            member = members[index]
+            tables[member.name].append(local.finish(member.plan, piece))
+        return together({name: pa.concat_tables(parts) for name, parts in tables.items()})
