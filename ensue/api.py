@@ -25,6 +25,7 @@ from ensue.automaton.program import Program
 from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.explain import explain
+from ensue.evaluate.matcher import Matcher, Options, restored
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
 from ensue.evaluate.sequence_explain import explain_sequence
 from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
@@ -257,7 +258,7 @@ class Pattern:
         """
         query = self.query
         listing = Listing(timeouts, limit, sample, seed, max_matches)
-        if budget is not None:
+        if budget is not None and query.missing is None:
             raise errors.UnsupportedError(
                 "row patterns cannot run under a budget: shedding would report false matches",
                 remedy="leave the budget out",
@@ -282,12 +283,12 @@ class Pattern:
 
                     return streams.run(query, data, streams.Options.of(stream), listing)
                 _batch_takes_no(stream)
-                found = batch.run(query, data, listing)
+                found = batch.run(query, data, listing, budget)
                 return found if limit is None else found.limit(limit)
             _batch_takes_no(stream)
             table = _to_arrow(data)
             warm_up()
-            return _in_kind(local.run(query, table, listing), data)
+            return _in_kind(local.run(query, table, listing, budget), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._placed(problem) from None
 
@@ -376,6 +377,26 @@ class Pattern:
         summary = Summary(query, options)
         return summary if data is None else summary.insert(_to_arrow(data))
 
+    def matcher(
+        self,
+        *,
+        speculation: Any = 0,
+        delay: Any = None,
+        id: str | None = None,
+        history: Any = 0,
+        name: str | None = None,
+        schema: pa.Schema | None = None,
+    ) -> Matcher:
+        """The pattern over events as they come, in any order, with corrections (docs/matcher.md).
+
+        `speculation` (σ): 0 answers when the watermark has passed and never takes anything back,
+        `math.inf` at once, a length of time in between. The watermark comes from `advance`, or
+        follows the newest event at a `delay`. `id` is a column that names an event, `history` how
+        long events stay known behind the watermark.
+        """
+        options = Options(speculation, delay, id, history)
+        return Matcher(self.query, options, name, schema, _events)
+
     def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
         """The error with the position of the name in the text that has it."""
         name = re.search(r"'([^']+)'", problem.problem)
@@ -438,6 +459,16 @@ def _batch_takes_no(stream: Mapping[str, Any]) -> None:
             f"{name}= is an option of streams, and the data given is no streaming DataFrame",
             remedy="leave it out, or read the data with spark.readStream",
         )
+
+
+def restore(state: bytes) -> Matcher:
+    """The matcher that `matcher.snapshot()` was taken of, ready to go on."""
+    return restored(state, _events)
+
+
+def _events(data: Any) -> pa.Table:
+    """Events given as a table, or as a list of dictionaries."""
+    return pa.Table.from_pylist(data) if isinstance(data, list) else _to_arrow(data)
 
 
 def _is_spark(data: object) -> bool:

@@ -183,6 +183,11 @@ class Cleanse:
         return len(self._held)
 
     @property
+    def remembered(self) -> int:
+        """Events let through that are still known."""
+        return len(self._sent)
+
+    @property
     def nbytes(self) -> int:
         return self._held.nbytes + self._sent.nbytes
 

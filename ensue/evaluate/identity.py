@@ -93,11 +93,25 @@ def _bits(column: pa.Array) -> Hashes:
         for index in range(kind.num_fields):
             total = folded(total, column_hashes(column.field(index)))
         return total
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _list_hashes(column)
     if types.is_string(kind) or types.is_binary(kind):
         return _byte_hashes(column.cast(pa.large_binary()))
     if types.is_large_string(kind) or types.is_large_binary(kind):
         return _byte_hashes(column)
     return _byte_hashes(pa.array([repr(value) for value in column.to_pylist()], pa.large_string()))
+
+
+def _list_hashes(column: pa.Array) -> Hashes:
+    """Per list: the sum of its values' hashes, each mixed with its place."""
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    begin, end = int(offsets[0]), int(offsets[-1])
+    lengths = np.diff(offsets)
+    places = np.arange(begin, end) - np.repeat(offsets[:-1], lengths)
+    values = column_hashes(column.values.slice(begin, end - begin))
+    sums = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(folded(values, places.astype(np.uint64)), out=sums[1:])
+    return folded(sums[offsets[1:] - begin] - sums[offsets[:-1] - begin], lengths.astype(np.uint64))
 
 
 def _byte_hashes(column: pa.Array) -> Hashes:

@@ -121,6 +121,11 @@ class SequencesEvaluator(Refusing):
             if state.shared:
                 self._tails.restore_together(state.shared)
 
+    @property
+    def tails(self) -> Tails:
+        """What is held of open partitions; `replay.py` puts earlier states back."""
+        return self._tails
+
     # -- protocol --------------------------------------------------------------------------------
 
     def insert(self, events: Events) -> Output:

@@ -1,0 +1,191 @@
+"""One pattern inside the matcher: its lifetime, its evaluator, and the shape of its changes.
+
+A pattern with the lifetime [begin, end) sees exactly the events with a time in it, as if there were
+no others (AFA §2.3: an arc is triggered only by events whose time lies in its lifetime). When the
+watermark passes the end, its partitions are complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, plan
+from ensue.evaluate.arrange import flat
+from ensue.evaluate.base import Events, Key
+from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
+from ensue.evaluate.changes import Changes
+from ensue.evaluate.clock import HIGHEST, LOWEST
+from ensue.evaluate.identity import as_text, folded, text_hash
+from ensue.evaluate.match_names import EVENTS, HIGH, ID, LOW
+from ensue.evaluate.prepare import finish, prepare
+from ensue.evaluate.replay import Replay, Resumable, Straight
+from ensue.evaluate.rows_pieces import PiecewiseRows
+from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequences import SequencesEvaluator
+from ensue.pattern import rules
+from ensue.pattern.binding import bind
+from ensue.pattern.query import Query, Rows
+
+OP, MATCH_ID, PATTERN = "op", "match_id", "pattern"
+NEW, WITHDRAWN = "+", "-"
+_UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Times of the events that a pattern applies to: from `begin` on, before `end`; None: open."""
+
+    begin: Any
+    end: Any
+
+
+def supports(query: Query) -> str | None:
+    """Why the matcher cannot run the query; None where it can."""
+    if getattr(query, "missing", None) is not None:
+        return "patterns with events missing (allow_missing) run on complete tables only"
+    return None
+
+
+class Lane:
+    """See the module."""
+
+    def __init__(
+        self,
+        name: str,
+        query: Query,
+        schema: pa.Schema,
+        correctable: bool,
+        identity: str | None = None,
+        begin: int = LOWEST,
+        end: int = HIGHEST,
+    ) -> None:
+        reason = supports(query)
+        if reason is not None:
+            raise errors.UnsupportedError(reason, remedy="use q.matches(table)")
+        self.name, self.query, self.identity = name, query, identity
+        self.begin, self.end_at = begin, end
+        self.failed: errors.EnsueError | None = None
+        self._bound = rules.check(bind(query, schema.names))
+        self.plan = plan(self._bound)
+        prepared = self._prepared(_with_hidden(schema))
+        self.evaluator: Resumable
+        if self._bound.row_semantics:
+            rows = PiecewiseRows()
+            rows.open(self.plan, prepared.schema)
+            self.evaluator = rows
+            self.reason = f"rows ({rows.engine.name}): {rows.engine.reason}"
+        else:
+            sequences = SequencesEvaluator(Listing(max_matches=_UNLIMITED))
+            sequences.open(self.plan, prepared.schema)
+            self.evaluator = sequences
+            self.reason = "sequences: all matches under their selection policies"
+        stage = Replay if correctable else Straight
+        self._stage: Replay | Straight = stage(self.evaluator, self.plan, prepared.schema)
+        told = replace(self._bound, measures=None, rows=Rows.ONE)
+        digest = hashlib.sha256(repr((name, told)).encode()).hexdigest()
+        self._seeds = (text_hash(digest), text_hash(digest + "'"))
+        self.nothing = self._shaped(self.evaluator.no_matches(prepared.schema), NEW)
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def change(self, added: Events, removed: Events | None = None) -> list[pa.Table]:
+        added = self._within(added)
+        removed = None if removed is None else self._within(removed)
+        if not added.table.num_rows and (removed is None or not removed.table.num_rows):
+            return []
+        if removed is None:
+            return self._guarded(lambda: self._stage.change(self._ready(added)))
+        return self._guarded(lambda: self._stage.change(self._ready(added), self._ready(removed)))
+
+    def advance(self, code: int, time: Any) -> list[pa.Table]:
+        return self._guarded(lambda: self._stage.advance(code, time))
+
+    def end(self, keys: Sequence[Key] | None = None) -> list[pa.Table]:
+        return self._guarded(lambda: self._stage.end(keys))
+
+    @property
+    def correctable(self) -> int:
+        return self._stage.rows
+
+    def to_bytes(self) -> bytes:
+        return self._stage.to_bytes()
+
+    def restore(self, blob: bytes, time: Any) -> None:
+        self._stage.restore(blob, time)
+
+    def _guarded(self, run: Any) -> list[pa.Table]:
+        """A condition that fails on the data stops this pattern, not the others."""
+        if self.failed is not None:
+            return []
+        try:
+            changes: Changes = run()
+            return [self._shaped(changes.went, WITHDRAWN), self._shaped(changes.came, NEW)]
+        except errors.EnsueError as problem:
+            self.failed = problem
+            raise
+
+    # -- rows in ---------------------------------------------------------------------------------
+
+    def _within(self, events: Events) -> Events:
+        """Events of the lifetime."""
+        if (self.begin == LOWEST and self.end_at == HIGHEST) or not events.table.num_rows:
+            return events
+        times = numbers(events.table, AT)
+        inside = (times >= self.begin) & (times < self.end_at)
+        if inside.all():
+            return events
+        sizes = np.add.reduceat(inside.astype(np.int64), events.starts[:-1])
+        sizes = sizes[sizes > 0]
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        complete = np.zeros(len(sizes), np.bool_)
+        return Events(events.table.filter(pa.array(inside)).combine_chunks(), starts, complete)
+
+    def _ready(self, events: Events) -> Events:
+        return replace(events, table=self._prepared(events.table))
+
+    def _prepared(self, table: pa.Table) -> pa.Table:
+        """The plan's columns and the hidden ones that name the events."""
+        names = [name for name in table.column_names if not name.startswith(PREFIX)]
+        ready = prepare(self.plan, table.select(names).combine_chunks())
+        for name in (AT, KEY, EVENT):
+            ready = ready.append_column(name, flat(table, name))
+        if self.identity is not None:
+            ready = ready.append_column(ID, flat(table, self.identity))
+        return ready
+
+    # -- changes out -----------------------------------------------------------------------------
+
+    def _shaped(self, found: pa.Table, op: str) -> pa.Table:
+        """Rows of the evaluator's output as rows of the changes table."""
+        found = found.combine_chunks()
+        shown = finish(self.plan, found)
+        if EVENTS in found.column_names:
+            shown = shown.drop_columns(["match_number"])
+            place = shown.schema.get_field_index("events")
+            shown = shown.set_column(place, "events", found.column(EVENTS))
+        for name in (OP, MATCH_ID, PATTERN):
+            if name in shown.column_names:
+                raise errors.DuplicateNameError(
+                    f"the column {name!r} of the matches has the name of a column of the changes",
+                    remedy="choose another name for the measure",
+                )
+        high, low = (
+            folded(numbers(found, name).view(np.uint64), np.full(found.num_rows, seed))
+            for name, seed in zip((HIGH, LOW), self._seeds, strict=True)
+        )
+        ops = pa.array([op] * found.num_rows, pa.string())
+        names = [OP, MATCH_ID, PATTERN, *shown.column_names]
+        patterns = pa.array([self.name] * found.num_rows, pa.string())
+        return pa.table([ops, as_text(high, low), patterns, *shown.columns], names=names)
+
+
+def _with_hidden(schema: pa.Schema) -> pa.Table:
+    fields = [*schema, *(pa.field(name, pa.int64()) for name in (AT, KEY, EVENT))]
+    return pa.schema(fields).empty_table()
