@@ -25,6 +25,7 @@ __all__ = [
     "pattern",
     "quantify",
     "restore",
+    "restore",
     "sase",
     "sql",
     "workload",
