@@ -25,7 +25,6 @@ __all__ = [
     "pattern",
     "quantify",
     "restore",
-    "restore",
     "sase",
     "sql",
     "workload",
