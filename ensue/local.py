@@ -7,12 +7,14 @@ the documented subset of functions. Tests and small jobs use it.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import PREFIX, plan
 from ensue.evaluate.arrange import arrange, flat
-from ensue.evaluate.base import Events
+from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.evaluate.prepare import finish, prepare
@@ -25,21 +27,26 @@ from ensue.pattern.query import Query
 __all__ = ["finish", "prepare", "run", "totals"]
 
 
-def run(query: Query, table: pa.Table, listing: Listing | None = None) -> pa.Table:
-    """All matches of a pattern in a table."""
+def run(
+    query: Query, table: pa.Table, listing: Listing | None = None, budget: Budget | None = None
+) -> pa.Table:
+    """All matches of a pattern in a table; what a budget cost stands in the schema's metadata."""
     rules.duplicates(table.column_names, "column of the input")
     bound = rules.check(bind(query, table.column_names))
     planned = plan(bound)
     table = table.combine_chunks()
     prepared = prepare(planned, table)
     evaluator = evaluator_for(bound, listing)
-    evaluator.open(planned, prepared.schema)
+    evaluator.open(planned, prepared.schema, budget)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     complete = np.ones(len(starts) - 1, np.bool_)
     pieces = list(evaluator.insert(Events(arranged, starts, complete)).tables())
     if not pieces:
         pieces = [evaluator.no_matches(arranged.schema)]
-    return finish(planned, pa.concat_tables(pieces))
+    found = finish(planned, pa.concat_tables(pieces))
+    if budget is None:
+        return found
+    return found.replace_schema_metadata({"ensue": json.dumps(evaluator.metrics.told())})
 
 
 def totals(query: Query, table: pa.Table, grouping: Grouping) -> pa.Table:

@@ -14,7 +14,6 @@ its window still holds; what was learnt (history, Q-table) is shared by all keys
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.thompson import letter_states
+from ensue.evaluate.acep.budget import BudgetEngine, checked_budget
 from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
 from ensue.evaluate.acep.exact import ExactMissing
 from ensue.evaluate.acep.guarded_engine import GuardedEngine
@@ -92,10 +92,8 @@ class ApproximateEvaluator(Refusing):
         states = letter_states(plan.query, every_way=plan.correlated)
         self._columns = MissingOutput(plan, False, Words(states))
         if budget is None:
-            self._engine: Any = GuardedEngine(plan, states)
+            self._engine: BudgetEngine | GuardedEngine = GuardedEngine(plan, states)
         else:
-            from ensue.evaluate.acep.budget import BudgetEngine, checked_budget
-
             checked = checked_budget(budget, plan)
             self._engine = BudgetEngine(plan, states, checked, self.metrics)
         self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)

@@ -131,6 +131,11 @@ class Metrics:
     bytes: int = 0
     recall: float = 1.0
 
+    def told(self) -> dict[str, float]:
+        """What a best-effort answer says of itself."""
+        names = ("rows", "matches", "partials", "shed", "recall")
+        return {name: getattr(self, name) for name in names}
+
 
 class Evaluator(Protocol):
     capabilities: Capabilities

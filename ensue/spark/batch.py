@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
+from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
@@ -33,7 +34,9 @@ from ensue.pattern.sql import row_sql
 OUTPUT_ROWS = 10_000
 
 
-def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFrame:
+def run(
+    query: Query, df: DataFrame, listing: Listing | None = None, budget: Budget | None = None
+) -> DataFrame:
     """All matches of a pattern in a DataFrame, as a lazy DataFrame."""
     if df.isStreaming:
         from ensue.spark import stream
@@ -51,8 +54,8 @@ def run(query: Query, df: DataFrame, listing: Listing | None = None) -> DataFram
     keys = [F.col(quoted(name)) for name in bound.partition_by]
     shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
     schema = arrow_schema(prepared)
-    found = _output_schema(planned, schema, listing)
-    matched = shuffled.mapInArrow(_worker(planned, listing), found)
+    found = _output_schema(planned, schema, listing, budget)
+    matched = shuffled.mapInArrow(_worker(planned, listing, budget), found)
     result = _measures(planned, matched)
     if plain:
         written = {safe: name for name, safe in plain.items()}
@@ -179,15 +182,18 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _output_schema(planned: Plan, schema: pa.Schema, listing: Listing | None) -> StructType:
+def _output_schema(
+    planned: Plan, schema: pa.Schema, listing: Listing | None, budget: Budget | None = None
+) -> StructType:
     evaluator = evaluator_for(planned.query, listing)
-    evaluator.open(planned, schema)
+    evaluator.open(planned, schema, budget)
     return from_arrow_schema(evaluator.no_matches(schema).schema)
 
 
 def _worker(
     planned: Plan,
     listing: Listing | None,
+    budget: Budget | None = None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         iterator = iter(batches)
@@ -195,7 +201,7 @@ def _worker(
         if first is None:
             return
         evaluator = evaluator_for(planned.query, listing)
-        evaluator.open(planned, first.schema)
+        evaluator.open(planned, first.schema, budget)
 
         def again() -> Iterator[pa.RecordBatch]:
             yield first

@@ -1,7 +1,8 @@
 """The output of matches with events missing: the usual columns, and what was missing.
 
 `errors` is the total cost (how many events are missing; a double where weights are given),
-`missing` their labels in order, and `missing_at` says for each how many events of the match come before it.
+`missing` their labels in order, and `missing_at` says for each how many events of the match come
+before it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class MissingOutput(Output):
         size = len(found)
         if missing.units == 0 and all(missing.cost(label) for label in self.plan.query.labels):
             nothing = np.zeros(size, np.int64)
-            return tuple(column.take(pa.array(nothing)) for column in told(self.plan, [(0, 0, ())]))  # type: ignore[return-value]
+            return tuple(column.take(pa.array(nothing)) for column in told(self.plan, [(0, 0, ())]))
         lengths = np.array(found.length, np.int64)
         labels = np.array(found.labels, np.int64)
         chosen, inverse = distinct(labels, lengths)
@@ -71,7 +72,7 @@ class MissingOutput(Output):
             assert answer is not None, word
             answers.append(answer)
         known = told(self.plan, answers)
-        return tuple(column.take(pa.array(inverse)) for column in known)  # type: ignore[return-value]
+        return tuple(column.take(pa.array(inverse)) for column in known)
 
 
 def told(plan: Plan, answers: Sequence[Answer]) -> tuple[pa.Array, pa.Array, pa.Array]:

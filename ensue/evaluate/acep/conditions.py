@@ -2,8 +2,8 @@
 
 A condition is asked on the *serialisation* so far: events, and the letters skipped between them, in
 order. Each part of it (it is cut at its ANDs) that reads a missing event holds; `LAST(B.x, 1)`
-reads the last B but one, missing ones counted; an aggregate reads every event of its variable. A part is
-typed once and turned into closures (`evaluate/values.py`).
+reads the last B but one, missing ones counted; an aggregate reads every event of its variable. A
+part is typed once and turned into closures (`evaluate/values.py`).
 """
 
 from __future__ import annotations

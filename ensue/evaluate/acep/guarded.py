@@ -9,8 +9,9 @@ Every partial match is a node of its own: what it recorded may decide a conditio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ensue import errors
 from ensue.automaton.thompson import START, LetterStates, Link
@@ -90,3 +91,46 @@ class GuardedNodes:
             if self._conditions.hold(entries):
                 answer = extended(node.answer, link, node.length)
                 yield MatchNode(link.target, node.start, entries, answer, node.length + 1)
+
+
+def entries_of(
+    nodes: Any, links: Sequence[Link], letters: Sequence[int], node: int, shift: int
+) -> tuple[Entry, ...]:
+    """The serialisation up to a node of the kernels' arrays, rows being those of the batch."""
+    found: list[Entry] = []
+    while node != MISSING:
+        link = int(nodes.head[node])
+        found.append((letters[nodes.state[node]], int(nodes.row[node]) + shift))
+        skipped = links[nodes.via[link]].skipped
+        found += [(letter, MISSING) for letter in reversed(skipped)]
+        node = int(nodes.before[link])
+    return tuple(reversed(found))
+
+
+class Aligned:
+    """The least error of a set of events whose conditions read what is missing."""
+
+    def __init__(self, batch: object, states: LetterStates, conditions: Conditions) -> None:
+        self.batch, self._states, self.conditions = batch, states, conditions
+
+    def answer(self, pairs: Pairs) -> Answer:
+        """Over every way to skip; the engine may have come by a dearer one."""
+        ways: list[tuple[int, tuple[Entry, ...], Answer]] = [(START, (), (0, 0, ()))]
+        bound, letter = self._states.bound, self._states.letter
+        for place, (label, row) in enumerate(pairs):
+            longer: list[tuple[int, tuple[Entry, ...], Answer]] = []
+            for state, entries, answer in ways:
+                for link in self._states.links[state]:
+                    if letter[link.target] != label or answer[0] + link.cost > bound:
+                        continue
+                    skipped = tuple((gone, MISSING) for gone in link.skipped)
+                    after = (*entries, *skipped, (label, row))
+                    if self.conditions.hold(after):
+                        longer.append((link.target, after, extended(answer, link, place)))
+            ways = longer
+        ends = [
+            extended(answer, link, len(pairs))
+            for state, _, answer in ways
+            for link in self._states.finals[state]
+        ]
+        return min(answer for answer in ends if answer[0] <= bound)

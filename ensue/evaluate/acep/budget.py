@@ -1,0 +1,414 @@
+"""RC-ACEP: match nodes under a budget per event, the most promising first (Algorithm 2).
+
+While learning, everything is extended and the history is built: until it tells as many match
+bundles apart as it has bits, or so many rows have passed. From then on at most the budget's number
+of extensions is made per event. A budget in time is turned into extensions by what these have cost
+so far; one in per cent into a share of the candidates that an event had while learning.
+
+Where conditions read other events, candidates are chosen by the same kernels and tried one by one
+in Python.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.thompson import LetterStates
+from ensue.evaluate.acep.conditions import Conditions
+from ensue.evaluate.acep.guarded import Aligned, entries_of
+from ensue.evaluate.acep.history import Learned
+from ensue.evaluate.acep.nodes import (
+    NONE,
+    Buckets,
+    NodeStore,
+    choice_of,
+    links_into,
+    machine_of,
+    scratch_of,
+)
+from ensue.evaluate.acep.tracks import Pairs, Track
+from ensue.evaluate.acep.words import Answer
+from ensue.evaluate.base import Budget, Metrics
+from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_counts import event_classes
+from ensue.kernels import acep_nodes as kernels
+from ensue.kernels import acep_run as runs
+from ensue.kernels.acep_history import BUNDLES, LEARNING, PHASE, visit
+from ensue.kernels.acep_select import choose
+from ensue.pattern.duration import parse_duration
+from ensue.pattern.query import WindowKind
+
+CHUNK = 1_000  # rows between two looks at the clock
+UNLIMITED = 1 << 40
+AGENT_SHARE = 10  # at most one agent per so many units of work
+MAX_AGENTS = 64
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """One of: extensions per event, seconds per event, or a share of what is needed."""
+
+    work: int | None = None
+    seconds: float | None = None
+    share: float | None = None
+
+
+def checked_budget(budget: Budget, plan: Plan) -> Allowance:
+    """The budget, where it can be kept."""
+    query = plan.query
+    assert query.missing is not None
+    if budget.memory is not None:
+        raise errors.UnsupportedError(
+            "a pattern with events missing takes no memory budget: its nodes live as long as the "
+            "window",
+            remedy="give work= or latency=; allow_missing(proxy=True, sketch=800) takes less",
+        )
+    if (budget.work is None) == (budget.latency is None):
+        raise errors.QueryError(
+            "a budget needs one of work= and latency=",
+            remedy='write ensue.Budget(work=100) or ensue.Budget(latency="1 ms")',
+        )
+    if query.within is None:
+        raise errors.QueryError(
+            "a budget needs a window: without one no partial match ever becomes useless",
+            remedy="add within(...)",
+        )
+    if query.missing.effort.proxy and plan.correlated:
+        raise errors.UnsupportedError(
+            "proxy=True keeps only the latest start, but a condition reads other events, so that "
+            "an earlier start could match where the latest cannot",
+            remedy="leave proxy out, or the condition",
+        )
+    given = budget.latency if budget.work is None else budget.work
+    said = f"Budget({'latency' if budget.work is None else 'work'}={given!r})"
+    if isinstance(given, str):
+        share = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", given)
+        amount = float(share[1]) / 100 if share else 0.0
+        if share is None and budget.work is None:
+            amount = parse_duration(given) / 1e6
+        elif share is None:
+            raise _wrong(said)
+        if amount <= 0:
+            raise _nothing(said)
+        return Allowance(share=amount) if share else Allowance(seconds=amount)
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or budget.work is None:
+        raise _wrong(said)
+    if given < 1:
+        raise _nothing(said)
+    return Allowance(work=int(given))
+
+
+def _wrong(given: str) -> errors.QueryError:
+    return errors.QueryError(
+        f"{given} is not a budget per event",
+        remedy='give a number of extensions, work=100 or work="50%", or a time, latency="1 ms"',
+    )
+
+
+def _nothing(given: str) -> errors.QueryError:
+    return errors.QueryError(
+        f"{given} leaves nothing to match with", remedy="give a budget above zero"
+    )
+
+
+class BudgetEngine:
+    """Match nodes of all partitions of one task, and what was learnt from them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        states: LetterStates,
+        allowance: Allowance | None,
+        metrics: Metrics,
+        policy: int = runs.BY_HISTORY,
+    ) -> None:
+        missing = plan.query.missing
+        assert missing is not None
+        self._plan, self._states, self._metrics = plan, states, metrics
+        self._effort = missing.effort
+        self._allowance = allowance
+        self.policy = policy
+        self._buckets = Buckets.of(states)
+        self.learned = Learned(states, self._buckets, self._effort)
+        self.counters = np.zeros(kernels.COUNTERS, np.int64)
+        self._candidates = 256
+        self._choice = choice_of(self._candidates, self._buckets.vectors, self._effort.history)
+        self._scratch = scratch_of(self._candidates, 256, self.counters)
+        self._letters = np.array(states.letter, np.int32)
+        self._links = links_into(states)
+        self._rows = 0
+        self._seconds, self._units = 0.0, 0  # spent on extensions after learning
+        self._need = 0.0  # candidates per event while learning
+        self._known: dict[int, tuple[Any, ...]] = {}
+        self._aligned: Aligned | None = None
+        window = plan.query.within
+        size = 0.0
+        if window is not None:
+            size = float(window.size - 1 if window.kind is WindowKind.ROWS else window.size)
+        self._window = size
+
+    @property
+    def size(self) -> int:
+        return self.learned.size
+
+    @property
+    def budget(self) -> int:
+        """Extensions that the next event may have."""
+        allowance = self._allowance
+        if allowance is None:
+            return UNLIMITED
+        if allowance.work is not None:
+            return allowance.work
+        if allowance.share is not None:
+            return max(1, int(allowance.share * self._need)) if self._need else UNLIMITED
+        assert allowance.seconds is not None
+        if not self._units:
+            return UNLIMITED
+        return max(1, int(allowance.seconds / (self._seconds / self._units)))
+
+    # -- matching --------------------------------------------------------------------------------
+
+    def matches(
+        self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
+    ) -> Iterator[tuple[Pairs, Answer | None]]:
+        if track.kept is None:
+            levels = self._states.bound + 1 if self._effort.proxy else 1
+            track.kept = NodeStore(self._states.states, levels, self._places())
+        machine, classes, times, lows = self._inputs(batch)
+        if self._plan.correlated:
+            if self._aligned is None or self._aligned.batch is not batch:
+                self._aligned = Aligned(batch, self._states, Conditions(self._plan, batch.columns))
+            self._aligned.conditions.open_partition(begin, end)
+        shift = begin - track.base
+        while row < stop:
+            chunk = min(stop, row + CHUNK)
+            place = np.array([row], np.int64)
+            while place[0] < chunk:
+                self._events(machine, classes, times, lows, place, chunk, shift, track.kept)
+                yield from self._listed(track.kept, shift)
+            self._rows += chunk - row
+            row = chunk
+            self._settle()
+        self._measure(track)
+
+    def _inputs(self, batch: EventBatch) -> tuple[Any, ...]:
+        if id(batch) not in self._known:
+            classes, bits = event_classes(batch)
+            machine = machine_of(
+                self._states,
+                self._buckets,
+                bits,
+                self._effort.proxy,
+                not self._plan.correlated,
+            )
+            order = batch.order
+            rows = batch.table.num_rows
+            times = np.arange(rows, dtype=np.float64) if order is None else order.astype(float)
+            lows = np.zeros(rows, np.int64) if batch.low is None else batch.low
+            self._known = {id(batch): (machine, classes, times, lows, batch)}
+        return self._known[id(batch)][:4]
+
+    def _events(
+        self, machine: Any, classes: Any, times: Any, lows: Any, place: Any, stop: int, shift: int,
+        store: NodeStore,
+    ) -> None:  # fmt: skip
+        """Events until `stop`, or until matches have to be listed or arrays grow."""
+        before = self.counters.copy()
+        learned = self.learned.learning
+        clock = time.perf_counter()
+        problem = self._run(machine, classes, times, lows, place, stop, shift, store)
+        spent = time.perf_counter() - clock
+        work = int((self.counters - before)[kernels.WORK])
+        if not learned and work:
+            # A moving average: what is long past counts for little.
+            fade = 0.5 if self._units > 100_000 else 1.0
+            self._seconds = fade * self._seconds + spent
+            self._units = int(fade * self._units) + work
+        if problem == kernels.NODES_FULL:
+            self._make_room(store, int(lows[place[0]]) - shift)
+        elif problem == kernels.ENDS_FULL:
+            if store.nodes.registers[kernels.ENDS] == 0:
+                store.ends = np.zeros((2 * len(store.ends), 2), np.int64)
+        elif problem == kernels.CANDIDATES_FULL:
+            self._more_candidates()
+        elif problem == kernels.HISTORY_FULL:
+            self.learned.grow()
+
+    def _run(
+        self, machine: Any, classes: Any, times: Any, lows: Any, place: Any, stop: int, shift: int,
+        store: NodeStore,
+    ) -> int:  # fmt: skip
+        if len(self._scratch.stack) < store.capacity:
+            self._scratch = scratch_of(self._candidates, store.capacity, self.counters)
+        adapts = self._effort.adapt != "frozen"
+        if not self._plan.correlated:
+            return int(
+                runs.run(
+                    machine, store.nodes, self.learned.history, self._choice,
+                    self.learned.learner, store.agents, self._scratch, classes, times, lows, place,
+                    stop, shift, self._window, self.policy, self.budget, adapts, store.ends,
+                )
+            )  # fmt: skip
+        return self._guarded(machine, classes, times, lows, place, stop, shift, store, adapts)
+
+    def _make_room(self, store: NodeStore, low: int) -> None:
+        if store.nodes.registers[kernels.ENDS]:
+            return  # they are listed first
+        before = int(store.nodes.registers[kernels.USED])
+        store.compact(low)
+        if 2 * int(store.nodes.registers[kernels.USED]) > store.capacity or before == int(
+            store.nodes.registers[kernels.USED]
+        ):
+            store.grow()
+
+    def _more_candidates(self) -> None:
+        self._candidates *= 2
+        wider = choice_of(self._candidates, self._buckets.vectors, self._effort.history)
+        wider.promise[:] = self._choice.promise
+        wider.stamps[:] = self._choice.stamps
+        self._choice = wider
+        self._scratch = scratch_of(self._candidates, len(self._scratch.stack), self.counters)
+
+    def _places(self) -> int:
+        """Agents of a partition: none without adaptation, few where the budget is small."""
+        if self._effort.adapt != "agents" or self.policy != runs.BY_HISTORY:
+            return 0
+        if self._plan.correlated:
+            return 0
+        allowance = self._allowance
+        work = allowance.work if allowance is not None else None
+        return MAX_AGENTS // 8 if work is None else min(MAX_AGENTS, max(1, work // AGENT_SHARE))
+
+    # -- conditions on other events --------------------------------------------------------------
+
+    def _guarded(
+        self, machine: Any, classes: Any, times: Any, lows: Any, place: Any, stop: int, shift: int,
+        store: NodeStore, adapts: bool,
+    ) -> int:  # fmt: skip
+        """`kernels.acep_run.run` with the conditions asked of every candidate."""
+        counters, budget = self.counters, self.budget
+        records = self.policy == runs.BY_HISTORY
+        assert self._aligned is not None
+        for here in range(int(place[0]), stop):
+            kind = int(classes[here])
+            history, choice, nodes = self.learned.history, self._choice, store.nodes
+            row, moment, low = here - shift, float(times[here]), int(lows[here]) - shift
+            count, problem, limited = runs.prepare(
+                machine, nodes, history, choice, store.agents, store.ends, kind, moment, low,
+                self._window, self.policy, budget,
+            )  # fmt: skip
+            if problem != kernels.DONE:
+                return int(problem)
+            counters[kernels.GENERATION] += 1
+            oldest = int(nodes.registers[kernels.USED])
+            learns = history.registers[PHASE] == LEARNING
+            chosen = min(count, budget) if limited else count
+            if limited and records:
+                counters[kernels.EVENTS] += 1
+                chosen = choose(choice, history, count, counters[kernels.EVENTS], chosen)
+            for index in range(chosen):
+                candidate = choice.order[index] if limited and records else index
+                vector = choice.vectors[candidate]
+                if records and (learns or adapts):
+                    visit(history, 0 if learns else 1, vector)
+                link = self._links[choice.links[candidate]]
+                before = int(choice.nodes[candidate])
+                entries = entries_of(nodes, self._links, self._states.letter, before, shift)
+                label = self._states.letter[link.target]
+                skipped = tuple((letter, NONE) for letter in link.skipped)
+                if self._aligned.conditions.hold((*entries, *skipped, (label, here))):
+                    kernels.extend(
+                        machine, nodes, self._scratch, before, link.target,
+                        choice.errors[candidate], choice.links[candidate], vector, row, moment, low,
+                    )  # fmt: skip
+            counters[kernels.WORK] += chosen
+            counters[kernels.CANDIDATES] += count
+            counters[kernels.SHED] += count - chosen
+            kernels.report(
+                machine, nodes, history, self._scratch, store.ends, oldest, row, moment,
+                self._window, records, adapts,
+            )  # fmt: skip
+            place[0] = here + 1
+        return kernels.DONE
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def _listed(self, store: NodeStore, shift: int) -> Iterator[tuple[Pairs, Answer | None]]:
+        """Matches of the ends found; each set of (label, event) pairs of a row once."""
+        seen: set[bytes] = set()
+        current = -1
+        for row, labels, rows in store.listed(self._letters):
+            if row != current:
+                current = row
+                seen.clear()
+            key = labels.tobytes() + rows.tobytes()
+            if key in seen:
+                continue
+            seen.add(key)
+            pairs = list(zip(labels.tolist(), (rows + shift).tolist(), strict=True))
+            yield pairs, None if self._aligned is None else self._aligned.answer(pairs)
+
+    def _settle(self) -> None:
+        if self.policy == runs.BY_HISTORY:
+            self.learned.settle(self._rows)
+        if self.learned.learning:
+            events = max(1, int(self._rows))
+            self._need = float(self.counters[kernels.CANDIDATES]) / events
+
+    def _measure(self, track: Track) -> None:
+        metrics = self._metrics
+        metrics.partials = int(self.counters[kernels.WORK])
+        metrics.shed = int(self.counters[kernels.SHED])
+        metrics.bytes = self.learned.size + track.kept.size
+        total, kept = self._choice.promise.tolist()
+        metrics.recall = 1.0 if not metrics.shed or not total else kept / total
+
+    @property
+    def bundles(self) -> int:
+        """Match bundles found (Definition 3)."""
+        return int(self.counters[kernels.BUNDLES])
+
+    @property
+    def learnt_bundles(self) -> int:
+        return int(self.learned.history.registers[BUNDLES])
+
+    # -- pieces and state ------------------------------------------------------------------------
+
+    def keep_from(self, batch: EventBatch, begin: int, stop: int, track: Track) -> int:
+        return begin if batch.low is None else int(batch.low[stop - 1])
+
+    def save(self, track: Track) -> dict[str, pa.Table]:
+        return dict(track.kept.tables()) if track.kept is not None else {}
+
+    def load(self, track: Track, tables: dict[str, pa.Table]) -> None:
+        if tables:
+            levels = self._states.bound + 1 if self._effort.proxy else 1
+            track.kept = NodeStore(self._states.states, levels, self._places())
+            track.kept.restore(tables)
+
+    def save_shared(self) -> bytes:
+        numbers = {f"counter_{i}": int(value) for i, value in enumerate(self.counters)}
+        numbers |= {
+            "rows": self._rows, "units": self._units, "nanoseconds": int(self._seconds * 1e9),
+            "need": int(self._need * 1e6),
+            "promise": int(self._choice.promise[0] * 1e6),
+            "kept": int(self._choice.promise[1] * 1e6),
+        }  # fmt: skip
+        return self.learned.save(self._plan.fingerprint, numbers)
+
+    def load_shared(self, blob: bytes) -> None:
+        numbers = self.learned.load(blob, self._plan.fingerprint)
+        for index in range(kernels.COUNTERS):
+            self.counters[index] = numbers[f"counter_{index}"]
+        self._rows, self._units = numbers["rows"], numbers["units"]
+        self._seconds, self._need = numbers["nanoseconds"] / 1e9, numbers["need"] / 1e6
+        self._choice.promise[:] = numbers["promise"] / 1e6, numbers["kept"] / 1e6

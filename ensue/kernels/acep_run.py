@@ -1,0 +1,156 @@
+"""Events through the match nodes under a budget, one after the other (Algorithm 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.kernels.acep_agents import Agents, Learner, act, begin, credit_agents
+from ensue.kernels.acep_history import DEPTH, ENTRIES, LEARNING, PHASE, History, visit
+from ensue.kernels.acep_nodes import (
+    CANDIDATES,
+    CANDIDATES_FULL,
+    DONE,
+    ENDS,
+    ENDS_FULL,
+    EVENTS,
+    GENERATION,
+    HISTORY_FULL,
+    LINKS,
+    NODES_FULL,
+    SHED,
+    USED,
+    WORK,
+    Machine,
+    Nodes,
+    Scratch,
+    collect,
+    extend,
+    report,
+)
+from ensue.kernels.acep_select import Choice, choose
+
+# what to do with more candidates than the budget
+EVERYTHING, IN_ORDER, BY_HISTORY = 0, 1, 2
+
+
+@njit(cache=True, nogil=True)
+def prepare(
+    machine: Machine,
+    nodes: Nodes,
+    history: History,
+    choice: Choice,
+    agents: Agents,
+    ends: NDArray[np.int64],
+    kind: int,
+    time: float,
+    low: int,
+    window: float,
+    policy: int,
+    budget: int,
+) -> tuple[int, int, bool]:
+    """Candidates of an event: (their number, why there is no room, whether they are too many)."""
+    registers = nodes.registers
+    count = collect(machine, nodes, choice, kind, time, low, window)
+    if count < 0:
+        return 0, CANDIDATES_FULL, False
+    learns = history.registers[PHASE] == LEARNING
+    free = policy == EVERYTHING or (policy == BY_HISTORY and learns)
+    limited = not free and count > budget
+    most = (min(count, budget) if limited else count) + 2 * agents.node.shape[0] + 1
+    if (
+        registers[USED] + most > nodes.state.shape[0]
+        or registers[LINKS] + most > nodes.before.shape[0]
+    ):
+        return count, NODES_FULL, limited
+    if registers[ENDS] + most > ends.shape[0]:
+        return count, ENDS_FULL, limited
+    full = policy == BY_HISTORY and history.registers[DEPTH] == 0
+    if full and history.registers[ENTRIES] + most > history.counts.shape[1]:
+        return count, HISTORY_FULL, limited
+    return count, DONE, limited
+
+
+@njit(cache=True, nogil=True)
+def run(
+    machine: Machine,
+    nodes: Nodes,
+    history: History,
+    choice: Choice,
+    learner: Learner,
+    agents: Agents,
+    scratch: Scratch,
+    classes: NDArray[np.int32],
+    times: NDArray[np.float64],
+    lows: NDArray[np.int64],
+    place: NDArray[np.int64],
+    stop: int,
+    shift: int,
+    window: float,
+    policy: int,
+    budget: int,
+    adapts: bool,
+    ends: NDArray[np.int64],
+) -> int:
+    """Rows place[0]..stop of a batch; DONE, or why it stopped before row place[0].
+
+    Rows of the partition are those of the batch less `shift`.
+    """
+    counters = scratch.counters
+    records = policy == BY_HISTORY
+    for here in range(place[0], stop):
+        kind = classes[here]
+        if machine.hits[kind] == machine.hits[kind + 1]:
+            place[0] = here + 1
+            continue
+        row, time, low = here - shift, times[here], lows[here] - shift
+        count, problem, limited = prepare(
+            machine, nodes, history, choice, agents, ends, kind, time, low, window, policy, budget
+        )
+        if problem != DONE:
+            return problem
+        counters[GENERATION] += 1
+        oldest, first = nodes.registers[USED], nodes.registers[ENDS]
+        learns = history.registers[PHASE] == LEARNING
+        made = 0
+        exploring = records and adapts and not learns and agents.node.shape[0] > 0
+        if exploring:
+            made = act(
+                machine, nodes, history, learner, agents, scratch, kind, row, time, low, window
+            )
+            made += begin(machine, nodes, history, agents, scratch, kind, row, time, low, window)
+        chosen = count
+        if limited:
+            chosen = max(min(count, budget - made), 0)
+            if records and chosen:
+                counters[EVENTS] += 1
+                chosen = choose(choice, history, count, counters[EVENTS], chosen)
+        copy = 0 if learns else 1
+        by_choice = limited and records
+        for index in range(chosen):
+            candidate = choice.order[index] if by_choice else index
+            vector = choice.vectors[candidate]
+            if records and (learns or adapts):
+                visit(history, copy, vector)
+            extend(
+                machine,
+                nodes,
+                scratch,
+                choice.nodes[candidate],
+                choice.targets[candidate],
+                choice.errors[candidate],
+                choice.links[candidate],
+                vector,
+                row,
+                time,
+                low,
+            )
+        counters[WORK] += chosen + made
+        counters[CANDIDATES] += count
+        counters[SHED] += count - chosen
+        report(machine, nodes, history, scratch, ends, oldest, row, time, window, records, adapts)
+        if exploring:
+            credit_agents(nodes, history, ends, first)
+        place[0] = here + 1
+    return DONE
