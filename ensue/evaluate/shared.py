@@ -36,7 +36,7 @@ from ensue.evaluate.base import (
     key_at,
 )
 from ensue.evaluate.sequence_batch import EventBatch
-from ensue.evaluate.sequence_listing import Collector, listed
+from ensue.evaluate.sequence_listing import Collector, Settled, listed
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequence_output import Output as Columns
 from ensue.evaluate.sequence_runs import Node
@@ -392,12 +392,12 @@ class SharedEvaluator(Refusing):
             by_part: dict[int, Collector] = {}
             for _, first, settled, node in (e for e in waiting if e[0] == index):
                 partition = int(np.searchsorted(starts, first, side="right")) - 1
-                by_part.setdefault(partition, Collector(query.skip)).complete.append(
-                    (first, settled, node)
+                by_part.setdefault(partition, Collector(query.skip)).settled.append(
+                    Settled(first, settled, node, complete=True)
                 )
             for partition in sorted(by_part):
-                by_part[partition].complete.sort(key=lambda entry: entry[1])
-                for number, pairs in enumerate(listed(query, by_part[partition]), 1):
+                by_part[partition].settled.sort(key=lambda item: item.row)
+                for number, (pairs, _) in enumerate(listed(query, by_part[partition]), 1):
                     found.add(partition, number, pairs)
             if len(found):
                 self._count(index, len(found))
