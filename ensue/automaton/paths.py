@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ class PathAutomaton:
         """Whether some loop can repeat for ever."""
         return self.longest is None
 
-    @property
+    @cached_property
     def longest(self) -> int | None:
         """The most steps a path can have; None where there is no bound."""
         depth = [0] * self.states

@@ -48,7 +48,9 @@ class Origins:
         """Query `queries[i]` from node `nodes[i]`; queries at one node share their beginnings."""
         if not len(nodes):
             return Origins(np.zeros(0, np.int32), np.zeros(0, np.int32), (frozenset(),))
-        pairs = np.unique(nodes.astype(np.int64) * count + queries)
+        # Sorting is some ten times faster here than np.unique, which hashes.
+        pairs = np.sort(nodes.astype(np.int64) * count + queries)
+        pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]
         ordered = pairs // count
         which = pairs - ordered * count
         # By number, not by appearance: neighbouring searches then touch neighbouring memory.
