@@ -4,7 +4,8 @@ A case of `tests/spec/sequences/*.toml`:
 
     steps = "begin a A ; followedBy b BC oneOrMore allowCombinations ; next ( begin c C ) optional"
     events = "ABBC"          one row per letter: `id` 0, 1, ... and `kind` the letter
-    within = 3               of `id`, right edge included
+    times = [1, 2, 2, 9]     `time` of each event; 0, 1, ... where it is not said
+    within = 3               of `time`, right edge included
     after_match = "past last row"
     matches = ["0:a 1:b", ...]     row and label of each event; in no order
 
@@ -44,12 +45,14 @@ class Case:
             chain = chain.within(self.data["within"])
         if "after_match" in self.data:
             chain = chain.after_match(self.data["after_match"])
-        return chain.order_by("id")
+        return chain.order_by("time", "id")
 
     @property
     def table(self) -> pa.Table:
         letters = list(self.data["events"])
-        return pa.table({"id": pa.array(range(len(letters)), pa.int64()), "kind": letters})
+        times = self.data.get("times", range(len(letters)))
+        ident = pa.array(range(len(letters)), pa.int64())
+        return pa.table({"time": pa.array(times, pa.int64()), "id": ident, "kind": letters})
 
     @property
     def expected(self) -> list[str]:

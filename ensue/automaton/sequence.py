@@ -303,8 +303,11 @@ class _Compiler:
             if not (last and sink.kind is Kind.ACCEPT):
                 return sink  # forbidden while what follows waits
             pending = self._place(Kind.PENDING)
-            pending.go_on(self._stop(name), test)
-            pending.skip(pending, negated(test))
+            bound = self._bound(gap)
+            pending.go_on(self._stop(name), both(test, bound))
+            pending.skip(pending, both(negated(test), bound))
+            if bound is not True:  # the first event beyond the joint's bound proves the absence
+                pending.skip(sink, negated(bound))
             return pending
         place = self._place()
         if sink.kind is Kind.ACCEPT:

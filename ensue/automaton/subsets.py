@@ -52,6 +52,7 @@ class Subsets:
         self._ids: dict[frozenset[Place], int] = {}
         self.sets: list[frozenset[Place]] = []
         self.masks: list[int] = []  # atoms that the state's steps depend on
+        self.bounds: list[int] = []  # of these, the joints' bounds that its places wait under
         self.pending: list[bool] = []  # complete once time proves an absence
         self._steps: dict[tuple[int, int], Step] = {}
         self._state(frozenset((automaton.start,)))
@@ -104,17 +105,18 @@ class Subsets:
                 )
             self._ids[places] = len(self.sets)
             self.sets.append(places)
-            mask = self.automaton.without
+            mask, own = self.automaton.without, 0
             for place in self._closure(places):
                 for edge in place.edges:
-                    mask |= sum(1 << atom for atom in atoms(edge.test))
+                    own |= sum(1 << atom for atom in atoms(edge.test))
                     if edge.action is Action.TAKE:
                         # whether the take completes the match is asked of the same event
                         for after in self._closure(frozenset((edge.target,))):
                             for onward in after.edges:
                                 if onward.action is Action.GO_ON:
                                     mask |= sum(1 << atom for atom in atoms(onward.test))
-            self.masks.append(mask)
+            self.masks.append(mask | own)
+            self.bounds.append(own >> len(self.automaton.labels))
             self.pending.append(any(p.kind is Kind.PENDING for p in self._closure(places)))
         return self._ids[places]
 

@@ -116,6 +116,18 @@ class Guards:
                 bits |= self._in_time(offset, row, memory) << atom
         return bits
 
+    def bounded(self, state: int) -> bool:
+        """Whether a partial match at this state waits under a joint's bound."""
+        return bool(self._subsets.bounds[state])
+
+    def late(self, row: int, state: int, memory: Memory) -> bool:
+        """Whether a joint's bound has been exceeded for the class."""
+        bounds = self._subsets.bounds[state]
+        return any(
+            bounds >> offset & 1 and not self._in_time(offset, row, memory)
+            for offset in range(len(self._bounds))
+        )
+
     def _in_time(self, offset: int, row: int, memory: Memory) -> bool:
         last = memory[self.reads.index(Read("last", None, 1))]
         if not last:

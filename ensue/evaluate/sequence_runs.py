@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from ensue import errors
-from ensue.automaton.subsets import NOWHERE, START, Subsets
+from ensue.automaton.subsets import DEAD, NOWHERE, START, Subsets
 from ensue.evaluate.sequence_guards import Guards, Memory
 
 V = TypeVar("V")
@@ -90,22 +90,25 @@ class Runs(Generic[V]):
     def run(self, part: Partition) -> None:
         classes = self.classes
         oldest = part.begin
+        timed = part.low is not None
         self.guards.open_partition(*part.inside, part.order)
         for row in range(part.begin, part.end):
             if part.low is not None and part.low[row] > oldest:
                 oldest = part.low[row]
-                classes = self._expire(classes, oldest, row)
+                classes = self._expire(classes, oldest, row, timed)
             classes = self._step(classes, row, part.bits[row])
-        self.classes = self._expire(classes, part.floor, part.end)
+        self.classes = self._expire(classes, part.floor, part.end, timed)
 
-    def _expire(self, classes: dict[Key, V], oldest: int, row: int) -> dict[Key, V]:
+    def _expire(self, classes: dict[Key, V], oldest: int, row: int, timed: bool) -> dict[Key, V]:
         """Classes whose first row has left the window: matches, time-outs, or nothing."""
         kept: dict[Key, V] = {}
         gone: list[tuple[Key, V]] = []
         for key, value in classes.items():
             if key[1] >= oldest:
                 kept[key] = value
-            elif self.timeouts or self.subsets.pending[key[0]]:
+            elif self.subsets.pending[key[0]] or (
+                self.timeouts and (timed or self.guards.bounded(key[0]))
+            ):
                 gone.append((key, value))
         # By start, so that the order is the same however time moves on: row by row or at once.
         for key, value in sorted(gone, key=lambda item: item[0][1]):
@@ -128,6 +131,8 @@ class Runs(Generic[V]):
         for (state, first, memory), value in classes.items():
             bits = guards.bits(row, plain, state, memory) if needed else plain
             step = subsets.step(state, bits)
+            if self.timeouts and step == DEAD and guards.late(row, state, memory):
+                self.sink.timeout(first, row, value)
             if step.skip_accept and not self.sink.match(first, row, value):
                 ended.add(first)
             if step.skip != NOWHERE:

@@ -105,7 +105,9 @@ class SequencesEvaluator(Refusing):
                 "the event sequence evaluator is exact and takes no budget",
                 remedy="leave the budget out; q.aggregate and q.count never list the matches",
             )
-        if self._listing.timeouts and plan.query.within is None:
+        self._subsets = Subsets(compile_sequence(plan.query))
+        bounded = plan.query.within is not None or self._subsets.automaton.bounds
+        if self._listing.timeouts and not bounded:
             raise errors.QueryError(
                 "timeouts=True asks for partial matches that ran out of time, but there is no "
                 "within(...)",
@@ -113,7 +115,6 @@ class SequencesEvaluator(Refusing):
             )
         self._plan = plan
         self._clock = Clock(plan.query)
-        self._subsets = Subsets(compile_sequence(plan.query))
         self._columns = Columns(plan, self._listing.timeouts)
         self._tails = Tails(plan, schema, self._clock.numbers)
         if state is not None:

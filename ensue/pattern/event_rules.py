@@ -40,11 +40,12 @@ def _negations(pattern: nodes.Node) -> None:
 
 
 def trailing_negation(pattern: nodes.Node) -> str | None:
-    """The label whose absence ends the pattern, where time has to prove it."""
+    """The label whose absence ends the pattern, where only a window can prove it."""
     if isinstance(pattern, nodes.Concatenation):
         last, gap = pattern.parts[-1], pattern.gaps[-1]
         if isinstance(last, nodes.Negation):
-            return last.part.name if gap.policy is not Policy.STRICT else None
+            proved = gap.policy is Policy.STRICT or gap.within is not None
+            return None if proved else last.part.name
         return trailing_negation(last)
     if isinstance(pattern, nodes.Alternation):
         found = [trailing_negation(option) for option in pattern.options]
@@ -58,7 +59,7 @@ def _trailing(query: Query) -> None:
         raise errors.QueryError(
             f"the pattern ends with the absence of {name!r} but has no window, so its absence "
             "could never be known",
-            remedy="add within('1 hour') or another bound, or a step after the negated one",
+            remedy="add within('1 hour'), a bound (A -> within 1 hour !B), or a step after it",
         )
 
 

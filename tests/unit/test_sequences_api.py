@@ -279,3 +279,31 @@ def test_ties_and_nulls_in_the_order_column() -> None:
     table = pa.table({"id": pa.array([None, 0, 0, 1], pa.int64()), "kind": list("AABC")})
     assert len(ABC.within(5).matches(table)) == 1
     assert np.isclose(float(ABC.within(5).count(table)), 1.0)
+
+
+def test_the_bound_of_the_last_joint_proves_an_absence() -> None:
+    table = pa.table({"t": [1, 2, 4, 5, 10, 11, 13], "kind": list("ABACBAB")})
+    chain = ensue.begin("a").where("kind = 'A'").not_followed_by("b").where("kind = 'B'")
+    chain = chain.within(2, between="previous and current").order_by("t")
+    assert [m["first"] for m in chain.matches(table).to_pylist()] == [4]
+    assert chain.count(table) == 1
+    text = ensue.pattern("A -> within 2 us !B", types="kind").order_by("t")
+    assert text.count(table) == 1
+    # nothing comes after the last A, and its end proves the absence as well
+    assert chain.count(table.slice(0, 6)) == 2
+
+
+def test_partial_matches_that_exceed_the_bound_of_a_joint_are_timed_out() -> None:
+    table = pa.table({"t": [1, 2, 3, 4, 11, 13], "kind": list("SSMXEE")})
+    chain = ensue.begin("s").where("kind = 'S'").followed_by_any("m").where("kind = 'M'")
+    chain = chain.followed_by_any("e").where("kind = 'E'")
+    late = chain.within(7, between="previous and current").order_by("t")
+    found = late.matches(table, timeouts=True).to_pylist()
+    assert [([e["row"] for e in m["events"]], m["status"]) for m in found] == [
+        ([0, 2], "timed out"),
+        ([1, 2], "timed out"),
+    ]
+    in_time = chain.within(8, between="previous and current").order_by("t")
+    rows = [m["status"] for m in in_time.matches(table, timeouts=True).to_pylist()]
+    # both also waited for another E, in vain
+    assert rows == ["complete", "complete", "timed out", "timed out"]
