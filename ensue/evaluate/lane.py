@@ -86,12 +86,16 @@ class Lane:
             sequences.open(self.plan, prepared.schema)
             self.evaluator = sequences
             self.reason = "sequences: all matches under their selection policies"
-        stage = Replay if correctable else Straight
-        self._stage: Replay | Straight = stage(self.evaluator, self.plan, prepared.schema)
+        nothing = self.evaluator.no_matches(prepared.schema)
+        self._stage: Replay | Straight = (
+            Replay(self.evaluator, self.plan, prepared.schema, nothing)
+            if correctable
+            else Straight(self.evaluator, nothing)
+        )
         told = replace(self._bound, measures=None, rows=Rows.ONE)
         digest = hashlib.sha256(repr((name, told)).encode()).hexdigest()
         self._seeds = (text_hash(digest), text_hash(digest + "'"))
-        self.nothing = self._shaped(self.evaluator.no_matches(prepared.schema), NEW)
+        self.nothing = self._shaped(nothing, NEW)
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -126,7 +130,8 @@ class Lane:
             return []
         try:
             changes: Changes = run()
-            return [self._shaped(changes.went, WITHDRAWN), self._shaped(changes.came, NEW)]
+            both = ((changes.went, WITHDRAWN), (changes.came, NEW))
+            return [self._shaped(found, op) for found, op in both if found.num_rows]
         except errors.EnsueError as problem:
             self.failed = problem
             raise

@@ -27,6 +27,7 @@ from ensue.evaluate.clock import HIGHEST, LOWEST
 from ensue.evaluate.intake import REASON
 from ensue.evaluate.lane import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Lane, Lifetime
 from ensue.pattern import stored
+from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 
 KIND = "matcher"
@@ -205,10 +206,15 @@ class Matcher:
         return state.to_bytes(KIND, rows, {})
 
     def _go_on(
-        self, told: dict[str, Any], cleansed: bytes, gathered: list[bytes], lanes: list[bytes]
+        self,
+        told: dict[str, Any],
+        schema: pa.Schema,
+        cleansed: bytes,
+        gathered: list[bytes],
+        lanes: list[bytes],
     ) -> None:
         """Take over the parts of a snapshot."""
-        cleanse = self._known
+        cleanse = self._cleanse = self._cleanse_of(schema)
         cleanse.restore(cleansed)
         self._named = told["named"]
         self._counted = MatcherMetrics(**told["counted"])
@@ -314,27 +320,30 @@ class Matcher:
     def _open(self, schema: pa.Schema) -> list[pa.Table]:
         """The columns are known: types are checked, and evaluators made."""
         schema = schema.remove_metadata()
+        name, query = self._first
+        self._lanes = [Lane(name, query, schema, self._correctable, self._options.identity)]
+        self._cleanse = self._cleanse_of(schema)
+        if self._mark is None:
+            return []
+        return self._passed(self._cleanse.advance(self._mark))
+
+    def _cleanse_of(self, schema: pa.Schema) -> Cleanse:
         options = self._options
         if options.identity is not None and options.identity not in schema.names:
             raise errors.UnknownColumnError(
                 f"the events have no column {options.identity!r} that could be their id",
                 remedy=f"columns are: {', '.join(schema.names)}",
             )
-        name, query = self._first
-        lane = Lane(name, query, schema, self._correctable, options.identity)
-        self._cleanse = Cleanse(
+        bound = bind(self._first[1], schema.names)
+        return Cleanse(
             schema,
-            lane.plan.query.partition_by,
-            lane.plan.query.order_by,
+            bound.partition_by,
+            bound.order_by,
             options.speculation,
             options.identity,
             options.delay,
             options.history,
         )
-        self._lanes = [lane]
-        if self._mark is None:
-            return []
-        return self._passed(self._cleanse.advance(self._mark))
 
     @property
     def _correctable(self) -> bool:
@@ -488,8 +497,8 @@ def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
     options = Options(**told["options"])
     schema = pa.ipc.read_schema(pa.py_buffer(columns))
     first = stored.from_json(json.dumps(told["first"]))
-    matcher = Matcher(first, options, None, schema, reader)
-    matcher._go_on(told, cleansed, [late, rejected], lanes)
+    matcher = Matcher(first, options, None, None, reader)
+    matcher._go_on(told, schema, cleansed, [late, rejected], lanes)
     return matcher
 
 

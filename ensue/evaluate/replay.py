@@ -104,10 +104,12 @@ class _Rerun:
 class Replay:
     """See the module. Rows have the hidden columns AT, KEY and EVENT."""
 
-    def __init__(self, evaluator: Resumable, plan: Plan, schema: pa.Schema) -> None:
+    def __init__(
+        self, evaluator: Resumable, plan: Plan, schema: pa.Schema, nothing: pa.Table
+    ) -> None:
         self._evaluator = evaluator
         self._plan = plan
-        self._nothing = evaluator.no_matches(schema)
+        self._nothing = nothing  # the evaluator's output of no matches
         self._schema = schema
         self._lines: dict[int, Line] = {}
         self._due: list[tuple[int, int]] = []  # heap of (last time of the first segment, line)
@@ -382,10 +384,9 @@ class Replay:
 class Straight:
     """An evaluator behind Cleanse at σ = 0: it sees order, and nothing is ever withdrawn."""
 
-    def __init__(self, evaluator: Resumable, plan: Plan, schema: pa.Schema) -> None:
+    def __init__(self, evaluator: Resumable, nothing: pa.Table) -> None:
         self._evaluator = evaluator
-        self._plan = plan
-        self._nothing = evaluator.no_matches(schema)
+        self._nothing = nothing
 
     def change(self, added: Events, removed: Events | None = None) -> Changes:
         return self._changes(self._evaluator.insert(added))
