@@ -14,7 +14,7 @@ from ensue.evaluate.quantify.language import ambiguous_word, distinguishing_word
 from ensue.evaluate.quantify.model import Collect, Expression
 from ensue.evaluate.quantify.predicates import alphabet
 from ensue.pattern import kinds as k
-from ensue.quantify import _predicate
+from ensue.quantify.reading import read_predicate as _predicate
 from tests.oracle_quantify import NOTHING, evaluate
 
 EVENTS = pa.table({"x": [1, 2, 3], "kind": ["a", "b", "a"]})

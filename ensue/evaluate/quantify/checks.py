@@ -169,11 +169,13 @@ class _Check:
             if isinstance(transition, Invocation) and len(transition.automata) > 1:
                 self._consistent(automaton, transition)
         nfa = underlying(automaton, self._alphabet, frozenset(self._apart))
-        if self._assumed:
+        # A declaration settles what is undecided; an input that is known to have two readings
+        # is no matter of declaration.
+        word = ambiguous_word(nfa, self._certain)
+        if word is None and self._assumed:
             if "unambiguous by declaration" not in self._notes:
                 self._notes.append("unambiguous by declaration")
             return
-        word = ambiguous_word(nfa, self._certain)
         if word is None and self._certain != self._all:
             doubtful = ambiguous_word(nfa, self._all)
             if doubtful is not None:

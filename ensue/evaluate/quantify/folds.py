@@ -195,6 +195,20 @@ def fold_of(given: Any) -> Fold:
     )
 
 
+def sketch(add: Callable[[Any, Any], Any]) -> Fold:
+    """The fold of numbers into a sketch, which is a value of no column's type."""
+
+    def result(slots: Kinds, weights: Kinds) -> Kinds:
+        if not (weights[0].numeric or weights[0].name in ("null", "other")):
+            raise errors.OperationTypeError(
+                f"a quantile is of numbers, not {weights[0]}",
+                remedy="cast the value to a number, as in CAST(x AS DOUBLE)",
+            )
+        return (k.other("a sketch"),)
+
+    return Fold("sketch", add, result=result)
+
+
 def _operation_result(operation: Operation) -> Callable[[Kinds, Kinds], Kinds]:
     def result(slots: Kinds, weights: Kinds) -> Kinds:
         kind = operation.kind((slots[0], weights[0]), "fold")

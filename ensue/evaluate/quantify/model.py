@@ -46,6 +46,8 @@ class Expression:
     """A weight or predicate in SQL, over the columns of the event."""
 
     tree: Condition
+    group: int = 0  # predicates of one group are declared disjoint; 0: nothing declared
+    complete: bool = False  # and one of the group always holds
 
     def __str__(self) -> str:
         return condition_sql(self.tree)
@@ -56,8 +58,8 @@ class Function:
     """A weight or predicate as a Python callable of the event (a mapping by column name)."""
 
     call: Callable[[Event], Value]
-    group: int = 0  # predicates of one group are declared disjoint; 0: nothing declared
-    complete: bool = False  # and one of the group always holds
+    group: int = 0  # as of an `Expression`
+    complete: bool = False
 
     def __str__(self) -> str:
         return getattr(self.call, "__name__", "a function")
@@ -85,6 +87,7 @@ class Operation:
     tree: Condition | None = None
     function: Callable[..., Value] | None = None
     text: str = ""
+    result: Kind | None = None  # of a callable, where it is known
 
     @staticmethod
     def identity() -> Operation:
@@ -118,6 +121,8 @@ class Operation:
 
     def kind(self, kinds: tuple[Kind, ...], where: str) -> Kind | None:
         """The kind of the result; None where a Python callable leaves it open."""
+        if self.result is not None:
+            return self.result
         if self.is_identity:
             return kinds[0]
         if self.tree is None or any(kind.name == "other" for kind in kinds):

@@ -123,7 +123,7 @@ class _Typing:
         if automaton.finish is None:
             return slots[0] if automaton.width == 1 else None
         if len(known) != len(slots):
-            return None
+            return automaton.finish.result
         return automaton.finish.kind(known, automaton.name)
 
     def _after(

@@ -1,0 +1,200 @@
+"""The names people know: sum, mean, max, last, argmax, quantile, ... as queries of rank 0.
+
+Each is defined on one or more events that satisfy `over`, and folds those where `where` holds.
+Nulls are skipped as SQL's aggregates skip them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ensue import errors
+from ensue.evaluate.quantify import build, folds
+from ensue.evaluate.quantify.build import MISSING
+from ensue.evaluate.quantify.model import Action, Fold, Operation, Predicate, Weight
+from ensue.evaluate.quantify.sketch import AddToSketch, QuantileOf
+from ensue.pattern import kinds as k
+from ensue.quantify.reading import Given, read_operation, read_predicate, read_weight
+from ensue.quantity import Quantity
+
+
+def _aggregate(
+    name: str,
+    actions: list[tuple[Fold, tuple[Given | Weight, ...], int]],
+    slots: tuple[Any, ...],
+    over: Given,
+    where: Given,
+    finish: str | Operation | None = None,
+    empty: bool = False,
+) -> Quantity:
+    done = tuple(
+        Action(fold, tuple(read_weight(w) for w in weights), slot)
+        for fold, weights, slot in actions
+    )
+    over_all = read_predicate(over)
+    counted = skipped = None
+    if where is not None:
+        counted, skipped = _filtered(over, where)
+    operation = finish
+    if isinstance(finish, str):
+        operation = read_operation(finish, len(slots))
+    automaton = build.aggregate(
+        done,
+        slots,
+        over=over_all,
+        counted=counted,
+        skipped=skipped,
+        finish=operation,  # type: ignore[arg-type]
+        empty=empty,
+        name=name,
+    )
+    return Quantity.of(automaton)
+
+
+def _filtered(over: Given, where: Given) -> tuple[Predicate, Predicate]:
+    if not isinstance(where, str) or not (over is None or isinstance(over, str)):
+        raise errors.QueryError(
+            "where takes SQL text, with `over` as SQL text or left out",
+            remedy="put a Python condition into the value, giving None where it does not hold",
+        )
+    text = "" if over is None else f"({over}) AND "
+    return read_predicate(f"{text}({where})"), read_predicate(f"{text}NOT (({where}) IS TRUE)")
+
+
+def sum(value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING) -> Quantity:
+    """The sum over one or more events that all satisfy `over`; with a start, also over none."""
+    return _fold_named("sum", value, over, where, start)
+
+
+def product(
+    value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
+) -> Quantity:
+    return _fold_named("product", value, over, where, start)
+
+
+def max(value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING) -> Quantity:
+    return _fold_named("max", value, over, where, start)
+
+
+def min(value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING) -> Quantity:
+    return _fold_named("min", value, over, where, start)
+
+
+def last(
+    value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
+) -> Quantity:
+    """The last value that is not null."""
+    return _fold_named("last", value, over, where, start)
+
+
+def first(
+    value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
+) -> Quantity:
+    """The first value that is not null."""
+    return _fold_named("first", value, over, where, start)
+
+
+def any(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    return _fold_named("any", value, over, where, MISSING)
+
+
+def all(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    return _fold_named("all", value, over, where, MISSING)
+
+
+def _fold_named(name: str, value: Given, over: Given, where: Given, start: Any) -> Quantity:
+    empty = start is not MISSING
+    return _aggregate(
+        f"{name}({value})",
+        [(folds.FOLDS[name], (value,), 0)],
+        (start if empty else None,),
+        over,
+        where,
+        empty=empty,
+    )
+
+
+def count(
+    value: Given = None, *, over: Given = None, where: Given = None, start: Any = MISSING
+) -> Quantity:
+    """The number of events, or of values that are not null."""
+    fold = folds.FOLDS["rows" if value is None else "count"]
+    empty = start is not MISSING
+    slots = (start if empty else 0,)
+    return _aggregate(
+        f"count({'*' if value is None else value})", [(fold, (value,), 0)], slots, over, where,
+        empty=empty,
+    )  # fmt: skip
+
+
+def mean(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    """The mean of the values that are not null; null where there is none."""
+    weights = (value,)
+    return _aggregate(
+        f"mean({value})",
+        [(folds.FOLDS["sum"], weights, 0), (folds.FOLDS["count"], weights, 1)],
+        (None, 0),
+        over,
+        where,
+        finish="CASE WHEN b > 0 THEN a / b END",
+    )
+
+
+def variance(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    """The sample variance (Welford); null for fewer than two values."""
+    return _moments("variance", value, over, where, "CASE WHEN a > 1 THEN c / (a - 1) END")
+
+
+def stddev(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    """The sample standard deviation; null for fewer than two values."""
+    return _moments("stddev", value, over, where, "CASE WHEN a > 1 THEN sqrt(c / (a - 1)) END")
+
+
+def _moments(name: str, value: Given, over: Given, where: Given, finish: str) -> Quantity:
+    fold = folds.FOLDS["moments"]
+    return _aggregate(
+        f"{name}({value})", [(fold, (value,), 0)], (0, 0.0, 0.0), over, where, finish=finish
+    )
+
+
+def argmax(value: Given, key: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    """The value at the event with the greatest key, the first of those."""
+    return _argument("argmax", value, key, over, where)
+
+
+def argmin(value: Given, key: Given, *, over: Given = None, where: Given = None) -> Quantity:
+    """The value at the event with the least key, the first of those."""
+    return _argument("argmin", value, key, over, where)
+
+
+def _argument(name: str, value: Given, key: Given, over: Given, where: Given) -> Quantity:
+    fold = folds.FOLDS[name]
+    return _aggregate(
+        f"{name}({value}, {key})", [(fold, (key, value), 0)], (None, None), over, where, finish="b"
+    )
+
+
+def quantile(
+    value: Given, part: float, *, error: float = 0.01, over: Given = None, where: Given = None
+) -> Quantity:
+    """An approximate quantile by a sketch of constant size, right to a relative `error`."""
+    if not _number(part) or not 0 <= part <= 1:
+        raise errors.QueryError(f"the quantile {part}", remedy="give a number from 0 to 1")
+    if not _number(error) or not 0 < error < 1:
+        raise errors.QueryError(
+            f"the error {error} of a quantile", remedy="give a number between 0 and 1, such as 0.01"
+        )
+    fold = folds.sketch(AddToSketch(error))
+    finish = Operation(("a",), function=QuantileOf(part), text=f"quantile {part}", result=k.DOUBLE)
+    return _aggregate(
+        f"quantile({value}, {part})", [(fold, (value,), 0)], (None,), over, where, finish=finish
+    )
+
+
+def _number(given: Any) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool)
+
+
+def prefix_sum(value: Given, *, start: Any = 0) -> Quantity:
+    """The sum of all values so far; `stream` gives it at every event."""
+    return sum(value, start=start)

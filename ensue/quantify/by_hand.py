@@ -1,0 +1,121 @@
+"""Automata state by state, as the paper draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ensue.evaluate.quantify.build import MISSING
+from ensue.evaluate.quantify.model import (
+    RESULT,
+    Action,
+    Automaton,
+    Collect,
+    Constant,
+    Fold,
+    Invocation,
+    Operation,
+    Predicate,
+    Silent,
+    Step,
+    Transition,
+    Weight,
+)
+from ensue.quantify.reading import (
+    Given,
+    automaton_of,
+    read_collect,
+    read_fold,
+    read_operation,
+    read_predicate,
+    read_weight,
+)
+from ensue.quantity import Quantity
+
+
+def automaton(
+    fold: str | Fold | Callable[..., Any],
+    *,
+    collect: str | Collect | Callable[..., Any] | None = None,
+    finish: Given | Operation | None = None,
+    distributive: bool = False,
+    name: str = "automaton",
+) -> AutomatonBuilder:
+    """A streaming automaton state by state, as the paper draws them.
+
+    `distributive=True` declares that the fold distributes over the collect operation, which is
+    tested on sample values otherwise.
+    """
+    operation = None if finish is None else read_operation(finish, 1)
+    joins = read_collect(collect)
+    if joins is not None and distributive:
+        joins = replace(joins, distributive=True)
+    return AutomatonBuilder(read_fold(fold), joins, operation, name)
+
+
+class AutomatonBuilder:
+    """Collects states and transitions; `build()` gives the query."""
+
+    def __init__(
+        self, fold: Fold, collect: Collect | None, finish: Operation | None, name: str
+    ) -> None:
+        self._fold, self._collect, self._finish, self._name = fold, collect, finish, name
+        self._states: dict[str, None] = {}
+        self._initial: dict[str, tuple[Any, ...]] = {}
+        self._final: dict[str, tuple[Action, ...]] = {}
+        self._transitions: list[Transition] = []
+
+    def initial(self, state: str, value: Any) -> AutomatonBuilder:
+        self._states.setdefault(state)
+        self._initial[state] = (value,)
+        return self
+
+    def final(self, state: str, weight: Any = MISSING) -> AutomatonBuilder:
+        self._states.setdefault(state)
+        given = () if weight is MISSING else (Action(self._fold, (Constant(weight),)),)
+        self._final[state] = given
+        return self
+
+    def step(
+        self, source: str, target: str, when: Given | Predicate, weight: Given | Weight
+    ) -> AutomatonBuilder:
+        """An event where `when` holds; a number, text or callable gives the weight."""
+        action = Action(self._fold, (read_weight(weight),))
+        return self._add(Step(source, target, read_predicate(when), (action,)))
+
+    def skip(self, source: str, target: str, when: Given | Predicate) -> AutomatonBuilder:
+        """An event where `when` holds, with no weight."""
+        return self._add(Step(source, target, read_predicate(when), ()))
+
+    def silent(self, source: str, target: str, weight: Any = MISSING) -> AutomatonBuilder:
+        given = () if weight is MISSING else (Action(self._fold, (Constant(weight),)),)
+        return self._add(Silent(source, target, given))
+
+    def call(
+        self, source: str, target: str, op: Given | Operation, *queries: Quantity
+    ) -> AutomatonBuilder:
+        """op(A1, ..., Am) on a stretch that all queries accept."""
+        parts = tuple(automaton_of(query, "call") for query in queries)
+        operation = Operation.identity() if op is None else read_operation(op, len(parts))
+        action = Action(self._fold, (RESULT,))
+        return self._add(Invocation(source, target, operation, parts, (action,)))
+
+    def _add(self, transition: Transition) -> AutomatonBuilder:
+        self._states.setdefault(transition.source)
+        self._states.setdefault(transition.target)
+        self._transitions.append(transition)
+        return self
+
+    def build(self) -> Quantity:
+        return Quantity.of(
+            Automaton(
+                tuple(self._states),
+                tuple(self._transitions),
+                self._initial,
+                self._final,
+                finish=self._finish,
+                collect=self._collect,
+                name=self._name,
+            )
+        )
