@@ -1,0 +1,252 @@
+"""AFA by hand: states, arcs with a fence and a transfer function, and the register they work on.
+
+An arc is taken where its fence holds; its transfer says the new register (§2.2, Definition 1).
+Fence and transfer are conditions over the event's columns and the register's fields, or Python
+functions of both (the slow tier). An ε-arc consumes no event and sees only the register; a
+*closing* arc is taken when the window of a partial match ends (Appendix E).
+
+Here everything is checked that can be checked without data: names, the graph, and, once the
+columns of the events are known, types. `register_code.py` turns it into the kernels' arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ensue import errors
+from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY
+from ensue.pattern import condition as c
+from ensue.pattern import kinds as k
+from ensue.pattern.describe import describe
+from ensue.pattern.infer import infer, require_boolean
+
+FIELD = "__register_"  # a column of this prefix is a field of the register
+MAX_FIELDS = 60
+Function = Callable[..., Any]
+Expression = c.Condition | Function
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of the register and its value before the first event (the paper's Z)."""
+
+    name: str
+    kind: k.Kind
+    initial: Any = None
+
+
+@dataclass(frozen=True)
+class Arc:
+    """The paper's a_i with fence f_i, transfer g_i and lifetime [since, till)."""
+
+    source: str
+    target: str
+    when: Expression | None = None  # None: always
+    set: tuple[tuple[str, Expression], ...] = ()  # fields that are not named keep their value
+    transfer: Function | None = None  # a Python function that gives the whole register
+    epsilon: bool = False
+    closing: bool = False
+    name: str = ""
+    pattern: str = ""  # the named pattern that it came with
+    since: int = MINUS_INFINITY
+    till: int = INFINITY
+    accepts: bool | None = None  # None: where the target is final
+    label: int = -1  # compiled queries: the event joins the match under this label
+    bits: tuple[int, int] | None = None  # compiled queries: mask and value of the event's tests
+
+    @property
+    def ignorable(self) -> bool:
+        """A self-loop that changes nothing (Appendix D); known from its form alone."""
+        return (
+            self.source == self.target
+            and not self.set
+            and self.transfer is None
+            and not self.epsilon
+            and not self.closing
+            and self.label < 0
+            and not self.accepts
+        )
+
+    @property
+    def text(self) -> str:
+        return self.name or f"{self.source} -> {self.target}"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An AFA: the paper's (Q, A, q0, F, Z, E, R), where E is known once data is."""
+
+    fields: tuple[Field, ...] = ()
+    arcs: tuple[Arc, ...] = ()
+    starts: tuple[str, ...] = ()
+    finals: frozenset[str] = frozenset()
+    tests: tuple[c.Condition, ...] = ()  # compiled queries: bit i of an event
+    traced: bool = False  # a match is its (label, event) pairs, not its register
+    _kinds: Mapping[str, k.Kind] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def begins(self) -> tuple[str, ...]:
+        """Start states: as said, or the source of the first arc."""
+        return self.starts or tuple(arc.source for arc in self.arcs[:1])
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        names = [*self.begins, *(s for arc in self.arcs for s in (arc.source, arc.target))]
+        return tuple(dict.fromkeys(names))
+
+    def field(self, name: str) -> Field:
+        for known in self.fields:
+            if known.name == name:
+                return known
+        listed = ", ".join(f.name for f in self.fields) or "none"
+        raise errors.UnknownRegisterError(
+            f"the register has no field {name!r}; it has: {listed}",
+            remedy="declare it: Automaton(register={...})",
+        )
+
+    def with_arcs(self, arcs: Iterable[Arc]) -> Machine:
+        return replace(self, arcs=tuple(arcs))
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the automaton in stored state."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Everything about the graph; raises the first thing that is wrong."""
+        if not self.arcs:
+            raise errors.QueryError(
+                "the automaton has no arc", remedy='add one: .arc("q0", "q1", when="price < 10")'
+            )
+        if not self.finals:
+            raise errors.NoFinalStateError(
+                "the automaton has no final state: it can never match",
+                remedy='say which states end a match: .final("q1")',
+            )
+        self._check_states()
+        self._check_silent_cycles()
+        for arc in self.arcs:
+            self.check_arc(arc)
+
+    def _check_states(self) -> None:
+        reached = set(self.begins) | {arc.target for arc in self.arcs}
+        for arc in self.arcs:
+            if arc.source not in reached:
+                raise errors.UnknownStateError(
+                    f"the arc {arc.text} leaves the state {arc.source!r}, which no arc leads to",
+                    remedy=f"the states are {', '.join(sorted(reached))}; add an arc to "
+                    f"{arc.source!r}, or make it a start state",
+                )
+        for name in (*self.begins, *sorted(self.finals)):
+            if name not in self.states:
+                raise errors.UnknownStateError(
+                    f"the state {name!r} is named, but no arc leads to it or leaves it",
+                    remedy=f"the states are {', '.join(self.states)}",
+                )
+        if not any(arc.target in self.finals for arc in self.arcs):
+            raise errors.NoFinalStateError(
+                f"no arc leads to a final state ({', '.join(sorted(self.finals))})",
+                remedy="add an arc, or name other final states",
+            )
+
+    def _check_silent_cycles(self) -> None:
+        onward: dict[str, list[Arc]] = {}
+        for arc in self.arcs:
+            if arc.epsilon:
+                onward.setdefault(arc.source, []).append(arc)
+        done: set[str] = set()
+
+        def visit(state: str, path: tuple[str, ...]) -> None:
+            if state in path:
+                cycle = " -> ".join((*path[path.index(state) :], state))
+                raise errors.EmptyCycleError(
+                    f"the ε-arcs form a cycle: {cycle}; no event would ever end it",
+                    remedy="let one of these arcs consume an event (leave epsilon=True out)",
+                )
+            if state in done:
+                return
+            for arc in onward.get(state, ()):
+                visit(arc.target, (*path, state))
+            done.add(state)
+
+        for state in onward:
+            visit(state, ())
+
+    def check_arc(self, arc: Arc) -> None:
+        """Names of one arc; its types are checked by `check_types`."""
+        for name, _ in arc.set:
+            self.field(name)
+        for expression in self._expressions(arc):
+            for leaf in c.walk(expression):
+                if isinstance(leaf, c.Column) and leaf.name.startswith(FIELD):
+                    self.field(leaf.name.removeprefix(FIELD))
+        if arc.since >= arc.till:
+            raise errors.LifetimeError(
+                f"the arc {arc.text} would live from {arc.since} to {arc.till}: it never holds",
+                remedy="let since be before till",
+            )
+        if (arc.epsilon or arc.closing) and any(
+            isinstance(leaf, c.Column) and not leaf.name.startswith(FIELD)
+            for expression in self._expressions(arc)
+            for leaf in c.walk(expression)
+        ):
+            kind = "an ε-arc" if arc.epsilon else "an arc at the end of the window"
+            raise errors.QueryError(
+                f"the arc {arc.text} reads a column of the event, but {kind} consumes none",
+                remedy="use fields of the register only",
+            )
+
+    @staticmethod
+    def _expressions(arc: Arc) -> list[c.Condition]:
+        given = [arc.when, *(value for _, value in arc.set)]
+        return [value for value in given if isinstance(value, c.CONDITIONS)]
+
+    def kind_of(self, events: Mapping[str, k.Kind]) -> Callable[[c.Condition], k.Kind]:
+        """Kinds of the leaves of fences and transfers."""
+        folded = {name.lower(): kind for name, kind in events.items()}
+
+        def kind(leaf: c.Condition) -> k.Kind:
+            assert isinstance(leaf, c.Column)
+            if leaf.name.startswith(FIELD):
+                return self.field(leaf.name.removeprefix(FIELD)).kind
+            found = events.get(leaf.name) or folded.get(leaf.name.lower())
+            if found is None:
+                listed = ", ".join(events)
+                raise errors.UnknownColumnError(
+                    f"{leaf.name!r} is neither a column of the events ({listed}) nor a field of "
+                    f"the register ({', '.join(f.name for f in self.fields) or 'none'})",
+                    remedy="check the name",
+                )
+            for step in leaf.path:
+                found = dict(found.fields).get(step, k.NULL)
+            return found
+
+        return kind
+
+    def check_types(self, arc: Arc, events: Mapping[str, k.Kind]) -> None:
+        """A fence must be boolean; a transfer must fit its field."""
+        kind_of = self.kind_of(events)
+        if isinstance(arc.when, c.CONDITIONS):
+            require_boolean(arc.when, infer(arc.when, kind_of), f"the fence of {arc.text}")
+        for name, value in arc.set:
+            if not isinstance(value, c.CONDITIONS):
+                continue
+            wanted, given = self.field(name).kind, infer(value, kind_of)
+            if given.name == "null":
+                continue
+            if "string" in (wanted.name, given.name):
+                fits = wanted == given
+            else:
+                fits = k.common(given, wanted) == wanted
+            if not fits:
+                raise errors.ColumnTypeError(
+                    f"the transfer of {arc.text} sets {name} ({wanted}) to {describe(value)}, "
+                    f"which is {given}",
+                    remedy=f"write CAST({describe(value)} AS {wanted}), or declare the field as "
+                    f"{given}",
+                )
