@@ -59,7 +59,7 @@ class Life:
             size = self.chooser.choice([1, 1, 2, 3, 5])
             batch, waiting = waiting[:size], waiting[size:]
             if self.chaos and self.identity is not None and self.chooser.random() < 0.3:
-                batch = batch + [self.chooser.choice(batch)]
+                batch = [*batch, self.chooser.choice(batch)]
             self.insert(batch)
             for _ in range(3):
                 self.something([self.at(row) for row in waiting])

@@ -40,6 +40,9 @@ SPACING = 2048  # rows between two states that are kept
 Codes = NDArray[np.int64]
 
 
+Slice = tuple[pa.Table, int, int]  # rows of a table that many keys share: the first, and how many
+
+
 class Resumable(Protocol):
     """An evaluator whose state per key can be put back: rows held and a few numbers."""
 
@@ -59,13 +62,13 @@ class Segment:
     before: Held | None
     first: int  # least and greatest time, as codes
     last: int
-    tables: list[pa.Table] = field(default_factory=list)
+    pieces: list[Slice] = field(default_factory=list)
     rows: int = 0
-    output: list[pa.Table] = field(default_factory=list)
+    output: list[Slice] = field(default_factory=list)
 
-    def add(self, table: pa.Table, last: int) -> None:
-        self.tables.append(table)
-        self.rows += table.num_rows
+    def add(self, piece: Slice, last: int) -> None:
+        self.pieces.append(piece)
+        self.rows += piece[2]
         self.last = last
 
 
@@ -95,7 +98,7 @@ class _Rerun:
 
     line: Line
     old: list[Segment]
-    added: list[list[pa.Table]]  # per old segment
+    added: list[list[Slice]]  # per old segment
     final: Held | None  # the state at the end, as it was
     last_touched: int  # the last old segment with a change
     following: int = 0  # the next old segment to run
@@ -188,19 +191,24 @@ class Replay:
                 begin, end = bounds[index], bounds[index + 1]
                 if not line.segments or line.segments[-1].rows >= SPACING:
                     first = int(times[begin])
-                    line.segments.append(Segment(self._state(line.key), first, first))
+                    line.segments.append(
+                        Segment(self._state(line.key, 4 * piece.table.num_rows), first, first)
+                    )
                     if not line.queued:
                         line.queued = True
                         heapq.heappush(self._due, (int(times[end - 1]), name))
-                line.segments[-1].add(piece.table.slice(begin, end - begin), int(times[end - 1]))
+                line.segments[-1].add((piece.table, begin, end - begin), int(times[end - 1]))
             found += self._note(self._evaluator.insert(piece))
         return found
 
-    def _state(self, key: Key) -> Held | None:
-        """The state of a key, apart from the rows of others that lie in the same block."""
+    def _state(self, key: Key, small: int = 0) -> Held | None:
+        """The state of a key. Its rows lie in a block with those of others: unless the block is
+        small beside the events that are kept anyway, they are copied, so that it can be freed."""
         held = self._evaluator.tails.held.get(key)
-        if held is None or held.block.num_rows <= 2 * held.length + 16:
-            return held if held is None else replace(held)
+        if held is None:
+            return None
+        if held.block.num_rows <= max(small, 2 * held.length + 16):
+            return replace(held)
         rows = pa.array(np.arange(held.offset, held.offset + held.length))
         return replace(held, block=held.block.take(rows), offset=0)
 
@@ -216,12 +224,15 @@ class Replay:
         for table in tables:
             names = numbers(table, KEY)
             index = np.argsort(names, kind="stable")
-            for rows in np.split(index, _changes(names[index])):
-                line = self._lines.get(int(names[rows[0]]))
+            ordered = table.take(pa.array(index)).combine_chunks()
+            names = names[index]
+            bounds = [0, *_changes(names).tolist(), len(names)]
+            for name, (begin, end) in zip(
+                names[bounds[:-1]].tolist(), pairwise(bounds), strict=True
+            ):
+                line = self._lines.get(name)
                 if line is not None and line.segments:
-                    whole = len(rows) == table.num_rows
-                    part = table if whole else table.take(pa.array(rows))
-                    line.segments[-1].output.append(part)
+                    line.segments[-1].output.append((ordered, begin, end - begin))
         return tables
 
     # -- the past --------------------------------------------------------------------------------
@@ -232,7 +243,7 @@ class Replay:
         touched = self._touched(added, removed)
         reruns, straight = self._plan_reruns(added, touched)
         found = self._feed(straight) if straight is not None else []
-        old: list[pa.Table] = []
+        old: list[Slice] = []
         new: list[pa.Table] = []
         active = reruns
         while active:
@@ -243,7 +254,7 @@ class Replay:
         for rerun in reruns:
             for segment in rerun.old[: rerun.following]:
                 old += segment.output
-        came, went = difference(self._joined(old), self._joined(new))
+        came, went = difference(self._joined(_tables(old)), self._joined(new))
         return Changes(pa.concat_tables([self._joined(found), came]), went)
 
     def _touched(self, added: Events, removed: Events | None) -> dict[int, tuple[int, int]]:
@@ -293,22 +304,22 @@ class Replay:
         old = line.segments[begin:]
         line.segments = line.segments[:begin]
         firsts = np.array([segment.first for segment in old])
-        added: list[list[pa.Table]] = [[] for _ in old]
+        added: list[list[Slice]] = [[] for _ in old]
         if new is not None:
             places = np.maximum(0, np.searchsorted(firsts, numbers(new, AT), "right") - 1)
             for first, last in pairwise([0, *_changes(places).tolist(), len(places)]):
-                added[int(places[first])].append(new.slice(first, last - first))
+                added[int(places[first])].append((new, first, last - first))
         last_touched = max(0, int(np.searchsorted(firsts, most, "right")) - 1)
         self._resume(line.key, old[0].before)
         return _Rerun(line, old, added, final, last_touched)
 
     def _round(self, active: list[_Rerun], gone: Codes) -> tuple[list[_Rerun], list[pa.Table]]:
         """One segment of every line that runs again; those that have to go on, and the output."""
-        tables = []
+        slices: list[Slice] = []
         for rerun in active:
-            tables += rerun.old[rerun.following].tables
-            tables += rerun.added[rerun.following]
-        table = pa.concat_tables(tables).combine_chunks()
+            slices += rerun.old[rerun.following].pieces
+            slices += rerun.added[rerun.following]
+        table = pa.concat_tables(_tables(slices)).combine_chunks()
         if len(gone):
             names = numbers(table, EVENT)
             place = np.minimum(np.searchsorted(gone, names), len(gone) - 1)
@@ -357,7 +368,7 @@ class Replay:
                 tails.held.pop(line.key, None)
             else:
                 tails.held[line.key] = before
-            tables += [table for segment in line.segments for table in segment.tables]
+            tables += _tables([piece for segment in line.segments for piece in segment.pieces])
         rows = state.to_bytes("replay rows", pa.concat_tables(tables), {})
         both = pa.table({"held": [tails.together()], "rows": [rows]})
         return state.to_bytes("replay", both, {}, self._plan.fingerprint)
@@ -440,6 +451,10 @@ def pieces(events: Events) -> Iterator[Events]:
         )
         yield Events(table, starts, np.zeros(len(active), np.bool_))
         at[active] = cuts
+
+
+def _tables(slices: list[Slice]) -> list[pa.Table]:
+    return [table.slice(begin, length) for table, begin, length in slices]
 
 
 def _changes(values: Codes) -> Codes:
