@@ -32,7 +32,7 @@ from ensue.kernels.acep_nodes import (
 from ensue.kernels.acep_select import Choice, choose
 
 # what to do with more candidates than the budget
-EVERYTHING, IN_ORDER, BY_HISTORY = 0, 1, 2
+EVERYTHING, IN_ORDER, BY_HISTORY, IN_REVERSE = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True)
@@ -130,6 +130,8 @@ def run(
         by_choice = limited and records
         for index in range(chosen):
             candidate = choice.order[index] if by_choice else index
+            if policy == IN_REVERSE:
+                candidate = count - 1 - index
             vector = choice.vectors[candidate]
             if records and (learns or adapts):
                 visit(history, copy, vector)

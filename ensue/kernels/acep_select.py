@@ -8,8 +8,10 @@ table: a Fenwick tree of bitmaps, in which "everything covered after version v" 
 most log(versions) words per word. Otherwise its score is worked out anew (it can only have become
 smaller, so the heap is right: A* with an admissible bound) and it goes back.
 
-When every bundle is covered by what is left, a new round begins with nothing covered: the budget
-then goes to further candidates of the same vectors. Groups of no known bundle come last.
+When every bundle is covered by what is left, a new round begins: the budget then goes to further
+candidates of the same vectors, one of each in turn. Groups of no known bundle come last. Within an
+event only the set that is chosen matters, not its order, so a round that the budget can finish is
+not put in order: greedy selection is for the first round, where groups are more than the budget.
 """
 
 from __future__ import annotations
@@ -150,102 +152,109 @@ def group_candidates(choice: Choice, count: int, event: int) -> int:
 
 @njit(cache=True, nogil=True)
 def choose(choice: Choice, history: History, count: int, event: int, budget: int) -> int:
-    """Writes the candidates to extend, best first, to `order`; how many (at most `budget`)."""
+    """Writes the candidates to extend to `order`; how many (at most `budget`)."""
     groups = group_candidates(choice, count, event)
-    full = history.registers[DEPTH] == 0
     size = 0
-    for group in range(groups):
-        vector = choice.group_vector[group]
-        if full:
-            entry = history.slots[vector]
-            choice.score[group] = 0.0 if entry < 0 else history.scores[entry]
-            if choice.score[group] > 0.0:
+    if history.registers[DEPTH] == 0:
+        for group in range(groups):
+            entry = history.slots[choice.group_vector[group]]
+            score = 0.0 if entry < 0 else history.scores[entry]
+            choice.score[group] = score
+            choice.promise[0] += score
+            if score > 0.0:
+                choice.heap[size] = group
+                size += 1
+        if size > budget:
+            for place in range(size):
+                group = choice.heap[place]
+                entry = history.slots[choice.group_vector[group]]
                 choice.maps[group] = history.maps[0, entry]
                 choice.weight[group] = 1.0 / history.counts[0, entry]
-        else:
-            visits = look(history, vector, choice.maps[group])
+    else:
+        for group in range(groups):
+            visits = look(history, choice.group_vector[group], choice.maps[group])
             bits = 0
             for word in range(choice.maps.shape[1]):
                 bits += ones(choice.maps[group, word])
             choice.weight[group] = 1.0 / visits if visits else 0.0
             choice.score[group] = bits * choice.weight[group]
-        choice.version[group] = 0
-        choice.initial[group] = choice.score[group]
-        choice.promise[0] += choice.score[group]
-        if choice.score[group] > 0.0:
-            choice.heap[size] = group
-            size += 1
-            _sift_up(choice, size - 1)
-    chosen, waiting, rounds = 0, 0, 0
-    latest = 0
-    capacity = choice.table.shape[0] - 1
-    choice.covered[:] = 0.0
-    while chosen < budget and size > 0:
-        group = choice.heap[0]
-        if choice.score[group] > 0.0 and covered_since(choice, group, latest):
-            choice.score[group] = gain(choice, group)
-            choice.version[group] = latest
-            _sift_down(choice, size)
-            continue
-        if choice.score[group] > 0.0:
-            candidate = choice.group_head[group]
-            choice.order[chosen] = candidate
-            chosen += 1
-            if rounds == 0:
-                choice.promise[1] += choice.initial[group]
-            choice.group_head[group] = choice.onward[candidate]
-            if latest < capacity and cover(choice, group, latest + 1):
-                latest += 1
-            choice.score[group] = 0.0
-            choice.version[group] = latest
-        # Nothing new to cover: it waits for the next round, or leaves if no candidate is left.
-        size -= 1
-        choice.heap[0] = choice.heap[size]
-        if size:
-            _sift_down(choice, size)
-        if choice.group_head[group] >= 0:
-            choice.heap[choice.heap.shape[0] - 1 - waiting] = group
-            waiting += 1
-        if size == 0 and waiting:
-            size = _next_round(choice, waiting, latest)
-            waiting, latest = 0, 0
-            rounds += 1
+            choice.promise[0] += choice.score[group]
+            if choice.score[group] > 0.0:
+                choice.heap[size] = group
+                size += 1
+    if size > budget:
+        return greedy(choice, size, budget)
+    for place in range(size):
+        choice.promise[1] += choice.score[choice.heap[place]]
+    chosen = _in_turn(choice, size, 0, budget)
     if chosen < budget:
-        chosen = _unknown(choice, groups, chosen, budget)
-    for version in range(1, latest + 1):
-        choice.table[version] = np.uint64(0)
+        for group in range(groups):
+            choice.heap[group] = group
+        chosen = _in_turn(choice, groups, chosen, budget)
     return chosen
 
 
 @njit(cache=True, nogil=True)
-def _next_round(choice: Choice, waiting: int, latest: int) -> int:
-    """All groups that wait enter the heap again, nothing being covered."""
-    for version in range(1, latest + 1):
-        choice.table[version] = np.uint64(0)
-    choice.covered[:] = 0.0
-    last = choice.heap.shape[0] - 1
-    size = 0
-    for place in range(waiting):
-        group = choice.heap[last - place]
-        choice.score[group] = choice.initial[group]
-        choice.version[group] = 0
-        choice.heap[size] = group
-        size += 1
-        _sift_up(choice, size - 1)
-    return size
-
-
-@njit(cache=True, nogil=True)
-def _unknown(choice: Choice, groups: int, chosen: int, budget: int) -> int:
-    """Candidates of which the history knows no bundle, one of each vector in turn."""
-    more = True
-    while more and chosen < budget:
-        more = False
-        for group in range(groups):
+def _in_turn(choice: Choice, size: int, chosen: int, budget: int) -> int:
+    """One candidate of each group in the heap's array, again and again."""
+    while size and chosen < budget:
+        left = 0
+        for place in range(size):
+            if chosen >= budget:
+                return chosen
+            group = choice.heap[place]
             candidate = choice.group_head[group]
-            if candidate >= 0 and chosen < budget:
+            if candidate >= 0:
                 choice.order[chosen] = candidate
                 chosen += 1
                 choice.group_head[group] = choice.onward[candidate]
-                more = True
+                if choice.onward[candidate] >= 0:
+                    choice.heap[left] = group
+                    left += 1
+        size = left
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def greedy(choice: Choice, size: int, budget: int) -> int:
+    """The first candidates of the groups that cover most, by lazy evaluation of their gains."""
+    for group in range(size):
+        choice.version[choice.heap[group]] = 0
+        choice.initial[choice.heap[group]] = choice.score[choice.heap[group]]
+        _sift_up(choice, group)
+    chosen, latest = 0, 0
+    spare = choice.heap.shape[0] - 1
+    waiting = 0
+    choice.covered[:] = 0.0
+    while chosen < budget and size > 0:
+        group = choice.heap[0]
+        if choice.score[group] > 0.0:
+            if covered_since(choice, group, latest):
+                choice.score[group] = gain(choice, group)
+                choice.version[group] = latest
+                _sift_down(choice, size)
+                continue
+            choice.order[chosen] = choice.group_head[group]
+            chosen += 1
+            choice.promise[1] += choice.initial[group]
+            choice.group_head[group] = choice.onward[choice.group_head[group]]
+            if cover(choice, group, latest + 1):
+                latest += 1
+        else:
+            # Nothing new to cover: such groups come last, as they were found.
+            choice.heap[spare - waiting] = group
+            waiting += 1
+        size -= 1
+        choice.heap[0] = choice.heap[size]
+        if size:
+            _sift_down(choice, size)
+    for place in range(waiting):
+        if chosen >= budget:
+            break
+        group = choice.heap[spare - place]
+        choice.order[chosen] = choice.group_head[group]
+        chosen += 1
+        choice.group_head[group] = choice.onward[choice.group_head[group]]
+    for version in range(1, latest + 1):
+        choice.table[version] = np.uint64(0)
     return chosen

@@ -180,6 +180,24 @@ class BudgetEngine:
     def matches(
         self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
     ) -> Iterator[tuple[Pairs, Answer | None]]:
+        shift = begin - track.base
+        for store in self._advance(batch, begin, row, stop, end, track):
+            yield from self._listed(store, shift)
+
+    def match_points(self, batch: EventBatch, track: Track) -> list[int]:
+        """The rows of a batch of one complete partition at which matches end; none is listed."""
+        found: list[int] = []
+        rows = batch.table.num_rows
+        for store in self._advance(batch, 0, 0, rows, rows, track):
+            ended = int(store.nodes.registers[kernels.ENDS])
+            found += np.unique(store.ends[:ended, 0]).tolist()
+            store.nodes.registers[kernels.ENDS] = 0
+        return sorted(set(found))
+
+    def _advance(
+        self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
+    ) -> Iterator[NodeStore]:
+        """Rows through the nodes; whenever it yields, the matches found have to be taken."""
         if track.kept is None:
             levels = self._states.bound + 1 if self._effort.proxy else 1
             track.kept = NodeStore(self._states.states, levels, self._places())
@@ -194,7 +212,7 @@ class BudgetEngine:
             place = np.array([row], np.int64)
             while place[0] < chunk:
                 self._events(machine, classes, times, lows, place, chunk, shift, track.kept)
-                yield from self._listed(track.kept, shift)
+                yield track.kept
             self._rows += chunk - row
             row = chunk
             self._settle()

@@ -31,9 +31,9 @@ class Buckets:
 
     states: int
     bound: int
-    windows: int = 10
+    windows: int = 6
     levels: int = 8
-    times: int = 6
+    times: int = 4
 
     @staticmethod
     def of(states: LetterStates) -> Buckets:
