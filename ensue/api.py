@@ -24,13 +24,17 @@ from ensue.automaton.plan import Plan, plan
 from ensue.automaton.program import Program
 from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import choose_row_engine
+from ensue.evaluate.diff import compared, listings
 from ensue.evaluate.explain import explain
 from ensue.evaluate.matcher import Matcher, Options, restored
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
 from ensue.evaluate.sequence_explain import explain_sequence
 from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
 from ensue.evaluate.sequence_totals import Grouping
-from ensue.evaluate.summary import Summary, SummaryOptions
+from ensue.evaluate.state import kind_of
+from ensue.evaluate.summary import Summary, described
+from ensue.evaluate.suse.options import SummaryOptions
+from ensue.evaluate.suse.saved import KIND as SUMMARY
 from ensue.evaluate.warm import warm_up
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
@@ -292,6 +296,19 @@ class Pattern:
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._placed(problem) from None
 
+    def recover(self, data: Any, found: Any) -> Any:
+        """All matches around those that a budget found: of the match bundles in which they lie.
+
+        `found` is what `matches(data, budget=...)` gave, in process; only the stretches of `data`
+        around these matches are matched again, without a budget.
+        """
+        if _is_spark(data):
+            raise errors.UnsupportedError(
+                "recover() runs in process",
+                remedy="collect the keys in question with toArrow(), and recover those",
+            )
+        return _in_kind(local.recover(self.query, _to_arrow(data), _to_arrow(found)), data)
+
     def count(self, data: Any) -> int:
         """The number of matches over all partitions, exact at any size."""
         if self.query.row_semantics:
@@ -374,8 +391,8 @@ class Pattern:
             from ensue.spark import summary as on_spark
 
             return on_spark.run(query, options, data)
-        summary = Summary(query, options)
-        return summary if data is None else summary.insert(_to_arrow(data))
+        summary = Summary(query, options, _to_arrow)
+        return summary if data is None else summary.insert(data)
 
     def matcher(
         self,
@@ -396,6 +413,19 @@ class Pattern:
         """
         options = Options(speculation, delay, id, history)
         return Matcher(self.query, options, name, schema, _events)
+
+    def diff(self, new: Pattern, data: Any) -> Any:
+        """Matches that would appear ('+') and disappear ('-') if `new` replaced this pattern.
+
+        A dry run on given data: nothing is changed. Measures are left out of the comparison.
+        """
+        before, after = listings(self.query, new.query)
+        if _is_spark(data):
+            from ensue.spark import diff as on_spark
+
+            return on_spark.run(before, after, data)
+        table = _to_arrow(data)
+        return _in_kind(compared(local.run(before, table), local.run(after, table)), data)
 
     def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
         """The error with the position of the name in the text that has it."""
@@ -461,9 +491,15 @@ def _batch_takes_no(stream: Mapping[str, Any]) -> None:
         )
 
 
-def restore(state: bytes) -> Matcher:
-    """The matcher that `matcher.snapshot()` was taken of, ready to go on."""
-    return restored(state, _events)
+def restore(state: bytes) -> Any:
+    """The matcher or the summary that `snapshot()` was taken of, ready to go on."""
+    if kind_of(state) != SUMMARY:
+        return restored(state, _events)
+    query, options = described(state)
+    if options.total_text is not None:
+        asked = parse_condition(options.total_text, Scope(query.variables, "total"))
+        options = replace(options, total=asked)
+    return Summary(query, options, _to_arrow).restore(state)
 
 
 def _events(data: Any) -> pa.Table:

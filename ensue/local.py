@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import PREFIX, plan
+from ensue.evaluate.acep.bundles import Recovery
 from ensue.evaluate.arrange import arrange, flat
-from ensue.evaluate.base import Budget, Events
+from ensue.evaluate.base import Budget, Events, key_at
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.evaluate.prepare import finish, prepare
@@ -24,7 +25,7 @@ from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 
-__all__ = ["finish", "prepare", "run", "totals"]
+__all__ = ["finish", "prepare", "recover", "run", "totals"]
 
 
 def run(
@@ -47,6 +48,30 @@ def run(
     if budget is None:
         return found
     return found.replace_schema_metadata({"ensue": json.dumps(evaluator.metrics.told())})
+
+
+def recover(query: Query, table: pa.Table, found: pa.Table) -> pa.Table:
+    """All matches of the bundles in which the matches of `found` lie (allow_missing)."""
+    bound = rules.check(bind(query, table.column_names))
+    planned = plan(bound)
+    recovery = Recovery(planned)
+    arranged, starts = arrange(
+        prepare(planned, table.combine_chunks()), bound.partition_by, bound.order_by
+    )
+    events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
+    keys = {
+        key_at(arranged, int(start), bound.partition_by): index
+        for index, start in enumerate(starts[:-1])
+    }
+    ends: list[list[int]] = [[] for _ in starts[:-1]]
+    for row, match in enumerate(found.column("events").to_pylist()):
+        ends[keys[key_at(found, row, bound.partition_by)]].append(match[-1]["row"])
+    pieces = list(recovery.tables(events, ends))
+    if not pieces:
+        evaluator = evaluator_for(bound)
+        evaluator.open(planned, arranged.schema)
+        pieces = [evaluator.no_matches(arranged.schema)]
+    return finish(planned, pa.concat_tables(pieces))
 
 
 def totals(query: Query, table: pa.Table, grouping: Grouping) -> pa.Table:

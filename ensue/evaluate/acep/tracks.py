@@ -147,7 +147,7 @@ class Tracks:
         bases = np.array([track.base for track in tracks], np.int64)[found.partition]
         if not bases.any() or "events" not in table.column_names or self.plan.query.measures:
             return table
-        return _shifted(table, bases)
+        return shifted_rows(table, bases)
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class Tracks:
         self.open[key] = track
 
 
-def _shifted(table: pa.Table, bases: np.ndarray) -> pa.Table:
+def shifted_rows(table: pa.Table, bases: np.ndarray) -> pa.Table:
     """The listing with rows counted from the partition's first, of which some are gone."""
     index = table.column_names.index("events")
     events = table.column(index).combine_chunks()
