@@ -154,7 +154,7 @@ class _Compiler(Operators):
             row = shifted
         return self._load(node.argument.name, row)
 
-    def _row_register(self, variable: str, anchor: c.Anchor, offset: int) -> int:
+    def _row_register(self, variable: str | None, anchor: c.Anchor, offset: int) -> int:
         key = (anchor, variable, offset)
         self._reads[self._label].add(key)
         if key not in self._registers:

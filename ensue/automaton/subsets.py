@@ -13,8 +13,7 @@ these bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ensue import errors

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,40 +183,60 @@ class Graph:
 
     def list(self, found: int, most: int) -> Iterator[Stretch]:
         """The matches of the roots found, at most `most`."""
-        place = np.zeros(2, np.int64)
-        stack = np.empty((1024, 2), np.int64)
-        path_rows, path_labels = np.empty(1024, np.int64), np.empty(1024, np.int32)
-        room = 1 << 16
-        while most > 0:
-            out_rows, out_labels = np.empty(room, np.int64), np.empty(room, np.int32)
-            lengths = np.empty(MATCHES, np.int64)
-            matches, events, done = kernels.list_matches(
-                self.roots,
-                found,
-                place,
-                stack,
-                path_rows,
-                path_labels,
-                self.rows,
-                self.labels,
-                self.lefts,
-                self.rights,
-                self.newest,
-                out_rows,
-                out_labels,
-                lengths,
-                most,
-            )
-            most -= matches
-            if matches:
-                yield Stretch(lengths[:matches], out_labels[:events], out_rows[:events])
-            elif not done:
-                stack = np.concatenate((stack, np.empty_like(stack)))
-                path_rows = np.concatenate((path_rows, np.empty_like(path_rows)))
-                path_labels = np.concatenate((path_labels, np.empty_like(path_labels)))
-                room *= 2
-            if done:
-                return
+        return list_roots(self, self.roots, found, most)
+
+
+class Arrays(Protocol):
+    """The arrays of a match graph that listing reads."""
+
+    @property
+    def rows(self) -> NDArray[np.int64]: ...
+    @property
+    def labels(self) -> NDArray[np.int32]: ...
+    @property
+    def lefts(self) -> NDArray[np.int32]: ...
+    @property
+    def rights(self) -> NDArray[np.int32]: ...
+    @property
+    def newest(self) -> NDArray[np.int64]: ...
+
+
+def list_roots(graph: Arrays, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Stretch]:
+    """The matches of the first `found` roots, at most `most`."""
+    place = np.zeros(2, np.int64)
+    stack = np.empty((1024, 2), np.int64)
+    path_rows, path_labels = np.empty(1024, np.int64), np.empty(1024, np.int32)
+    room = 1 << 16
+    while most > 0:
+        out_rows, out_labels = np.empty(room, np.int64), np.empty(room, np.int32)
+        lengths = np.empty(MATCHES, np.int64)
+        matches, events, done = kernels.list_matches(
+            roots,
+            found,
+            place,
+            stack,
+            path_rows,
+            path_labels,
+            graph.rows,
+            graph.labels,
+            graph.lefts,
+            graph.rights,
+            graph.newest,
+            out_rows,
+            out_labels,
+            lengths,
+            most,
+        )
+        most -= matches
+        if matches:
+            yield Stretch(lengths[:matches], out_labels[:events], out_rows[:events])
+        elif not done:
+            stack = np.concatenate((stack, np.empty_like(stack)))
+            path_rows = np.concatenate((path_rows, np.empty_like(path_rows)))
+            path_labels = np.concatenate((path_labels, np.empty_like(path_labels)))
+            room *= 2
+        if done:
+            return
 
 
 def stretches(

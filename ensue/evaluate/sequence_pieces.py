@@ -159,4 +159,3 @@ class TotalsInPieces:
                 found[where] = aggregates.unpack(row[TOTAL], extremes)
             self._classes[key] = found
         self._tails.restore(rows)
-

@@ -41,7 +41,8 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
 )
-from ensue.evaluate.match_graph import Steps, Stretch, prepared, stretches
+from ensue.evaluate.event_machine import EventMachine, GuardOverflowError, event_machine
+from ensue.evaluate.match_graph import Stretch, prepared, stretches
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_counts import count_partitions, countable
@@ -115,6 +116,12 @@ class SequencesEvaluator(Refusing):
             )
         self._plan = plan
         self._clock = Clock(plan.query)
+        self._machine: EventMachine | None = None
+        self.engine = "the compact match graph"
+        if not countable(plan, self._subsets) or self._listing.timeouts:
+            found = event_machine(plan, self._subsets, schema, self._listing.timeouts)
+            self._machine = None if isinstance(found, str) else found
+            self.engine = found if isinstance(found, str) else "compiled classes"
         self._columns = Columns(plan, self._listing.timeouts)
         self._tails = Tails(plan, schema, self._clock.numbers)
         if state is not None:
@@ -201,8 +208,27 @@ class SequencesEvaluator(Refusing):
         if not self._listing.timeouts and countable(self._plan, self._subsets):
             ready = prepared(batch, self._subsets)
             if ready is not None:
-                yield from self._compact(batch, *ready, live, matches)
+                found = stretches(batch, *ready, self._most(), live)
+                yield from self._compact(batch, found, matches)
                 return
+        elif self._machine is not None:
+            try:
+                found = self._machine.stretches(batch, self._most(), live)
+                yield from self._compact(batch, found, matches)
+                return
+            except GuardOverflowError as problem:
+                self._machine = None  # numbers beyond 64 bits: plain Python from here on
+                batch = _from(batch, problem.partition, problem.row)
+        yield from self._by_classes(batch, live, matches, carried)
+
+    def _by_classes(
+        self,
+        batch: EventBatch,
+        live: NDArray[np.int64],
+        matches: NDArray[np.int64],
+        carried: list[Carried] | None,
+    ) -> Iterator[pa.Table]:
+        """In plain Python: after-match strategies, time-outs, absences, and what is too hard."""
         found = Found()
         before = self._reported
         for partition, collected in enumerate(self.collect(batch)):
@@ -229,23 +255,22 @@ class SequencesEvaluator(Refusing):
         if len(found):
             yield self._columns.table(batch, found)
 
-    def _compact(
-        self,
-        batch: EventBatch,
-        steps: Steps,
-        classes: NDArray[np.int32],
-        live: NDArray[np.int64],
-        matches: NDArray[np.int64],
-    ) -> Iterator[pa.Table]:
-        """Conditions look at single rows: the graph is flat arrays."""
+    def _most(self) -> int:
+        """How many more matches can be listed: one beyond the limit tells that it is passed."""
         most = self._listing.max_matches + 1 - self._reported
         if self._listing.limit is not None:
             most = min(most, self._listing.limit - self._reported)
+        return most
+
+    def _compact(
+        self, batch: EventBatch, found: Iterable[Stretch], matches: NDArray[np.int64]
+    ) -> Iterator[pa.Table]:
+        """Tables of what the kernels list."""
         check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
         before = self._reported
         held: list[Stretch] = []
         waiting = 0
-        for stretch in stretches(batch, steps, classes, most, live):
+        for stretch in found:
             size = len(stretch.lengths)
             self._reported += size
             self.metrics.matches += size
@@ -294,6 +319,15 @@ class SequencesEvaluator(Refusing):
         if whole and countable(self._plan, self._subsets):
             return sum(count_partitions(batch, self._subsets))
         return sum(total(self._plan.query, collected) for collected in self.collect(batch))
+
+
+def _from(batch: EventBatch, partition: int, row: int) -> EventBatch:
+    """The batch with everything before a row of a partition reported."""
+    reach = batch.reach
+    fresh = reach.fresh.copy()
+    fresh[:partition] = reach.stops[:partition]
+    fresh[partition] = max(fresh[partition], row)
+    return replace(batch, pieces=replace(reach, fresh=fresh))
 
 
 def _joined(held: list[Stretch], batch: EventBatch, matches: NDArray[np.int64]) -> Found:

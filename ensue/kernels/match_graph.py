@@ -32,7 +32,7 @@ UNION = -1  # in place of a row
 
 
 @njit(cache=True, nogil=True)
-def _join(
+def join_nodes(
     left: int,
     right: int,
     used: int,
@@ -152,7 +152,7 @@ def advance(
             if after[target] == NOTHING:
                 after[target] = before
             else:
-                after[target] = _join(
+                after[target] = join_nodes(
                     after[target], before, used, node_rows, lefts, rights, newest, oldest
                 )
                 used += 1
