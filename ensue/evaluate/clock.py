@@ -53,12 +53,20 @@ class Clock:
         if pa.types.is_decimal(self.kind):
             exact = unscaled(column, self.kind.scale) if len(column) else np.zeros(0, np.int64)
             if exact is None:
-                raise errors.ColumnTypeError(
-                    f"the event time {self.name!r} of type {self.kind} has values beyond 64 bits",
-                    remedy="cast it to a timestamp, a bigint or a double",
-                )
+                raise self._too_large()
             return exact
+        if pa.types.is_uint64(self.kind):
+            try:
+                return pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+            except pa.ArrowInvalid:
+                raise self._too_large() from None
         return order_codes(column, OrderKey.of(self.name))[-1]
+
+    def _too_large(self) -> errors.ColumnTypeError:
+        return errors.ColumnTypeError(
+            f"the event time {self.name!r} of type {self.kind} has values beyond 64 bits",
+            remedy="cast it to a timestamp, a bigint or a double",
+        )
 
     def code(self, time: Any) -> int:
         """The code of one time, given as a value of the column's type or as text."""
@@ -90,8 +98,6 @@ class Clock:
         if pa.types.is_floating(kind):
             bits = code if code >= 0 else LOWEST - code - 1
             return float(np.array([bits], np.int64).view(np.float64)[0])
-        if pa.types.is_uint64(kind):
-            return int(np.int64(code).view(np.uint64) ^ np.uint64(1 << 63))
         if pa.types.is_decimal(kind):
             return Decimal(code).scaleb(-kind.scale)
         if pa.types.is_date32(kind):

@@ -32,6 +32,7 @@ from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query, Rows
+from ensue.pattern.stored import to_json
 
 OP, MATCH_ID, PATTERN = "op", "match_id", "pattern"
 NEW, WITHDRAWN = "+", "-"
@@ -93,7 +94,7 @@ class Lane:
             else Straight(self.evaluator, nothing)
         )
         told = replace(self._bound, measures=None, rows=Rows.ONE)
-        digest = hashlib.sha256(repr((name, told)).encode()).hexdigest()
+        digest = hashlib.sha256(f"{name} {to_json(told)}".encode()).hexdigest()
         self._seeds = (text_hash(digest), text_hash(digest + "'"))
         self.nothing = self._shaped(nothing, NEW)
 
@@ -121,8 +122,8 @@ class Lane:
     def to_bytes(self) -> bytes:
         return self._stage.to_bytes()
 
-    def restore(self, blob: bytes, time: Any) -> None:
-        self._stage.restore(blob, time)
+    def restore(self, blob: bytes, code: int, time: Any) -> None:
+        self._stage.restore(blob, code, time)
 
     def _guarded(self, run: Any) -> list[pa.Table]:
         """A condition that fails on the data stops this pattern, not the others."""

@@ -235,7 +235,7 @@ class Matcher:
                 saved["begin"],
                 saved["end"],
             )
-            lane.restore(blob, self._time)
+            lane.restore(blob, cleanse.watermark, self._time)
             self._lanes.append(lane)
 
     # -- looking at it ---------------------------------------------------------------------------
@@ -321,8 +321,9 @@ class Matcher:
         """The columns are known: types are checked, and evaluators made."""
         schema = schema.remove_metadata()
         name, query = self._first
+        cleanse = self._cleanse_of(schema)
         self._lanes = [Lane(name, query, schema, self._correctable, self._options.identity)]
-        self._cleanse = self._cleanse_of(schema)
+        self._cleanse = cleanse
         if self._mark is None:
             return []
         return self._passed(self._cleanse.advance(self._mark))

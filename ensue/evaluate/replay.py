@@ -33,6 +33,7 @@ from ensue.evaluate.base import Events, Key, Output, Snapshot, Watermark, keys_o
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
 from ensue.evaluate.changes import Changes, difference
 from ensue.evaluate.cleanse import arranged
+from ensue.evaluate.clock import LOWEST
 from ensue.evaluate.sequence_tails import Held, Tails
 from ensue.pattern import condition as c
 
@@ -117,6 +118,7 @@ class Replay:
         self._lines: dict[int, Line] = {}
         self._due: list[tuple[int, int]] = []  # heap of (last time of the first segment, line)
         self._mark: Watermark | None = None
+        self._floor = LOWEST  # the watermark as a code
         numbered = any(
             isinstance(node, c.MatchNumber)
             for condition in (*plan.atoms, *(part for t in plan.tests for part in t.correlated))
@@ -143,7 +145,7 @@ class Replay:
 
     def advance(self, code: int, time: object) -> Changes:
         """Time passes for all keys; what lies before it is final."""
-        self._mark = Watermark(time)
+        self._mark, self._floor = Watermark(time), code
         found = self._note(self._evaluator.advance(self._mark))
         while self._due and self._due[0][0] < code:
             _, name = heapq.heappop(self._due)
@@ -189,7 +191,7 @@ class Replay:
                     keys = keys or keys_of(piece, self._plan.query.partition_by)
                     line = self._lines[name] = Line(keys[index])
                 begin, end = bounds[index], bounds[index + 1]
-                if not line.segments or line.segments[-1].rows >= SPACING:
+                if not line.segments or self._is_full(line.segments[-1]):
                     first = int(times[begin])
                     line.segments.append(
                         Segment(self._state(line.key, 4 * piece.table.num_rows), first, first)
@@ -200,6 +202,10 @@ class Replay:
                 line.segments[-1].add((piece.table, begin, end - begin), int(times[end - 1]))
             found += self._note(self._evaluator.insert(piece))
         return found
+
+    def _is_full(self, segment: Segment) -> bool:
+        """Long enough, or begun before the watermark: so that old segments become droppable."""
+        return segment.rows >= SPACING or segment.first < self._floor
 
     def _state(self, key: Key, small: int = 0) -> Held | None:
         """The state of a key. Its rows lie in a block with those of others: unless the block is
@@ -373,13 +379,13 @@ class Replay:
         both = pa.table({"held": [tails.together()], "rows": [rows]})
         return state.to_bytes("replay", both, {}, self._plan.fingerprint)
 
-    def restore(self, blob: bytes, time: object) -> None:
-        """Go on from a state; what it had put out is not put out again."""
+    def restore(self, blob: bytes, code: int, time: object) -> None:
+        """Go on from a state at a watermark; what it had put out is not put out again."""
         both, _ = state.from_bytes("replay", blob, self._plan.fingerprint)
         self._evaluator.tails.restore_together(both["held"][0].as_py())
         rows, _ = state.from_bytes("replay rows", both["rows"][0].as_py())
         if time is not None:
-            self._mark = Watermark(time)
+            self._mark, self._floor = Watermark(time), code
         if rows.num_rows:
             query = self._plan.query
             rows = rows.cast(self._schema)
@@ -415,7 +421,7 @@ class Straight:
     def to_bytes(self) -> bytes:
         return self._evaluator.tails.together()
 
-    def restore(self, blob: bytes, time: object) -> None:
+    def restore(self, blob: bytes, code: int, time: object) -> None:
         self._evaluator.tails.restore_together(blob)
 
     def _changes(self, output: Output) -> Changes:

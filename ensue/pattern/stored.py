@@ -8,7 +8,7 @@ name nothing else and nothing in it is executed.
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -65,7 +65,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, Enum):
         return {"": kind, "is": value.name}
     if is_dataclass(value) and not isinstance(value, type):
-        return {"": kind} | {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        return {"": kind} | _fields(value)
     if isinstance(value, tuple | list):
         return [_encode(item) for item in value]
     if isinstance(value, Decimal | Fraction):
@@ -76,6 +76,16 @@ def _encode(value: Any) -> Any:
         f"a query holds a value that cannot be stored: {value!r} of type {kind}",
         remedy="write it as SQL text or a number",
     )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Fields that differ from their default: a field added later leaves old texts as they are."""
+    found = {}
+    for described in fields(value):
+        held = getattr(value, described.name)
+        if described.default is MISSING or held != described.default:
+            found[described.name] = _encode(held)
+    return found
 
 
 def _decode(told: Any) -> Any:
