@@ -283,9 +283,11 @@ class Pattern:
                         remedy="use limit=..., or q.aggregate(...) on the DataFrame",
                     )
                 if data.isStreaming:
+                    from ensue.front.sql import read_query
                     from ensue.spark import stream as streams
 
-                    return streams.run(query, data, streams.Options.of(stream), listing)
+                    options = streams.Options.of(stream)
+                    return streams.run(query, data, options, listing, read_query)
                 _batch_takes_no(stream)
                 found = batch.run(query, data, listing, budget)
                 return found if limit is None else found.limit(limit)

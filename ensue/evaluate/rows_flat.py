@@ -133,6 +133,11 @@ class FlatRows(RowsEvaluator):
         """Stand where another evaluator of the same query stands."""
         self._rows, self._numbers, self._horizon = other._rows, other._numbers, other._horizon
 
+    def put(self, rows: pa.Table, other: FlatRows) -> None:
+        """Stand where the evaluator of another pattern stands, over these rows in place of its."""
+        self._rows, self._numbers = rows, other._numbers.copy()
+        self._numbers[:, 4] = 0
+
     def first_rows(self) -> NDArray[np.int64]:
         return self._starts_of(self.lengths)[:-1]
 

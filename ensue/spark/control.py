@@ -22,9 +22,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX
+from ensue.pattern import stored
 
 LANE, ORDER = PREFIX + "lane", PREFIX + "order"
-_NAME = re.compile(r"^(\d{8})-([A-Za-z_]\w*)\.(sql|json|end)$")
+_NAME = re.compile(r"^(\d{8})-([A-Za-z_]\w*)\.(sql|json|drop|end)$")
 
 
 def orders(spark: SparkSession, folder: str, lanes: int) -> DataFrame:
@@ -43,6 +44,19 @@ class Control:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+
+    def put(self, name: str, pattern: Any) -> Path:
+        """Add a pattern, or a new version of it: SQL text, or a pattern as Python has it.
+
+        A text is sent as it is, and each lane validates it; a pattern has been checked already.
+        """
+        if isinstance(pattern, str):
+            return self._write(name, "sql", pattern)
+        return self._write(name, "json", stored.to_json(pattern.query))
+
+    def drop(self, name: str) -> Path:
+        """Take a pattern away; its partial matches are forgotten."""
+        return self._write(name, "drop", "")
 
     def end(self) -> Path:
         """Close the stream, once all its rows were read: `query.processAllAvailable()` first."""

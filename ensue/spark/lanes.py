@@ -15,6 +15,7 @@ This module knows no Spark: `stream_operator.py` calls it in the workers, tests 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -38,7 +39,7 @@ SIGN = PREFIX + "sign"  # +1 an event, -1 its withdrawal (CDC), 0 an operation n
 TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
 OP, MATCH_ID, STATUS, SHOWN = "op", "match_id", "status", "event"
 ID = PREFIX + "identity_of_match"
-MATCHED, LATE, REJECTED = "matched", "late", "rejected"
+MATCHED, LATE, REJECTED, REFUSED = "matched", "late", "rejected", "refused edit"
 PENDING, SPOKEN, STAGE, SHED = "pending", "spoken", "stage", "shed"
 KEY_LIMIT = 1_000_000
 END = "end"  # ending of the name of an order to close the stream
@@ -73,6 +74,7 @@ class Counts:
     rejected: int = 0
     retracted: int = 0
     shed: int = 0
+    bad_edits: int = 0
     partials: int = 0
     pending: int = 0
     keys: int = 0
@@ -94,6 +96,9 @@ class Stage(Protocol):
     def load(self, blob: bytes) -> None: ...
     def next_time(self) -> int | None:
         """The least watermark at which `advance` has something to do."""
+
+    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+        """Change patterns; the orders that could not be carried out, each with the reason."""
 
     def drop(self, keys: set[Key]) -> None: ...
     def sizes(self) -> Mapping[Key, int]:
@@ -214,6 +219,10 @@ class Lane:
         found = list(self._settled(ready, watermark, end))
         if ready.num_rows or found:
             self._changed = True
+        edits = [order for order in orders if not is_end(order)]
+        if edits:
+            self._changed = True
+            yield from self._edited(self._stage.revise(edits))
         if settings.speculative:
             yield from self._told(found, watermark, end)
         else:
@@ -326,6 +335,17 @@ class Lane:
             # A deletion by identity is the newest version of its event, and rightly left over.
             self.counts.rejected += int((~events).sum())
         return rows.filter(pa.array(events))
+
+    def _edited(self, refused: list[dict[str, str]]) -> Iterator[pa.Table]:
+        """All lanes come to the same result; one of them tells it."""
+        if self.number != 0 or not refused:
+            return
+        self.counts.bad_edits += len(refused)
+        if self.work.settings.late:
+            rows = [json.dumps(told, ensure_ascii=False) for told in refused]
+            keys = [self.work.schema.field(name) for name in self.work.partition_by]
+            nothing = {f.name: pa.nulls(len(rows), f.type) for f in keys}
+            yield self._shown(pa.table({**nothing, TEXT: rows}), REFUSED)
 
     # -- limits ----------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from ensue.spark.lanes import (
     Settings,
     Work,
 )
+from ensue.spark.stream_edits import PATTERN, VERSION, Read, edits_work
 from ensue.spark.stream_operator import DELAY, LANE
 from ensue.spark.stream_stages import rows_work
 
@@ -64,6 +65,8 @@ class Options:
     sequence: str | None = None
     lanes: int = Settings.lanes
     control: str | None = None
+    edits: bool = False
+    name: str = "pattern"
     forget: str | None = None
     key_limit: int = Settings.key_limit
     overflow: str = "fail"
@@ -103,6 +106,11 @@ class Options:
                 "identity= and sequence= go together: of two versions of an event, the sequence "
                 "says which is the newer",
                 remedy="give both, or neither where every correction comes with the old row",
+            )
+        if self.edits and self.control is None:
+            raise errors.QueryError(
+                "edits=True reads edits from a directory, and there is no control=",
+                remedy="name the directory: control='control'",
             )
         if self.identity and self.changes is None:
             raise errors.QueryError(
@@ -148,8 +156,14 @@ def _microseconds(value: str | int | None, name: str) -> int | None:
 # -- matches --------------------------------------------------------------------------------------
 
 
-def run(query: Query, df: DataFrame, options: Options, listing: Listing | None = None) -> DataFrame:
-    """The matches of a pattern in a streaming DataFrame."""
+def run(
+    query: Query,
+    df: DataFrame,
+    options: Options,
+    listing: Listing | None = None,
+    read_sql: Read | None = None,
+) -> DataFrame:
+    """The matches of a pattern in a streaming DataFrame; `read_sql` reads edits."""
     _own_names(df, options)
     bound = rules.check(bind(query, df.columns))
     if bound.rows.all_rows:
@@ -159,21 +173,34 @@ def run(query: Query, df: DataFrame, options: Options, listing: Listing | None =
         bound = rename(bound, plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
         options = _renamed(options, plain)
-    planned = plan(bound)
-    prepared = Prepared.of(bound, df, options, batch.input_columns(planned, df))
-    work = prepared.work(planned, listing)
-    found = prepared.run(work)
-    result = _measured(planned, found, work)
+    if options.edits:
+        result = _edited(bound, df, options, read_sql)
+    else:
+        planned = plan(bound)
+        prepared = Prepared.of(bound, df, options, batch.input_columns(planned, df))
+        work = prepared.work(planned, listing)
+        result = _measured(planned, prepared.run(work), work)
     if plain:
         written = {safe: name for name, safe in plain.items()}
         result = result.toDF(*(written.get(name, name) for name in result.columns))
     return result
 
 
+def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None) -> DataFrame:
+    """Patterns that may change: rows carry all their columns, and the lanes do the rest."""
+    assert read_sql is not None
+    columns = [F.col(_quoted(name)) for name in df.columns]
+    prepared = Prepared.of(query, df, options, columns)
+    arguments = (prepared.schema, prepared.time, options.settings(), prepared.description())
+    work = edits_work(options.name, query, *arguments, read_sql)
+    return prepared.run(work)
+
+
 def _own_names(df: DataFrame, options: Options) -> None:
     """Columns that a stream adds must not be there already."""
     added = [OP, MATCH_ID] if options.emit == "changes" else []
     added += [STATUS, SHOWN] if options.late else []
+    added += [PATTERN, VERSION] if options.edits else []
     for name in (*df.columns, ""):
         if name in added:
             raise errors.ReservedNameError(

@@ -7,7 +7,7 @@ of the *groups*, so that every partition of a group is in one lane and its total
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.pattern.query import OrderKey, Query, WindowKind
 from ensue.spark.lanes import STATUS, Settings, Stage, Work
-from ensue.spark.stream_stages import found_schema, named, with_identity
+from ensue.spark.stream_stages import found_schema, named, refused, unnamed, with_identity
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,29 @@ class EventsStage(HeldRows):
         for table in output.tables():
             yield with_identity(table) if self._named else table
 
+    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+        return refused(orders)
+
     def copy(self) -> EventsStage:
         made = EventsStage(*self._made_of)
         made.tails.held.update(self.tails.held)
         return made
+
+    def take_over(self, old: EventsStage, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Read the rows another pattern holds: its partial matches begin again here.
+
+        What these rows alone would match was told by the other pattern, or came before this one.
+        """
+        before = {key: held for key, held in old.tails.held.items() if held.length}
+        if not before:
+            return
+        parts = [held.block.slice(held.offset, held.length) for held in before.values()]
+        rows = change(unnamed(pa.concat_tables(parts).combine_chunks()))
+        for _ in self.insert(rows.select(unnamed(self._inner.empty_table()).column_names)):
+            pass
+        for key, held in self.tails.held.items():
+            held.base += before[key].base
+            held.matches = before[key].matches
 
     def save(self) -> bytes:
         return self._evaluator.snapshot_together().shared

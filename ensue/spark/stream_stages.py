@@ -7,7 +7,7 @@ touch stay bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,10 +66,19 @@ class RowsStage:
         """Of what is put out, the identity left out."""
         return found_schema(self._evaluator.no_matches(self._inner), self._named)
 
+    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+        return refused(orders)
+
     def copy(self) -> RowsStage:
         made = RowsStage(*self._made_of)
         made._evaluator.take_over(self._evaluator)
         return made
+
+    def take_over(self, old: RowsStage, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Stand where the stage of another pattern stands, its rows changed to be read here."""
+        rows = change(unnamed(old._evaluator.held))
+        rows = named(rows) if self._named else rows
+        self._evaluator.put(rows.select(self._inner.names).cast(self._inner), old._evaluator)
 
     def save(self) -> bytes:
         return self._evaluator.snapshot().shared
@@ -122,9 +131,20 @@ class RowsStage:
         return np.array([key_at(self._evaluator.held, int(r), names) in keys for r in rows], bool)
 
 
+def refused(orders: Sequence[str]) -> list[dict[str, str]]:
+    """Edits of a stream that takes none."""
+    reason = "the stream was started without edits=True: its pattern is fixed"
+    return [{"order": order.partition("\n")[0], "error": reason} for order in orders]
+
+
 def named(rows: pa.Table) -> pa.Table:
     """Rows as an evaluator wants them that names its matches (`match_names.py`)."""
     names = [EVENT if name == CONTENT else name for name in rows.column_names]
+    return rows.rename_columns(names)
+
+
+def unnamed(rows: pa.Table) -> pa.Table:
+    names = [CONTENT if name == EVENT else name for name in rows.column_names]
     return rows.rename_columns(names)
 
 

@@ -1,0 +1,190 @@
+"""Spec cases in one streaming job, keyed by case: a lane is a case, with its own pattern.
+
+Rows travel as bytes, since every case has columns of its own; everything else is what a stream
+does: micro-batches, disorder, watermark, state in RocksDB, wake-ups, and the order to end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ensue import local
+from ensue.evaluate.base import Key
+from ensue.evaluate.buffer import CONTENT
+from ensue.evaluate.prepare import finish
+from ensue.pattern.query import Query
+from ensue.spark import control, stream_operator
+from ensue.spark.control import Control
+from ensue.spark.lanes import Stage, Work
+from ensue.spark.stream_events import events_work
+from ensue.spark.stream_stages import rows_work
+from tests import sequence_specs, specs
+from tests.spark import streams
+
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+PAYLOAD = "payload"
+EVERY = 8  # a lane of its own each; all of them run in test_stream_lanes.py
+SCHEMA = pa.schema(
+    [(streams.TIME, pa.timestamp("us", "UTC")), (PAYLOAD, pa.binary()), (CONTENT, pa.int64())]
+)
+FOUND = pa.schema([("case", pa.int64()), (PAYLOAD, pa.binary())])
+
+
+class Wrapped:
+    """A case's stage: rows out of bytes, and what it finds into bytes."""
+
+    def __init__(self, inner: Stage, work: Work, case: int) -> None:
+        self._inner, self._work, self._case = inner, work, case
+
+    def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
+        parts = [
+            pa.Table.from_batches([pa.ipc.read_record_batch(pa.py_buffer(b), self._work.schema)])
+            for b in rows[PAYLOAD].to_pylist()
+        ]
+        return self._found(self._inner.insert(pa.concat_tables(parts).combine_chunks()))
+
+    def advance(self, horizon: int) -> Iterator[pa.Table]:
+        return self._found(self._inner.advance(horizon))
+
+    def end(self) -> Iterator[pa.Table]:
+        return self._found(self._inner.end())
+
+    def forget(self, before: int) -> Iterator[pa.Table]:
+        return iter(())
+
+    def _found(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in tables:
+            for batch in table.combine_chunks().to_batches():
+                blob = batch.serialize().to_pybytes()
+                yield pa.table({"case": [self._case], PAYLOAD: [blob]}, schema=FOUND)
+
+    def copy(self) -> Stage:
+        raise NotImplementedError
+
+    def save(self) -> bytes:
+        return self._inner.save()
+
+    def load(self, blob: bytes) -> None:
+        self._inner.load(blob)
+
+    def next_time(self) -> int | None:
+        return self._inner.next_time()
+
+    def drop(self, keys: set[Key]) -> None:
+        raise NotImplementedError
+
+    def sizes(self) -> Mapping[Key, int]:
+        return {}
+
+    @property
+    def partials(self) -> int:
+        return self._inner.partials
+
+    @property
+    def keys(self) -> int:
+        return self._inner.keys
+
+
+@dataclass(frozen=True)
+class CasesWork(Work):
+    works: tuple[Work, ...] = field(default=())
+
+    def stage(self, lane: int) -> Stage:
+        return Wrapped(self.works[lane].stage(0), self.works[lane], lane)
+
+
+def _shifted(asked: tuple[Query, pa.Table]) -> tuple[Query, pa.Table]:
+    """All cases live in the same hours, since they share a watermark."""
+    query, table = asked
+    times = table[streams.TIME].cast(pa.int64()).to_numpy()
+    times = times - times.min(initial=2**62) + streams.EPOCH
+    place = table.schema.get_field_index(streams.TIME)
+    moved = pa.array(times, pa.timestamp("us", "UTC"))
+    return query, table.set_column(place, streams.TIME, moved)
+
+
+def test_spec_cases_in_one_job(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    works: list[Work] = []
+    asked: list[tuple[Query, pa.Table, Any]] = []
+    lanes, times, payloads, contents = [], [], [], []
+    queries = [(c.query(), c.table) for c in specs.cases() if c.error is None]
+    queries += [(c.pattern.query, c.table) for c in sequence_specs.cases()]
+    for written, given_table in queries[::EVERY]:
+        timed = streams.timed(written, given_table)
+        if timed is None or not given_table.num_rows:
+            continue
+        query, table = _shifted(timed)
+        planned, ready = streams.streamed(query, table)
+        make = rows_work if query.row_semantics else events_work
+        given = () if query.row_semantics else (None,)
+        works.append(make(planned, *given, ready.schema, streams.TIME, streams.settings(), {}))
+        for batch in (
+            ready.slice(i, 1).combine_chunks().to_batches()[0] for i in range(len(ready))
+        ):
+            lanes.append(len(asked))
+            payloads.append(batch.serialize().to_pybytes())
+            contents.append(batch.column(CONTENT)[0].as_py())
+        times += table[streams.TIME].cast(pa.int64()).to_pylist()
+        asked.append((query, table, planned))
+    rows = pa.table(
+        {
+            stream_operator.LANE: pa.array(lanes, pa.int32()),
+            streams.TIME: pa.array(times, pa.timestamp("us", "UTC")),
+            PAYLOAD: pa.array(payloads, pa.binary()),
+            CONTENT: pa.array(contents, pa.int64()),
+        }
+    )
+    cut = streams.cut(np.array(times), seed=7, most=len(rows))
+    source = tmp_path / "in"
+    source.mkdir()
+    for number, part in enumerate(part for part in cut.rows if part):
+        pq.write_table(rows.take(pa.array(part)), source / f"{number}.parquet")
+    schema = spark.read.parquet(str(source)).schema
+    stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    marked = stream.parquet(str(source)).withWatermark(streams.TIME, "3 seconds")
+    work = CasesWork(SCHEMA, FOUND, (), streams.TIME, streams.settings(), {}, tuple(works))
+    orders = control.orders(spark, str(tmp_path / "control"), len(works))
+    found = stream_operator.run(marked, work, 3000, orders)
+    told: dict[int, list[pa.Table]] = {index: [] for index in range(len(asked))}
+
+    def sink(frame: Any, number: int) -> None:
+        for row in frame.select("case", F.base64(PAYLOAD).alias("b"), PAYLOAD).collect():
+            blob = pa.py_buffer(bytes(row[PAYLOAD]))
+            schema = works[row["case"]].found
+            told[row["case"]].append(
+                pa.Table.from_batches([pa.ipc.read_record_batch(blob, schema)])
+            )
+
+    spark.conf.set(PROVIDER, ROCKS)
+    try:
+        query = (
+            found.writeStream.foreachBatch(sink)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        Control(tmp_path / "control").finish(query)
+    finally:
+        spark.conf.unset(PROVIDER)
+    wrong = []
+    for index, (query, table, planned) in enumerate(asked):
+        parts = [works[index].found.empty_table(), *told[index]]
+        got = finish(planned, pa.concat_tables(parts)).to_pylist()
+        wanted = local.run(query, table).to_pylist()
+        if not query.row_semantics:
+            for row in (*got, *wanted):
+                del row["match_number"]
+        if specs.comparable(query, got) != specs.comparable(query, wanted):
+            wrong.append(json.dumps({"case": index, "got": got, "wanted": wanted}, default=str))
+    assert not wrong, "\n".join(wrong[:3])
+    assert len(asked) > 60
