@@ -8,6 +8,7 @@ when state is read.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 
@@ -28,16 +29,18 @@ def to_bytes(kind: str, table: pa.Table, numbers: dict[str, int], query: str = "
     return bytes(sink.getvalue())
 
 
+def kind_of(blob: bytes) -> str:
+    """The kind of a state; refused where it is none."""
+    return str(_opened(blob)[1].get("kind"))
+
+
 def from_bytes(kind: str, blob: bytes, query: str = "") -> tuple[pa.Table, dict[str, int]]:
     """Rows and numbers of a state; refused where it is of another kind, version or query."""
+    reader, header = _opened(blob)
     try:
-        table = pa.ipc.open_stream(pa.BufferReader(blob)).read_all()
-        header = json.loads((table.schema.metadata or {})[_META])
-    except (pa.ArrowInvalid, OSError, KeyError, ValueError):
-        raise errors.StateError(
-            "the stored state is not Ensue's, or is damaged",
-            remedy="restore it from the checkpoint it was written to, or start afresh",
-        ) from None
+        table = reader.read_all()
+    except (pa.ArrowInvalid, OSError):
+        raise _damaged() from None
     if header.get("kind") != kind or header.get("version", 0) > VERSION:
         raise errors.StateError(
             f"the stored state is of kind {header.get('kind')!r}, version "
@@ -51,3 +54,19 @@ def from_bytes(kind: str, blob: bytes, query: str = "") -> tuple[pa.Table, dict[
             remedy="restore it with the query that wrote it, or start afresh",
         )
     return table, {name: int(value) for name, value in header["numbers"].items()}
+
+
+def _opened(blob: bytes) -> tuple[pa.RecordBatchReader, dict[str, Any]]:
+    try:
+        reader = pa.ipc.open_stream(pa.BufferReader(blob))
+        header = json.loads((reader.schema.metadata or {})[_META])
+    except (pa.ArrowInvalid, OSError, KeyError, ValueError, TypeError):
+        raise _damaged() from None
+    return reader, header
+
+
+def _damaged() -> errors.StateError:
+    return errors.StateError(
+        "the stored state is not Ensue's, or is damaged",
+        remedy="restore it from the checkpoint it was written to, or start afresh",
+    )

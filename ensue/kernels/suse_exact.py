@@ -4,6 +4,10 @@ For keys that fit their summary whole nothing is selected, so nothing is ranked:
 events of a key counts its matches. Where a key is no longer than the window all starts share
 one vector; else each start is followed through its own window. Additions only; the number of limbs
 grows with a carry. Cost: events × arcs × limbs, and × open starts where windows bind.
+
+Sums are kept beside the counts (§5.3): sum[q] += sum[p] + value · count[p], with the magnitudes of
+values as limbs; values below 0 are summed by themselves. Which events take part in a match, for the
+least and the greatest value, comes from one pass forward and one backward over sets of states.
 """
 
 from __future__ import annotations
@@ -15,13 +19,13 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def _add(numbers: Any, target: int, source: int, used: int) -> int:
-    """numbers[target] += numbers[source]; returns the limbs in use."""
+def _add(numbers: Any, target: int, given: Any, source: int, used: int) -> int:
+    """numbers[target] += given[source]; returns the limbs in use."""
     carry = np.uint64(0)
     one, zero = np.uint64(1), np.uint64(0)
     for limb in range(used):
         before = numbers[target, limb]
-        total = before + numbers[source, limb]
+        total = before + given[source, limb]
         over = one if total < before else zero
         again = total + carry
         carry = over + (one if again < total else zero)
@@ -53,16 +57,19 @@ def _follow(
     class_offset: Any,
     arc_from: Any,
     arc_to: Any,
+    ordered: Any,
 ) -> int:
     """Events begin … end − 1 from the start at `begin`, or from every start."""
     for i in range(begin, end):
         c = classes[i]
         if c < 0:
             continue
+        # Where a state would be read after it was written, a copy is read.
+        given = numbers if ordered[c] else numbers.copy()
         for a in range(class_offset[c], class_offset[c + 1]):
             p, q = arc_from[a], arc_to[a]
             if p != 0:
-                used = _add(numbers, q, p, used)
+                used = _add(numbers, q, given, p, used)
             elif every_start or i == begin:
                 used = _add_one(numbers, q, used)
     return used
@@ -78,6 +85,7 @@ def count_keys(
     class_offset: Any,
     arc_from: Any,
     arc_to: Any,
+    ordered: Any,
     starts: Any,
     final: Any,
     bits_per_event: int,
@@ -99,11 +107,20 @@ def count_keys(
             numbers[:, :] = np.uint64(0)
             if times[end - 1] - times[begin] <= window:
                 used = _follow(
-                    numbers, used, begin, end, True, classes, class_offset, arc_from, arc_to
+                    numbers,
+                    used,
+                    begin,
+                    end,
+                    True,
+                    classes,
+                    class_offset,
+                    arc_from,
+                    arc_to,
+                    ordered,
                 )
                 for z in range(states):
                     if final[z]:
-                        used = _add(numbers, states, z, used)
+                        used = _add(numbers, states, numbers, z, used)
             else:
                 last = begin
                 for s in range(begin, end):
@@ -114,11 +131,20 @@ def count_keys(
                         last += 1
                     numbers[:states, :used] = np.uint64(0)
                     used = _follow(
-                        numbers, used, s, last, False, classes, class_offset, arc_from, arc_to
+                        numbers,
+                        used,
+                        s,
+                        last,
+                        False,
+                        classes,
+                        class_offset,
+                        arc_from,
+                        arc_to,
+                        ordered,
                     )
                     for z in range(states):
                         if final[z]:
-                            used = _add(numbers, states, z, used)
+                            used = _add(numbers, states, numbers, z, used)
             if filled + used > out.shape[0]:
                 grown = np.empty(2 * (filled + used), np.uint64)
                 grown[:filled] = out[:filled]
@@ -128,3 +154,205 @@ def count_keys(
             filled += used
         offsets[key + 1] = filled
     return offsets, out[:filled]
+
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+
+@njit(cache=True, nogil=True)
+def _add_limb(numbers: Any, target: int, limb: int, value: Any) -> int:
+    """numbers[target] += value · 2^(64·limb); returns the limbs in use up to there."""
+    while value:
+        before = numbers[target, limb]
+        total = before + value
+        numbers[target, limb] = total
+        value = np.uint64(1) if total < before else np.uint64(0)
+        limb += 1
+    return limb
+
+
+@njit(cache=True, nogil=True)
+def _add_product(
+    sums: Any, target: int, numbers: Any, source: int, used: int, used_sum: int, value: Any
+) -> int:
+    """sums[target] += numbers[source] · value, where value is limbs; returns the limbs in use."""
+    for k in range(value.shape[0]):
+        if not value[k]:
+            continue
+        b0, b1 = value[k] & _LOW, value[k] >> _HALF
+        for limb in range(used):
+            a = numbers[source, limb]
+            if not a:
+                continue
+            a0, a1 = a & _LOW, a >> _HALF
+            p00, p01, p10 = a0 * b0, a0 * b1, a1 * b0
+            middle = (p00 >> _HALF) + (p01 & _LOW) + (p10 & _LOW)
+            low = (p00 & _LOW) | ((middle & _LOW) << _HALF)
+            high = a1 * b1 + (p01 >> _HALF) + (p10 >> _HALF) + (middle >> _HALF)
+            used_sum = max(used_sum, _add_limb(sums, target, limb + k, low))
+            used_sum = max(used_sum, _add_limb(sums, target, limb + k + 1, high))
+    return used_sum
+
+
+@njit(cache=True, nogil=True)
+def _follow_sums(
+    numbers: Any,
+    sums: Any,
+    used: int,
+    used_sum: int,
+    begin: int,
+    end: int,
+    every_start: bool,
+    classes: Any,
+    values: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    arc_valued: Any,
+    ordered: Any,
+) -> Any:
+    for i in range(begin, end):
+        c = classes[i]
+        if c < 0:
+            continue
+        given = numbers if ordered[c] else numbers.copy()
+        given_sums = sums if ordered[c] else sums.copy()
+        for a in range(class_offset[c], class_offset[c + 1]):
+            p, q = arc_from[a], arc_to[a]
+            if p != 0:
+                used_sum = _add(sums, q, given_sums, p, used_sum)
+                if arc_valued[a]:
+                    used_sum = _add_product(sums, q, given, p, used, used_sum, values[i])
+                used = _add(numbers, q, given, p, used)
+            elif every_start or i == begin:
+                if arc_valued[a]:
+                    for k in range(values.shape[1]):
+                        used_sum = max(used_sum, _add_limb(sums, q, k, values[i, k]))
+                used = _add_one(numbers, q, used)
+    return used, used_sum
+
+
+@njit(cache=True, nogil=True)
+def _mark_used(
+    begin: int,
+    end: int,
+    every_start: bool,
+    classes: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    arc_valued: Any,
+    final: Any,
+    reached: Any,
+    out: Any,
+) -> None:
+    """Marks the events that take part in a match of these starts under a label with a value."""
+    states = final.shape[0]
+    now = np.zeros(states, np.bool_)
+    for i in range(begin, end):
+        reached[i - begin, :] = now
+        c = classes[i]
+        if c < 0:
+            continue
+        for a in range(class_offset[c], class_offset[c + 1]):
+            p = arc_from[a]
+            if now[p] or (p == 0 and (every_start or i == begin)):
+                now[arc_to[a]] = True
+    ahead, fresh = final.copy(), final.copy()
+    for i in range(end - 1, begin - 1, -1):
+        c = classes[i]
+        if c < 0:
+            continue
+        fresh[:] = ahead
+        for a in range(class_offset[c], class_offset[c + 1]):
+            p = arc_from[a]
+            if not ahead[arc_to[a]]:
+                continue
+            from_start = p == 0 and (every_start or i == begin)
+            if arc_valued[a] and (from_start or reached[i - begin, p]):
+                out[i] = True
+            fresh[p] = True
+        ahead[:] = fresh
+
+
+@njit(cache=True, nogil=True)
+def sum_keys(
+    firsts: Any,
+    wanted: Any,
+    times: Any,
+    classes: Any,
+    values: Any,
+    window: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    arc_valued: Any,
+    ordered: Any,
+    starts: Any,
+    final: Any,
+    bits_per_event: int,
+) -> Any:
+    """Counts and sums of each wanted key as limbs, and the events that count for least and most.
+
+    (offset of each key's count, of its sum, limbs; for each event whether it takes part.)
+    """
+    keys, states, wide = firsts.shape[0] - 1, final.shape[0], values.shape[1]
+    offsets, middle = np.zeros(keys + 1, np.int64), np.zeros(keys, np.int64)
+    out = np.empty(max(8 * keys, 16), np.uint64)
+    taking = np.zeros(classes.shape[0], np.bool_)
+    filled = 0
+    numbers = np.zeros((states + 1, 4), np.uint64)
+    sums = np.zeros((states + 1, 8 + wide), np.uint64)
+    reached = np.zeros((1, states), np.bool_)
+    for key in range(keys):
+        begin, end = firsts[key], firsts[key + 1]
+        used, used_sum = 0, 0
+        if wanted[key] and end > begin:
+            room = 3 + ((end - begin) * bits_per_event + 64) // 64
+            if numbers.shape[1] < room:
+                numbers = np.zeros((states + 1, room), np.uint64)
+                sums = np.zeros((states + 1, room + wide + 4), np.uint64)
+            if reached.shape[0] < end - begin:
+                reached = np.zeros((end - begin, states), np.bool_)
+            used, used_sum = 1, 1
+            numbers[:, :] = np.uint64(0)
+            sums[:, :] = np.uint64(0)
+            whole = times[end - 1] - times[begin] <= window
+            last = begin
+            for s in range(begin, end):
+                if classes[s] < 0 or not starts[classes[s]]:
+                    continue
+                last = max(last, s + 1)
+                if whole:
+                    last = end
+                while last < end and times[last] - times[s] <= window:
+                    last += 1
+                numbers[:states, :used] = np.uint64(0)
+                sums[:states, :used_sum] = np.uint64(0)
+                used, used_sum = _follow_sums(
+                    numbers, sums, used, used_sum, s, last, whole, classes, values, class_offset,
+                    arc_from, arc_to, arc_valued, ordered,
+                )  # fmt: skip
+                _mark_used(
+                    s, last, whole, classes, class_offset, arc_from, arc_to, arc_valued, final,
+                    reached, taking,
+                )  # fmt: skip
+                for z in range(states):
+                    if final[z]:
+                        used = _add(numbers, states, numbers, z, used)
+                        used_sum = _add(sums, states, sums, z, used_sum)
+                if whole:
+                    break
+        if filled + used + used_sum > out.shape[0]:
+            grown = np.empty(2 * (filled + used + used_sum), np.uint64)
+            grown[:filled] = out[:filled]
+            out = grown
+        for limb in range(used):
+            out[filled + limb] = numbers[states, limb]
+        middle[key] = filled + used
+        for limb in range(used_sum):
+            out[filled + used + limb] = sums[states, limb]
+        filled += used + used_sum
+        offsets[key + 1] = filled
+    return offsets, middle, out[:filled], taking

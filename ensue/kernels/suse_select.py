@@ -19,6 +19,7 @@ Cost of a decision: one sweep of the open starts. Cost of an insert with room: O
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,53 @@ def arrival_rate(levels: Any, counted: bool) -> float:
 
 
 @njit(cache=True, nogil=True)
+def expected_matches(
+    shares: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    final: Any,
+    fork: bool,
+    rows: int,
+    reach: int,
+) -> float:
+    """log2 of the matches to expect in `rows` independent arrivals of these shares.
+
+    Every arrival may start matches, which then see the arrivals up to the window's end or the end
+    of the rows: Σ over starts s of (first step)(I + P)ᵗ f with t = min(reach, rows after s).
+    """
+    states = final.shape[0]
+    ways, fresh = np.zeros(states), np.zeros(states)
+    moved = np.zeros(states, np.bool_)
+    for z in range(states):
+        ways[z] = 1.0 if final[z] else 0.0
+    total, scale = 0.0, 0.0
+    steps = min(reach, rows - 1)
+    for t in range(steps + 1):
+        begun = 0.0
+        fresh[:] = ways
+        for c in range(class_offset.shape[0] - 1):
+            for a in range(class_offset[c], class_offset[c + 1]):
+                p, gain = arc_from[a], shares[c] * ways[arc_to[a]]
+                if p == 0:
+                    begun += gain
+                    continue
+                fresh[p] += gain
+                if not fork and not moved[p]:
+                    moved[p] = True
+                    fresh[p] -= shares[c] * ways[p]
+            for a in range(class_offset[c], class_offset[c + 1]):
+                moved[arc_from[a]] = False
+        total += begun * (rows - t if t == steps else 1)
+        ways[:] = fresh
+        if max(ways.max(), total) > _ROOM:
+            ways /= _ROOM
+            total /= _ROOM
+            scale += 200.0
+    return float(math.log2(total) + scale) if total > 0.0 else -math.inf
+
+
+@njit(cache=True, nogil=True)
 def foresight(size: int, reach: float, probability: Any) -> float:
     """The weight of what is expected, by how many windows of events fit the summary.
 
@@ -121,6 +169,16 @@ def refresh_tables(
         return
     learning[FILLED] = rows
     coefficients(probability, class_offset, arc_from, arc_to, final, coefficient, exponent, rows)
+
+
+@njit(cache=True, nogil=True)
+def learn_class(event_class: int, decay: float, learning: Any, class_weight: Any) -> None:
+    """The weight of later events grows, which forgets earlier ones; class −1 is the last."""
+    learning[WEIGHT] *= decay
+    class_weight[event_class] += learning[WEIGHT]
+    if learning[WEIGHT] > 1e100:
+        class_weight /= learning[WEIGHT]
+        learning[WEIGHT] = 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -274,14 +332,16 @@ def score(
         lanes = find_lanes(times, classes, starts, 0, count, count, window, lane_first, lane_last)
         logs = np.zeros(max(lanes, 1))
         for k in range(lanes):
-            t = 0
+            logs[k] = 0.0
+            for z in range(states):
+                terminal[z, k] = 1.0 if final[z] else 0.0
             if lane_first[k] >= open_from and mode == BENEFIT:
                 t = steps_left(window, now - times[lane_first[k]], rate, most)
-            logs[k] = exponent[t]
-            for z in range(states):
-                now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
-                expected = coefficient[t, z] - now_done
-                terminal[z, k] = now_done + weight * expected
+                logs[k] = exponent[t]
+                for z in range(states):
+                    now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
+                    expected = coefficient[t, z] - now_done
+                    terminal[z, k] = now_done + weight * expected
         for i in range(count):
             scores[i] = -np.inf
         sweep_scaled(
@@ -407,12 +467,7 @@ def run(
         levels[LATEST] = now
         learning[AGE] += 1.0
         if learn:
-            # The weight of later events grows, which forgets earlier ones; class −1 is the last.
-            learning[WEIGHT] *= decay
-            class_weight[c] += learning[WEIGHT]
-            if learning[WEIGHT] > 1e100:
-                class_weight /= learning[WEIGHT]
-                learning[WEIGHT] = 1.0
+            learn_class(c, decay, learning, class_weight)
         if c < 0:
             numbers[IRRELEVANT] += 1
             continue

@@ -16,10 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ensue import errors
 from ensue.evaluate.sorting import sorted_events
-from ensue.evaluate.summary import SummaryOptions, bound_total, check_options, selection_of
 from ensue.evaluate.suse import reading
 from ensue.evaluate.suse.batch import BITS, VALUE, BatchSummaries
 from ensue.evaluate.suse.groups import group_labels
+from ensue.evaluate.suse.options import SummaryOptions, bound_total, check_options, selection_of
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
@@ -59,12 +59,12 @@ def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
         f"IF({row_sql(condition)}, {1 << bit}L, 0L)" for bit, condition in enumerate(conditions)
     )
     columns = [F.col(_quoted(name)) for name in df.columns] + [F.expr(bits).alias(BITS)]
-    if total is not None and total.value is not None:
+    if total is not None:
         columns.append(F.expr(row_sql(total.value)).alias(VALUE))
     prepared = df.select(*columns)
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
     given = to_arrow_schema(prepared.schema, timezone=zone)
-    if total is not None and total.value is not None:
+    if total is not None:
         reading.checked_values(total, pa.array([], given.field(VALUE).type), _NOTHING)
     keys = [F.col(_quoted(name)) for name in bound.partition_by]
     shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)

@@ -1,8 +1,9 @@
 """Summaries of many keys in one pass: one row per key, for a runner that has rows in key order.
 
 Keys whose events all fit are counted together by one kernel and their rows pass through as they
-are; only keys that overflow go through the selection loop, and only keys with a `total` are
-measured one by one. A key that comes in pieces is held open until it is complete.
+are (`together.py`); only keys that overflow go through the selection loop one by one, and those
+whose policy or values the kernel does not know. A key that comes in pieces is held open until it
+is complete.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from ensue.evaluate.base import Events
 from ensue.evaluate.suse import reading
 from ensue.evaluate.suse.answers import answer
 from ensue.evaluate.suse.groups import GroupedStore, Groups
+from ensue.evaluate.suse.limbs import limbs_of
 from ensue.evaluate.suse.store import Selection, Store
+from ensue.evaluate.suse.together import answers_together, plain_readings, value_readings
 from ensue.kernels import suse_select as kernel
-from ensue.kernels.suse_exact import count_keys
 from ensue.pattern.query import Query
 
 BITS, VALUE = "__ensue_bits", "__ensue_value"
+MOST_VALUES = 64  # of an attribute in `equal`; a key with more is counted by itself
 METRICS = pa.struct(
     [(name, pa.int64()) for name in ("rows", "kept", "removed", "discarded", "irrelevant")]
 )
@@ -50,7 +53,7 @@ class BatchSummaries:
         number = pa.string() if self.text else pa.decimal128(38, 0)
         fields.append(pa.field("count", number))
         if self.total is not None:
-            kind = given.field(VALUE).type if self.total.value is not None else pa.int64()
+            kind = given.field(VALUE).type
             total = pa.string() if self.text else _sum_type(kind)
             fields += [
                 pa.field("sum", total),
@@ -86,21 +89,19 @@ class BatchSummaries:
     def _rows(self, table: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
         masks = flat(table, BITS).to_numpy()
         machine = self.selection.machine
+        if self.groups is not None:
+            # An event without the attribute has none of the labels that it binds.
+            without = self.groups.codes(table) < 0
+            masks = np.where(without, masks & ~self.groups.keyed, masks)
         distinct, inverse = np.unique(masks, return_inverse=True)
         classes = np.array([machine.class_of(int(m)) for m in distinct], np.int64)[inverse]
         times = self._times(table, starts)
         relevant = classes >= 0
         kept = np.add.reduceat(relevant.astype(np.int64), starts[:-1])
-        plain = (
-            (kept <= self.selection.size)
-            & (self.total is None)
-            & (self.groups is None)
-            & machine.fork
-            & all(machine.ordered)
-        )
         found = _Found(self, table, starts, masks, classes, times)
+        plain = (kept <= self.selection.size) & machine.fork
         if plain.any():
-            found.count_together(plain)
+            plain &= found.together(plain)
         for key in np.flatnonzero(~plain):
             found.alone(int(key))
         return found.table(relevant)
@@ -109,7 +110,9 @@ class BatchSummaries:
         if self.selection.counted:
             rows = np.arange(table.num_rows)
             return rows - np.repeat(starts[:-1], np.diff(starts))
-        return reading.times_of(self.query, table, 0)
+        found = reading.times_of(self.query, table)
+        assert found is not None
+        return found
 
 
 class _Found:
@@ -134,27 +137,41 @@ class _Found:
         self._metrics = np.zeros((keys, 5), np.int64)
         self._metrics[:, 0] = np.diff(starts)
 
-    def count_together(self, wanted: NDArray[np.bool_]) -> None:
-        machine, arrays = self._asked.selection.machine, self._asked.selection.machine.arrays()
-        labels = max(mask.bit_count() for mask in machine.masks)
-        kind = self._times.dtype.type
-        offsets, limbs = count_keys(
-            self._starts,
-            wanted,
-            self._times,
-            self._classes,
-            kind(self._asked.selection.window),
-            arrays["class_offset"],
-            arrays["arc_from"],
-            arrays["arc_to"],
-            arrays["starts"],
-            arrays["final"],
-            (labels + 1).bit_length(),
+    def together(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_] | bool:
+        """Keys that fit, in one call; which of them were answered."""
+        asked, machine = self._asked, self._asked.selection.machine
+        values = None
+        if asked.total is not None:
+            column = flat(self._table, VALUE)
+            relevant = np.repeat(wanted, np.diff(self._starts)) & self._needed(self._masks)
+            parts = limbs_of(reading.checked_values(asked.total, column, relevant))
+            if parts is None:
+                return False
+            values = column, parts
+        readings = plain_readings(self._starts, self._classes)
+        if asked.groups is not None:
+            codes = asked.groups.codes(self._table)
+            wanted = wanted & (self._values(codes) <= MOST_VALUES)
+            readings = value_readings(
+                machine, self._starts, wanted, self._masks, codes, asked.groups.keyed
+            )
+        window = asked.selection.window
+        answered = answers_together(
+            machine, readings, self._starts, wanted, self._times, window, values
         )
-        raw = limbs.tobytes()
-        for key in np.flatnonzero(wanted):
-            digits = raw[8 * offsets[key] : 8 * offsets[key + 1]]
-            self._answers[key] = {"count": int.from_bytes(digits, "little")}
+        for key, found in answered.items():
+            self._answers[key] = found.as_dict(asked.total is not None)
+        return wanted
+
+    def _needed(self, masks: NDArray[np.int64]) -> NDArray[np.bool_]:
+        assert self._asked.total is not None
+        return masks & sum(1 << label for label in self._asked.total.labels) != 0
+
+    def _values(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Values of the attribute by key, which is how often the key would be read."""
+        keys = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
+        pairs = np.unique(np.column_stack([keys, codes]), axis=0)
+        return np.bincount(pairs[:, 0], minlength=len(self._starts) - 1)
 
     def alone(self, key: int) -> None:
         """One key through the selection loop, and measured."""
@@ -165,8 +182,7 @@ class _Found:
         ids = np.arange(part.start, part.stop)
         values = flat(self._table, VALUE)[part] if self._valued else None
         if values is not None and asked.total is not None:
-            needed = self._masks[part] & sum(1 << label for label in asked.total.labels) != 0
-            values = reading.checked_values(asked.total, values, needed)
+            values = reading.checked_values(asked.total, values, self._needed(self._masks[part]))
         weights = reading.weights(values, len(ids))
         store: Store
         if asked.groups is not None:
@@ -187,7 +203,7 @@ class _Found:
 
     @property
     def _valued(self) -> bool:
-        return self._asked.total is not None and self._asked.total.value is not None
+        return self._asked.total is not None
 
     def table(self, relevant: NDArray[np.bool_]) -> pa.Table:
         keys = len(self._starts) - 1

@@ -11,7 +11,8 @@ every label is named, `partition_by` says the same and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,15 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.evaluate.arrange import flat
-from ensue.evaluate.suse.store import Selection, Store, subset_scores
+from ensue.evaluate.base import key_value
+from ensue.evaluate.suse.store import (
+    LEARN_EVERY,
+    Selection,
+    Store,
+    refreshed,
+    subset_scores,
+    with_shares,
+)
 from ensue.kernels import suse_select as kernel
 from ensue.pattern.query import Query
 
@@ -50,7 +59,9 @@ class Groups:
         return np.where(indices < 0, -1, places[indices])
 
     def _number(self, value: Any) -> int:
-        stored = value if isinstance(value, (str, int, float, bool)) else str(value)
+        stored = key_value(value)
+        if not isinstance(stored, (str, int, float, bool)):
+            stored = str(stored)
         if stored not in self._place:
             self._place[stored] = len(self.known)
             self.known.append(stored)
@@ -122,9 +133,12 @@ class GroupedStore(Store):
             self.levels[kernel.GAPS] = self.levels[kernel.GAPS] / chosen.decay + gap
             self.levels[kernel.GAP_WEIGHT] = self.levels[kernel.GAP_WEIGHT] / chosen.decay + 1.0
         self.levels[kernel.LATEST] = time
+        tables = chosen.tables()
+        tables["learning"][kernel.AGE] += 1.0
         if chosen.learn:
-            tables = chosen.tables()
-            tables["class_weight"][event_class] += tables["learning"][kernel.WEIGHT]
+            kernel.learn_class(
+                event_class, chosen.decay, tables["learning"], tables["class_weight"]
+            )
 
     def _append(self, time: Any, event_class: int, weight: float, number: int) -> None:
         at = self.count
@@ -142,7 +156,7 @@ class GroupedStore(Store):
         elif mode == kernel.RANDOM:
             least = int(kernel.next_random(self.numbers, newest))
         else:
-            scores = self.scores()
+            scores, _ = self.ranked()
             least = int(np.argmin(scores[:newest]))
             if scores[newest] <= scores[least]:
                 self.remove(newest)
@@ -151,30 +165,61 @@ class GroupedStore(Store):
                 return
         self.remove(least)
 
-    def scores(self) -> NDArray[np.float64]:
-        total = np.zeros(self.count)
-        readings = list(self.readings())  # may see new classes, which `shares` must cover
-        values = max(len({group for group in self.group if group >= 0}), 1)
-        shares = np.array(
-            [1.0 / values if mask & self._groups.keyed else 1.0 for mask in self._machine.masks]
-        )
-        for chosen, classes in readings:
-            total[chosen] += subset_scores(
+    def ranked(self) -> tuple[NDArray[np.float64], bool]:
+        """Over the values: matches with each, less those without a keyed event, and these once."""
+        values = self._values()
+        readings = [self.reading(value) for value in values]  # may see new classes
+        if len(values) > 1:
+            readings.append(self.reading(-1))
+        tables = self._tables(max(len(values), 1))
+        parts = [
+            subset_scores(
                 self._selection,
-                np.ascontiguousarray(self.times[chosen]),
+                np.ascontiguousarray(self.times[places]),
                 classes,
-                np.ascontiguousarray(self.weights[chosen]),
+                np.ascontiguousarray(self.weights[places]),
                 self.numbers,
                 self.levels,
-                shares,
+                tables,
             )
-        return total
+            for places, classes in readings
+        ]
+        logged = any(log for _, log in parts)
+        total = np.full(self.count, -np.inf if logged else 0.0)
+        for number, ((places, _), (scores, log)) in enumerate(zip(readings, parts, strict=True)):
+            again = number == len(values) and len(values) > 1
+            if logged:
+                logs = scores if log else _log2(scores)
+                total[places] = (
+                    _less(total[places], logs, len(values) - 1)
+                    if again
+                    else np.logaddexp2(total[places], logs)
+                )
+            else:
+                total[places] += (1 - len(values)) * scores if again else scores
+        return (total if logged else np.maximum(total, 0.0)), logged
 
-    def readings(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """For each value retained: the places of its events and the free ones, and classes."""
-        values = sorted({group for group in self.group if group >= 0}) or [-1]
-        for value in values:
-            yield self.reading(value)
+    def _tables(self, values: int) -> dict[str, Any]:
+        """The shared tables for one value, which has its share of the keyed classes."""
+        shared = self._selection.tables()
+        if shared["learning"][kernel.AGE] >= LEARN_EVERY:
+            refreshed(self._selection, self._times.dtype.type, self.levels)
+        return with_shares(self._selection, self._shares_of(values))
+
+    def _shares_of(self, values: int) -> NDArray[np.float64]:
+        keyed = np.array(self._machine.masks, np.int64) & self._groups.keyed != 0
+        return np.where(keyed, 1.0 / values, 1.0)
+
+    def expected(self) -> float:
+        values = max(len(self._groups.known), 1)
+        keyed = np.array(self._machine.masks, np.int64) & self._groups.keyed != 0
+        shares = self._selection.shares()
+        whole = math.log2(values) + self._expected(shares * self._shares_of(values))
+        free = self._expected(np.where(keyed, 0.0, shares))
+        return float(_less(np.array([whole]), np.array([free]), values - 1)[0])
+
+    def _values(self) -> list[int]:
+        return sorted({group for group in self.group if group >= 0}) or [-1]
 
     def reading(self, value: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The events of one value with the free ones; −1: the free ones alone."""
@@ -200,3 +245,18 @@ class GroupedStore(Store):
         super().fill(columns, numbers, levels)
         self.group = [int(group) for group in columns["group"]]
         self.mask = [int(mask) for mask in columns["mask"]]
+
+
+def _log2(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log2(scores))
+
+
+def _less(whole: NDArray[np.float64], part: NDArray[np.float64], times: int) -> NDArray[np.float64]:
+    """log2(2^whole − times · 2^part); −∞ where nothing is left."""
+    if times == 0:
+        return whole
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = 1.0 - times * np.exp2(part - whole)
+        found = whole + np.log2(np.maximum(left, 0.0))
+    return np.where(np.isneginf(part), whole, found)

@@ -75,7 +75,7 @@ class Machine:
 
 
 def _read_before_write(found: list[Arc]) -> tuple[list[Arc], bool]:
-    """Arcs of a class sources-sinks-first; False where states feed each other in a ring."""
+    """Arcs of a class sources-sinks-first; False where there is no such order."""
     leaving: dict[int, set[int]] = {}
     for p, q, _ in found:
         leaving.setdefault(p, set())
@@ -92,5 +92,8 @@ def _read_before_write(found: list[Arc]) -> tuple[list[Arc], bool]:
         for p in sorted(free):
             order.append(p)
             del rest[p]
+    # Two loops of one state, by two labels of an event, would read what the first wrote.
+    loops = [p for p, q, _ in found if p == q]
+    ready = ready and len(loops) == len(set(loops))
     place = {p: i for i, p in enumerate(order)}
     return sorted(found, key=lambda arc: (place[arc[0]], arc[0] == arc[1], arc[1], arc[2])), ready

@@ -33,7 +33,7 @@ class Total:
     """`sum(b.amount)`: the function that is asked for, of which labels and which expression."""
 
     function: str
-    value: c.Condition | None  # over columns; None for count(*)
+    value: c.Condition  # over columns
     labels: frozenset[int]
 
 
@@ -69,8 +69,8 @@ def _correlated(label: str) -> errors.UnsupportedError:
     )
 
 
-def total_of(aggregate: c.Condition, query: Query, text: str) -> Total:
-    """What `total=` asks for."""
+def total_of(aggregate: c.Condition, query: Query, text: str) -> Total | None:
+    """What `total=` asks for; None for count(*), which is always there."""
     functions = ("sum", "avg", "min", "max", "count")
     if (
         not isinstance(aggregate, c.Aggregate)
@@ -86,7 +86,7 @@ def total_of(aggregate: c.Condition, query: Query, text: str) -> Total:
     members = query.members(aggregate.variable)
     labels = frozenset(i for i, name in enumerate(query.labels) if name in members)
     if aggregate.function == "count":
-        return Total("count", None, frozenset())
+        return None
     value = aggregate.arguments[0]
     if any(isinstance(n, (c.Navigate, c.Aggregate, c.Classifier)) for n in c.walk(value)):
         raise errors.QueryError(
@@ -143,7 +143,6 @@ def masks(conditions: Sequence[c.Condition], labels: Sequence[str], table: pa.Ta
 
 def values(total: Total, table: pa.Table, needed: NDArray[np.bool_]) -> pa.Array:
     """The value of each row; null or not a number is an error where it is needed."""
-    assert total.value is not None
     rows = Rows({name: flat(table, name) for name in table.column_names}, table.num_rows, None)
     return checked_values(total, evaluate(total.value, rows), needed)
 
@@ -220,11 +219,11 @@ def scaled(found: pa.Array | pa.ChunkedArray | None, rows: int) -> Scale:
     return Scale(1, [int(x or 0) for x in listed], False, None)
 
 
-def times_of(query: Query, table: pa.Table, seen: int) -> NDArray[Any]:
-    """Order values as numbers; the number of the row where the window counts rows or is absent."""
+def times_of(query: Query, table: pa.Table) -> NDArray[Any] | None:
+    """Order values as numbers; None where the window counts rows or is absent."""
     window = query.within
     if window is None or window.kind is WindowKind.ROWS:
-        return np.arange(seen, seen + table.num_rows, dtype=np.int64)
+        return None
     key = query.order_by[0]
     if key.descending:
         raise errors.UnsupportedError(
@@ -237,34 +236,62 @@ def times_of(query: Query, table: pa.Table, seen: int) -> NDArray[Any]:
             f"the order column {key.column!r} is null in row {row}",
             remedy="filter rows without a time",
         )
-    return order_numbers(column, window.kind, key.column)
+    found = _numbers(column, window.kind, key.column)
+    if found.dtype == np.float64 and not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found))[0])
+        raise errors.DataError(
+            f"the order column {key.column!r} is {found[row]} in row {row}",
+            remedy="filter rows without a time",
+        )
+    return found
+
+
+def _numbers(column: pa.Array, kind: WindowKind, name: str) -> NDArray[Any]:
+    try:
+        found = order_numbers(column, kind, name)
+    except pa.ArrowInvalid:
+        found = np.full(1, 2**63 - 1)
+    if (
+        found.dtype != np.float64
+        and len(found)
+        and max(-int(found.min()), int(found.max())) >= 1 << 62
+    ):
+        # Differences of such times are beyond 64 bits.
+        raise errors.OverflowDataError(
+            f"the order column {name!r} has values beyond ±2^62",
+            remedy="subtract a common start from them, or CAST them to DOUBLE",
+        )
+    return found
 
 
 def order_values(query: Query, table: pa.Table) -> NDArray[Any] | None:
-    """The order column as numbers that compare across tables; None where it has none such."""
-    if not query.order_by or query.order_by[0].descending:
+    """The order column as numbers that ascend with time; None where it has none such."""
+    if not query.order_by:
         return None
-    column = flat(table, query.order_by[0].column)
+    key = query.order_by[0]
+    column = flat(table, key.column)
     kind = column.type
     if column.null_count:
         return None
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return order_numbers(column, WindowKind.TIME, query.order_by[0].column)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return order_numbers(column, WindowKind.NUMBER, query.order_by[0].column)
-    return None
+        found = _numbers(column, WindowKind.TIME, key.column)
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        found = _numbers(column, WindowKind.NUMBER, key.column)
+    else:
+        return None
+    return -found if key.descending else found
 
 
-def in_order(times: NDArray[Any], latest: float | None, name: str, row: int) -> None:
-    """Raises where time goes backwards, naming the row and both values."""
+def in_order(times: NDArray[Any], latest: float | None, name: str, row: int, sign: int = 1) -> None:
+    """Raises where time goes backwards, naming the row and both values; −1 for descending."""
     if len(times) == 0:
         return
     if latest is not None and times[0] < latest:
-        raise _backwards(name, row, latest, times[0])
+        raise _backwards(name, row, sign * latest, sign * times[0])
     fall = np.flatnonzero(times[1:] < times[:-1])
     if len(fall):
         at = int(fall[0])
-        raise _backwards(name, row + at + 1, times[at], times[at + 1])
+        raise _backwards(name, row + at + 1, sign * times[at], sign * times[at + 1])
 
 
 def _backwards(name: str, row: int, before: Any, now: Any) -> errors.DataError:

@@ -7,6 +7,7 @@ what is known about arrivals.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,7 @@ MODES = {
 }
 MOST_STEPS = 1 << 16
 NO_WINDOW = 1 << 62
-_LEARN_EVERY = 256
+LEARN_EVERY = 256
 
 
 @dataclass
@@ -97,6 +98,14 @@ class Selection:
             self._tables["learning"][0] = old["learning"][0]
         return self._tables
 
+    def shares(self) -> NDArray[np.float64]:
+        """The share of each class among the rows, as given or as observed by now."""
+        tables = self.tables()
+        if not self.learn:
+            return np.asarray(tables["probability"])
+        weight = tables["class_weight"]
+        return np.asarray(weight[:-1] / weight.sum())
+
 
 class Store:
     """One key's retained events, in order."""
@@ -154,7 +163,7 @@ class Store:
             chosen.mode,
             chosen.learn,
             chosen.decay,
-            _LEARN_EVERY,
+            LEARN_EVERY,
             chosen.detect,
             chosen.counted,
             self._times.dtype.type(chosen.window),
@@ -177,29 +186,40 @@ class Store:
 
     def scores(self) -> NDArray[np.float64]:
         """What the selection would rank by, at the time of the latest event."""
-        chosen, count = self._selection, self.count
+        return self.ranked()[0]
+
+    def ranked(self) -> tuple[NDArray[np.float64], bool]:
+        """Scores, and whether they are binary logarithms (where plain ones overflow)."""
         return subset_scores(
-            chosen, self.times, self.classes, self.weights, self.numbers, self.levels
-        )[:count]
+            self._selection, self.times, self.classes, self.weights, self.numbers, self.levels
+        )
 
     def least(self) -> tuple[float, int]:
-        """The lowest score, and the oldest event that has it."""
-        scores = self.scores()
+        """The lowest score as a binary logarithm, and the oldest event that has it."""
+        scores, logged = self.ranked()
         at = int(np.argmin(scores))
-        return float(scores[at]), at
+        lowest = float(scores[at])
+        return (lowest if logged else math.log2(lowest) if lowest > 0 else -math.inf), at
 
-    def expected_matches(self) -> float:
-        """Matches in a stream of as many rows with the observed shares, for estimates of recall."""
-        tables, arrays = self._selection.tables(), self._selection.machine.arrays()
-        filled = int(tables["learning"][kernel.FILLED])
-        if filled == 0 or tables["exponent"][filled - 1] > 0:
-            return 0.0
-        per_row = 0.0
-        for number, share in enumerate(tables["probability"]):
-            for a in range(arrays["class_offset"][number], arrays["class_offset"][number + 1]):
-                if arrays["arc_from"][a] == 0:
-                    per_row += share * tables["coefficient"][filled - 1, arrays["arc_to"][a]]
-        return float(per_row * self.numbers[kernel.ROWS])
+    def expected(self) -> float:
+        """The binary logarithm of the matches to expect of as many rows with these shares."""
+        return self._expected(self._selection.shares())
+
+    def _expected(self, shares: NDArray[np.float64]) -> float:
+        chosen, arrays = self._selection, self._selection.machine.arrays()
+        reach = chosen.window * kernel.arrival_rate(self.levels, chosen.counted)
+        return float(
+            kernel.expected_matches(
+                shares,
+                arrays["class_offset"],
+                arrays["arc_from"],
+                arrays["arc_to"],
+                arrays["final"],
+                chosen.machine.fork,
+                int(self.numbers[kernel.ROWS]),
+                int(min(reach, 2.0**62)),
+            )
+        )
 
     def remove(self, index: int) -> None:
         kernel.drop(
@@ -229,25 +249,28 @@ class Store:
     # -- as stored state ---------------------------------------------------------------------------
 
     def columns(self) -> dict[str, NDArray[Any]]:
+        masks = np.array(self._selection.machine.masks, np.int64)
         return {
             "time": self.times,
-            "mask": np.array([self._selection.machine.masks[c] for c in self.classes], np.int64),
+            "mask": masks[self.classes],
             "weight": self.weights,
             "id": self.ids,
+            "past": self._past[: self.count],
         }
 
     def fill(self, columns: dict[str, NDArray[Any]], numbers: Any, levels: Any) -> None:
-        machine = self._selection.machine
+        """What `columns`, `numbers` and `levels` were; COUNT and SETTLED are among the numbers."""
         count = len(columns["time"])
         self._reserve(count + 1)
+        distinct, inverse = np.unique(columns["mask"], return_inverse=True)
+        classes = [self._selection.machine.class_of(int(mask)) for mask in distinct]
         self._times[:count] = columns["time"]
-        self._classes[:count] = [machine.class_of(int(mask)) for mask in columns["mask"]]
+        self._classes[:count] = np.array(classes, np.int64)[inverse] if count else 0
         self._weights[:count] = columns["weight"]
         self._ids[:count] = columns["id"]
+        self._past[:count] = columns["past"]
         self.numbers[:] = numbers
         self.levels[:] = levels
-        self.numbers[kernel.COUNT] = count
-        self.numbers[kernel.SETTLED] = 0
 
 
 def subset_scores(
@@ -257,32 +280,20 @@ def subset_scores(
     weights: NDArray[np.float64],
     numbers: NDArray[np.int64],
     levels: NDArray[np.float64],
-    shares: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    tables: dict[str, Any] | None = None,
+) -> tuple[NDArray[np.float64], bool]:
     """Scores of these events alone, from nothing settled; the last time is now.
 
-    `shares` scales the probability of each class, where only some of its events can take part.
+    True where they are binary logarithms. `tables` in place of what all keys share.
     """
     count, machine = len(times), chosen.machine
     scores = np.zeros(count)
     if count == 0:
-        return scores
-    arrays, tables = machine.arrays(), chosen.tables()
-    refreshed(chosen, times, levels)
-    if shares is not None:
-        tables = {name: array.copy() for name, array in tables.items()}
-        tables["probability"] *= shares
-        filled = int(tables["learning"][kernel.FILLED])
-        kernel.coefficients(
-            tables["probability"],
-            arrays["class_offset"],
-            arrays["arc_from"],
-            arrays["arc_to"],
-            arrays["final"],
-            tables["coefficient"],
-            tables["exponent"],
-            filled,
-        )
+        return scores, False
+    arrays = machine.arrays()
+    if tables is None:
+        refreshed(chosen, times.dtype.type, levels)
+        tables = chosen.tables()
     scratch = numbers.copy()
     scratch[kernel.COUNT], scratch[kernel.SETTLED] = count, 0
     states = machine.states
@@ -317,17 +328,40 @@ def subset_scores(
         kept_sum=np.empty(16),
         spare=np.empty((arcs, 2, count)),
     )
-    return scores
+    return scores, bool(scratch[kernel.RESCALED] > numbers[kernel.RESCALED])
 
 
-def refreshed(chosen: Selection, times: NDArray[Any], levels: NDArray[np.float64]) -> None:
+def refreshed(chosen: Selection, kind: Any, levels: NDArray[np.float64]) -> None:
     """Brings the shared tables up to what was learned."""
-    arrays = chosen.machine.arrays()
     kernel.refresh_tables(
         chosen.learn,
         chosen.counted,
-        times.dtype.type(chosen.window),
+        kind(chosen.window),
         levels,
         **chosen.tables(),
-        **{name: arrays[name] for name in ("class_offset", "arc_from", "arc_to", "final")},
+        **_arcs(chosen),
     )
+
+
+def with_shares(chosen: Selection, shares: NDArray[np.float64]) -> dict[str, Any]:
+    """The shared tables as they are where only these shares of each class can take part."""
+    tables = {name: array.copy() for name, array in chosen.tables().items()}
+    tables["probability"] *= shares
+    refill(chosen, tables)
+    return tables
+
+
+def refill(chosen: Selection, tables: dict[str, Any]) -> None:
+    """Coefficients from the probabilities of the tables, as far as they were filled."""
+    kernel.coefficients(
+        tables["probability"],
+        **_arcs(chosen),
+        coefficient=tables["coefficient"],
+        exponent=tables["exponent"],
+        rows=int(tables["learning"][kernel.FILLED]),
+    )
+
+
+def _arcs(chosen: Selection) -> dict[str, NDArray[Any]]:
+    arrays = chosen.machine.arrays()
+    return {name: arrays[name] for name in ("class_offset", "arc_from", "arc_to", "final")}
