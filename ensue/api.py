@@ -22,6 +22,7 @@ from ensue import errors, local
 from ensue.automaton.picture import Picture
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.program import Program
+from ensue.evaluate.acep.explain import explain_missing
 from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.diff import compared, listings
@@ -201,6 +202,8 @@ class Pattern:
         keys = ", ".join(self.query.partition_by)
         order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
         grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
+        if self.query.missing is not None:
+            return explain_missing(self.plan, f"{grouped}, sorted by {order} in the worker")
         if not self.query.row_semantics:
             return explain_sequence(self.plan, f"{grouped}, sorted by {order} in the worker")
         engine: Engine | None = None
@@ -383,6 +386,11 @@ class Pattern:
         DataFrame a DataFrame of one row per key.
         """
         query = self.query
+        if query.missing is not None:
+            raise errors.UnsupportedError(
+                "summarize() does not go with allow_missing: it counts exact matches",
+                remedy="use aggregate(...) or matches(...), or leave allow_missing out",
+            )
         asked = None
         if total is not None:
             asked = parse_condition(total, Scope(query.variables, "total"))
@@ -403,6 +411,7 @@ class Pattern:
         delay: Any = None,
         id: str | None = None,
         history: Any = 0,
+        settle: Any = None,
         name: str | None = None,
         schema: pa.Schema | None = None,
     ) -> Matcher:
@@ -411,9 +420,10 @@ class Pattern:
         `speculation` (σ): 0 answers when the watermark has passed and never takes anything back,
         `math.inf` at once, a length of time in between. The watermark comes from `advance`, or
         follows the newest event at a `delay`. `id` is a column that names an event, `history` how
-        long events stay known behind the watermark.
+        long events stay known behind the watermark. `settle` holds changes back until the watermark
+        is that near to the events that decided them.
         """
-        options = Options(speculation, delay, id, history)
+        options = Options(speculation, delay, id, history, settle)
         return Matcher(self.query, options, name, schema, _events)
 
     def diff(self, new: Pattern, data: Any) -> Any:

@@ -21,6 +21,7 @@ from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.automaton.sequence import Kind, compile_sequence
 from ensue.automaton.subsets import Subsets
+from ensue.evaluate.acep.subsets import missing_subsets
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import order_numbers
 from ensue.evaluate.sequence_aggregates import Aggregates, Total
@@ -120,7 +121,10 @@ class Totals:
             )
         self._plan = plan
         self._grouping = grouping
-        self.subsets = Subsets(compile_sequence(plan.query))
+        if plan.query.missing is None:
+            self.subsets = Subsets(compile_sequence(plan.query))
+        else:
+            self.subsets = missing_subsets(plan)
         automaton = self.subsets.automaton
         self._absences = any(place.kind is Kind.PENDING for place in automaton.places)
 

@@ -123,7 +123,7 @@ CORRELATED = [
 @pytest.mark.parametrize("text", ["A ->> B+ ->> C", "A? ->> B ->> (B | C)"])
 @pytest.mark.parametrize("k", [0, 1, 2])
 def test_conditions_on_other_events(condition: str, text: str, k: int) -> None:
-    streams = STREAMS[:: 7 - k] + ["ABBC", "BBAC", "ABCB"]
+    streams = [*STREAMS[:: 7 - k], "ABBC", "BBAC", "ABCB"]
     check(asked(said(text).define(B=condition), k), table(streams))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import pyarrow as pa
 
 from ensue.automaton.plan import Plan
-from ensue.automaton.subsets import Subsets
 from ensue.automaton.thompson import letter_states
 from ensue.evaluate.acep.columns import MissingOutput
-from ensue.evaluate.acep.subsets import WeightedSubsets
+from ensue.evaluate.acep.subsets import missing_subsets
 from ensue.evaluate.acep.words import Words
 from ensue.evaluate.base import Budget, Snapshot
 from ensue.evaluate.sequences import SequencesEvaluator
@@ -29,6 +26,6 @@ class ExactMissing(SequencesEvaluator):
         state: Snapshot | None = None,
     ) -> None:
         super().open(plan, schema, budget, state)
-        states = letter_states(plan.query, every_way=False)
-        self._subsets = cast(Subsets, WeightedSubsets(states))
-        self._columns = MissingOutput(plan, False, Words(states))
+        self._subsets = missing_subsets(plan)
+        words = Words(letter_states(plan.query, every_way=False))
+        self._columns = MissingOutput(plan, False, words)

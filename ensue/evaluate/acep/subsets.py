@@ -12,11 +12,13 @@ It has the shape of `automaton.subsets.Subsets`, which the engines of event patt
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from ensue import errors
+from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import Bound, Place
-from ensue.automaton.subsets import DEAD, MAX_STATES, NOWHERE, Step, Take
-from ensue.automaton.thompson import START, LetterStates
+from ensue.automaton.subsets import DEAD, MAX_STATES, NOWHERE, Step, Subsets, Take
+from ensue.automaton.thompson import START, LetterStates, letter_states
 
 Costs = tuple[tuple[int, int], ...]  # (L-state, least error), sorted
 
@@ -115,3 +117,14 @@ class WeightedSubsets:
             if accept or goes != NOWHERE:
                 takes.append(Take(letter, goes, accept))
         return Step(tuple(takes), stays, False)
+
+
+def missing_subsets(plan: Plan) -> Subsets:
+    """What counting and aggregating read in place of the exact pattern's subsets."""
+    if plan.correlated:
+        raise errors.UnsupportedError(
+            "count and aggregate with allow_missing need conditions on single rows: which events "
+            "are missing decides whether the others hold",
+            remedy="list the matches with matches(...), or leave allow_missing out",
+        )
+    return cast(Subsets, WeightedSubsets(letter_states(plan.query, every_way=False)))
