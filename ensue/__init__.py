@@ -4,6 +4,7 @@
 from ensue import pattern as _pattern_package
 from ensue import quantify
 from ensue.api import Pattern, begin, pattern, restore, sase
+from ensue.automaton_api import Automaton
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
 from ensue.evaluate.path_similarity import Question
@@ -14,6 +15,7 @@ from ensue.workload import Workload, workload
 
 __version__ = "0.1.0"
 __all__ = [
+    "Automaton",
     "Budget",
     "EnsueError",
     "Graph",

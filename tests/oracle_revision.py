@@ -1,4 +1,4 @@
-"""The AFA operator's answer by its definition (§2.2, 2.3): every contiguous run of the ordered events.
+"""The AFA operator's answer by its definition (§2.2, 2.3): every run of the ordered events.
 
 Obvious and slow. An event is a dict with `le`, `re` and its columns; events that are equal in time
 stand in the order they are given. A match is (first, last, state, register, lifetime).

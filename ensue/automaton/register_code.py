@@ -242,7 +242,7 @@ class Code:
         for name in self.machine.begins:
             self.state(name)
         found = [self.compiled(arc) for arc in arcs]
-        # Where an ε-arc leaves, each event that a loop takes can lead further: it changes something.
+        # Where an ε-arc leaves, each event that a loop takes can lead further.
         restless = {arc.source for arc in arcs if arc.epsilon}
         table = np.zeros((max(1, len(arcs)), 11), np.int64)
         outputs = np.zeros((max(1, len(arcs)), self.fields), np.int64)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.register_code import Code
+from ensue.automaton.register_paths import arc_punctuation, path_punctuations
 from ensue.automaton.registers import Arc, Machine
 from ensue.evaluate.revision_rows import RowStore, input_cells, rows_of, test_bits
 from ensue.evaluate.revision_tier import SlowTier, compiled_kernels, plain_kernels
@@ -29,12 +30,12 @@ from ensue.kernels import revision as kernel
 from ensue.kernels import revision_steps as steps
 from ensue.kernels import revision_store as layout
 from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY, NONE
+from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
 
 Numbers = NDArray[np.int64]
 LATE, EMPTY_LIFETIME, FINAL, TWICE = 5, 6, 7, 8  # beside the kernel's DONE, UNKNOWN, ...
 MAX_FAULTS = 1_000
-_COMPILED: Any = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Settings:
     keep_rows: bool = True  # needed for arcs with a lifetime in the past
     arc_watermark: bool = False  # arcs may come late: their input has a watermark of its own
     debug: bool = False  # the paper's invariants are checked after every call
+
+
+DEFAULT = Settings()
 
 
 @dataclass
@@ -82,7 +86,7 @@ class Operator:
         self,
         machine: Machine,
         kinds: dict[str, k.Kind],
-        settings: Settings = Settings(),
+        settings: Settings = DEFAULT,
     ) -> None:
         machine.check()
         for arc in machine.arcs:
@@ -97,6 +101,9 @@ class Operator:
         self.newest = MINUS_INFINITY
         self.next_event = 0
         self._gone: dict[tuple[int, int, int], None] = {}
+        self._promises: dict[c.Condition, int] = {}
+        self._retracted = False
+        self._ignoring = False
         self._rebuild()
         self.store = layout.new_store(len(self.code.inputs), self.code.fields, settings.sequenced)
 
@@ -134,18 +141,12 @@ class Operator:
             )
         compiled = [self.code.compiled(arc) for arc in self.arcs]
         self.slow.set_arcs(self.arcs, compiled)
-        self._ignoring = getattr(self, "_ignoring", False) or (
-            self.settings.ignoring
-            and not self.settings.sequenced
-            and any(arc.ignorable for arc in self.arcs)
-        )
+        self._ignoring = self._ignoring or self._wants_intervals(self.arcs)
         self.table = self.code.arrays(self.arcs, self._answer_silent)
-        global _COMPILED
         if any(found.slow for found in compiled):
             self.kernels = plain_kernels(self.slow.run_arc)
         else:
-            _COMPILED = _COMPILED or compiled_kernels()
-            self.kernels = _COMPILED
+            self.kernels = compiled_kernels()
 
     def _answer_silent(self, index: int, arc: Arc, cells: Any, nulls: Any) -> int:
         """An ε-arc before the first event."""
@@ -211,6 +212,12 @@ class Operator:
         if taken.any():
             self.newest = max(self.newest, int(times.le[taken].max()))
         if not inserted.all():
+            if self._promises:
+                raise errors.UnsupportedError(
+                    "watermarks with predicates were given, so no event can be retracted",
+                    remedy="use plain watermarks where the input has retractions",
+                )
+            self._retracted = True
             self._remember(times, ~inserted, status)
         delta.status = status
         self._verify()
@@ -290,7 +297,14 @@ class Operator:
             rows, pairs = self.kernels.close_windows(
                 self.store, self.table, self.settled, ending, self.traced, rows, pairs, counts
             )
-        return Delta(rows[: counts[steps.ROWS]], pairs[: counts[steps.PAIRS]], np.zeros(0, np.int8))
+        found = rows[: counts[steps.ROWS]]
+        if len(found) > 1 and not self.traced:
+            # Two ways to one register are one match; elsewhere that is one node, here it is not.
+            told = (steps.FIRST_EVENT, steps.LAST_EVENT, steps.FINAL_STATE, steps.OUTPUT_NULLS)
+            columns = [*told, *range(steps.OUTPUT_REGISTER, found.shape[1])]
+            _, first = np.unique(found[:, columns], axis=0, return_index=True)
+            found = found[np.sort(first)]
+        return Delta(found, pairs[: counts[steps.PAIRS]], np.zeros(0, np.int8))
 
     def _drop_arcs(self, settled: int) -> None:
         """An arc can be discarded once the punctuation has passed its end (§5.4)."""
@@ -324,6 +338,53 @@ class Operator:
             control[layout.FREE_NODE], control[layout.HIGH_NODE] = NONE, 0
             small = np.zeros((64, self.store.nodes.shape[1]), np.int64)
             self.store = self.store._replace(nodes=small)
+
+    def promise(self, time: int, condition: c.Condition) -> int:
+        """No event for which the condition holds comes before `time`: partial matches that only
+        such an event could lead to a match go (Appendix F.2). The number that went."""
+        if (
+            self.ignoring
+            or self.settings.sequenced
+            or any(arc.epsilon or arc.closing for arc in self.arcs)
+        ):
+            raise errors.UnsupportedError(
+                "a watermark with a predicate needs an automaton without intervals, ε-arcs, "
+                "arcs at the end of the window and sequence numbers",
+                remedy="use plain watermarks, or matcher(ignorable_intervals=False)",
+            )
+        if self._retracted:
+            raise errors.UnsupportedError(
+                "a watermark with a predicate is valid only where no event is ever retracted, "
+                "and one was",
+                remedy="use plain watermarks",
+            )
+        self._promises[condition] = max(time, self._promises.get(condition, MINUS_INFINITY))
+        starts = path_punctuations(
+            self.arcs, self.machine.finals, self._punctuation, self._earliest, self.arc_watermark
+        )
+        covers = np.full(len(self.code.states), NONE, np.int64)
+        for state, limit in starts.items():
+            covers[self.code.state(state)] = self._cover(limit)
+        return int(self.kernels.clean_states(self.store, covers, self.traced))
+
+    def _cover(self, time: int) -> int:
+        if time == MINUS_INFINITY:
+            return NONE
+        return int(self.kernels.at_or_before(self.store, time - 1, INFINITY, INFINITY))
+
+    def _punctuation(self, index: int) -> int:
+        return arc_punctuation(self.arcs[index], self.watermark, self._promises)
+
+    def _earliest(self, index: int, time: int) -> int:
+        """The first event from a time on that the row-local fence of an arc accepts."""
+        mask, value = self.table.table[index, [steps.MASK, steps.VALUE]]
+        events = self.store.events[: int(self.store.control[layout.HIGH_EVENT])]
+        fits = (
+            (events[:, layout.IDENTITY] >= 0)
+            & (events[:, layout.LE] >= time)
+            & (events[:, layout.BITS] & mask == value)
+        )
+        return int(events[fits, layout.LE].min()) if fits.any() else INFINITY
 
     # -- arcs ------------------------------------------------------------------------------------
 
@@ -376,18 +437,25 @@ class Operator:
         return begin, end, delta
 
     def _take_over(self, machine: Machine, arcs: list[Arc]) -> None:
+        if not self._ignoring and self._wants_intervals(arcs):
+            # From here on derivations are kept as edges; those there are, are made once more.
+            self._ignoring = True
+            first = int(self.store.control[layout.FIRST])
+            if first >= 0:
+                self._made_again(first)
         known = len(self.code.inputs)
-        ignoring = self._ignoring
         self.code.machine = machine
         self.arcs = arcs
         self._rebuild()
         if len(self.code.inputs) > known:
             self._widen()
-        if self._ignoring != ignoring:
-            # From here on derivations are kept as edges; those of the nodes there are made again.
-            first = int(self.store.control[layout.FIRST])
-            if first >= 0:
-                self._made_again(first if self.settled > MINUS_INFINITY else NONE)
+
+    def _wants_intervals(self, arcs: Sequence[Arc]) -> bool:
+        return (
+            self.settings.ignoring
+            and not self.settings.sequenced
+            and any(arc.ignorable for arc in arcs)
+        )
 
     def _without(self, names: Iterable[str], end: int) -> list[Arc]:
         arcs = list(self.arcs)

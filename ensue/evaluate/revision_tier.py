@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
+from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -35,6 +36,7 @@ FAILED = -3  # of an arc: its Python function raised
 Answer = Callable[..., int]
 
 
+@cache
 def compiled_kernels() -> Any:
     return SimpleNamespace(**{n: v for module in _MODULES for n, v in vars(module).items()})
 

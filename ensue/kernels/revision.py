@@ -6,8 +6,8 @@ end at the newest event. One into the past first withdraws what spans it
 (RemoveInvalidatedSequences), then goes on from what it made (PropagateInsert); both stop where
 nothing is affected any more, so that the cost is O(lg r + min(w, d) · m) and not that of history.
 
-With ignorable arcs as intervals, a node that ignores an event stays as it is: `until` says how long.
-What an insert invalidates is then not all that spans it, so derivations are kept as edges and a
+With ignorable arcs as intervals, a node that ignores an event stays as it is, up to `until`. What
+an insert invalidates is then not all that spans it, so derivations are kept as edges and a
 node goes when the last of its derivations does.
 """
 

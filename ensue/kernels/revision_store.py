@@ -1,6 +1,6 @@
 """Flat arrays of the AFA operator: events in order, and the partial matches that end at each.
 
-- `events`: one row per event received since the watermark; `previous` and `next` link them in order.
+- `events`: one row per event received since the watermark, linked in order.
 - `index`: the events in order, in blocks of at most `BLOCK` rows. It stands in for the paper's
   red-black tree: two binary searches find a place, an insert moves at most one block (decision
   0020). With sequence numbers it is not used: a hash table finds neighbours.

@@ -17,6 +17,7 @@ from ensue.kernels.revision import is_alive
 from ensue.kernels.revision_steps import (
     ACCEPTS,
     BEGIN,
+    FINAL_STATE,
     FINISH,
     LAST_EVENT,
     LAST_LE,
@@ -29,7 +30,6 @@ from ensue.kernels.revision_steps import (
     SOURCE,
     TARGET,
     TILL,
-    FINAL_STATE,
     Arcs,
     link_node,
     load_register,
@@ -39,13 +39,14 @@ from ensue.kernels.revision_steps import (
 from ensue.kernels.revision_store import (
     AFTER,
     AT,
+    CHILD,
     CLEANED,
     CONTENT,
     EDGE,
+    EDGE_NEXT,
     END,
     FIRED,
     FIRST,
-    FREE_EVENT,
     HEAD,
     HIGH_EVENT,
     IDENTITY,
@@ -60,20 +61,17 @@ from ensue.kernels.revision_store import (
     NODE_NULLS,
     NONE,
     OPEN,
-    OPENED,
     PREVIOUS,
     REACH,
     REGISTERS,
     SEQUENCE,
     STALE,
     STATE,
-    SUPPORT,
     TAIL,
     UNTIL,
     Store,
     at_or_before,
     drop_from_front,
-    event_of,
     free_edge,
     free_event,
     free_node,
@@ -81,7 +79,6 @@ from ensue.kernels.revision_store import (
     set_event,
     unlink_node,
 )
-from ensue.kernels.revision_store import CHILD, EDGE_NEXT
 
 
 @njit(cache=True, nogil=True)
@@ -175,8 +172,7 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
         while node >= 0:
             after = nodes[node, AFTER]
             if ignoring and is_alive(store, node, kept):
-                unlink_node(store, node)
-                link_node(store, node, kept)
+                link_node(store, node, kept)  # the list it leaves goes as a whole
                 if nodes[node, UNTIL] == OPEN:
                     events[kept, REACH] = INFINITY
                 elif nodes[node, UNTIL] != kept:

@@ -1,0 +1,475 @@
+"""AFA behind the operator's face: partitions, times, names of matches, late and rejected rows.
+
+An automaton with registers (`automaton/registers.py`) over events in any order, with corrections
+and changes of its arcs. One `Operator` per partition does the work; here tables become its arrays
+and its changes become tables. The net of all changes is the answer on the ordered, corrected events
+under the arcs with the lifetimes they resolved to (SEMANTICS, disorder 1 and 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.registers import Arc, Machine
+from ensue.evaluate.arrange import flat
+from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
+from ensue.evaluate.base import Metrics
+from ensue.evaluate.clock import Clock
+from ensue.evaluate.identity import as_text, folded, row_hashes, text_hash
+from ensue.evaluate.revision_operator import (
+    DEFAULT,
+    EMPTY_LIFETIME,
+    FINAL,
+    LATE,
+    TWICE,
+    Delta,
+    Operator,
+    Settings,
+    Times,
+)
+from ensue.evaluate.revision_tier import decoded
+from ensue.kernels import revision as kernel
+from ensue.kernels import revision_steps as steps
+from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY
+from ensue.pattern import condition as c
+from ensue.pattern import kinds as k
+from ensue.pattern.duration import parse_duration
+
+Numbers = NDArray[np.int64]
+REASON = "reason"
+_REASONS = {
+    kernel.UNKNOWN: "retraction of an event that was never seen",
+    kernel.TAKEN_NUMBER: "an event with this sequence number is there already",
+    kernel.EQUAL_TIME: "an event with this timestamp is there already",
+    kernel.AGAINST_TIME: "the sequence number rises while the time falls",
+    EMPTY_LIFETIME: "the lifetime is empty: it ends at or before its beginning",
+    FINAL: "retraction of an event older than the watermark: it is final",
+    TWICE: "the event was retracted already",
+}
+NO_TIME = "the event time is null"
+CHUNK = 1 << 16  # rows after which a complete, ordered table lets go of the past
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Which columns say when an event happened, how long it counts, and what comes next."""
+
+    order_by: str
+    tie: str | None = None  # orders events of one timestamp; else their content does
+    within: Any = None  # RE = LE + within + one tick, since `within` includes its edge
+    until: str | None = None  # or: the column with RE
+    sequence: str | None = None
+
+    def check(self, schema: pa.Schema) -> None:
+        for name in (self.order_by, self.tie, self.until, self.sequence):
+            if name is not None and name not in schema.names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {name!r}",
+                    remedy=f"they have {', '.join(schema.names)}",
+                )
+        for name in (self.tie, self.sequence):
+            if name is not None and not pa.types.is_integer(schema.field(name).type):
+                raise errors.ColumnTypeError(
+                    f"the column {name!r} is {schema.field(name).type}, where a whole number is "
+                    "expected",
+                    remedy="cast it to bigint",
+                )
+        if self.within is not None and self.until is not None:
+            raise errors.QueryError(
+                "within= and until= both say how long an event counts", remedy="give one of them"
+            )
+
+
+@dataclass
+class Gathered:
+    """Rows that could not be used."""
+
+    late: list[pa.Table] = field(default_factory=list)
+    rejected: list[pa.Table] = field(default_factory=list)
+
+
+class RevisionEvaluator:
+    """See the module."""
+
+    name = "the revision evaluator (AFA)"
+
+    def __init__(
+        self,
+        machine: Machine,
+        timing: Timing,
+        schema: pa.Schema,
+        partition_by: Sequence[str] = (),
+        settings: Settings = DEFAULT,
+    ) -> None:
+        timing.check(schema)
+        for name in partition_by:
+            if name not in schema.names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {name!r}",
+                    remedy=f"they have {', '.join(schema.names)}",
+                )
+        self.machine, self.timing, self.schema = machine, timing, schema
+        self.partition_by = tuple(partition_by)
+        self.settings = settings
+        self.clock = Clock(timing.order_by, schema.field(timing.order_by).type)
+        self.kinds = {column.name: from_arrow(column.type) for column in schema}
+        self.metrics = Metrics()
+        self._window = self._size(timing.within)
+        self._operators: dict[int, Operator] = {}
+        self._keys: dict[int, tuple[Any, ...]] = {}
+        self._edits: list[Callable[[Operator], Any]] = []
+        self._gathered = Gathered()
+        self._first = Operator(machine, dict(self.kinds), settings)  # also checks types
+        self.watermark = MINUS_INFINITY
+        self._arc_watermark = self._first.arc_watermark
+
+    def _size(self, within: Any) -> int | float | None:
+        if within is None:
+            return None
+        if isinstance(within, str) and self.clock.temporal:
+            parse_duration(within)
+        return self.clock.amount(within, "within")
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def insert(self, table: pa.Table) -> pa.Table:
+        """Events in any order; the changes of the answer."""
+        return self.change(table, np.ones(table.num_rows, np.int8))
+
+    def retract(self, table: pa.Table) -> pa.Table:
+        """Events taken back: the same rows as they came."""
+        return self.change(table, np.full(table.num_rows, -1, np.int8))
+
+    def change(self, table: pa.Table, operations: NDArray[np.int8]) -> pa.Table:
+        """Inserts (1) and retractions (-1) as they arrive."""
+        table = self._fitted(table)
+        self.metrics.rows += table.num_rows
+        valid = flat(table, self.timing.order_by).is_valid().to_numpy(zero_copy_only=False)
+        if not valid.all():
+            self._reject(table.filter(pa.array(~valid)), [NO_TIME] * int((~valid).sum()))
+            table, operations = table.filter(pa.array(valid)), operations[valid]
+        times = self.times(table)
+        if not self.partition_by:
+            return self._shown([self._changed(0, (), table, times, operations)])
+        hashes = row_hashes(table, self.partition_by).view(np.int64)
+        names, places = np.unique(hashes, return_inverse=True)
+        order = np.argsort(places, kind="stable")
+        bounds = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(names)))))
+        found = []
+        for index, name in enumerate(names.tolist()):
+            rows = order[bounds[index] : bounds[index + 1]]
+            part = table.take(pa.array(rows))
+            key = tuple(part.column(column)[0].as_py() for column in self.partition_by)
+            kept = Times(
+                *(getattr(times, n)[rows] for n in ("le", "re", "tie", "name", "sequence"))
+            )
+            found.append(self._changed(name, key, part, kept, operations[rows]))
+        return self._shown(found)
+
+    def advance(self, time: Any, on_arcs: bool = False) -> pa.Table:
+        """A watermark on the event input, or on that of arcs."""
+        code = self.clock.code(time)
+        if on_arcs:
+            self._arc_watermark = max(self._arc_watermark, code)
+        else:
+            self.watermark = max(self.watermark, code)
+        return self._shown(
+            [
+                self._output(name, operator, operator.advance(code, on_arcs))
+                for name, operator in self._all()
+            ]
+        )
+
+    def promise(self, time: Any, condition: c.Condition) -> int:
+        """A watermark for the events for which a condition holds; what could be let go."""
+        code = self.clock.code(time)
+        return sum(operator.promise(code, condition) for _, operator in self._all())
+
+    @property
+    def nothing(self) -> pa.Table:
+        """No changes."""
+        return self._shown([])
+
+    def end(self) -> pa.Table:
+        """All partitions are complete."""
+        found = [self._output(name, op, op.end()) for name, op in self._all()]
+        return self._shown(found)
+
+    def revise(
+        self,
+        add: Iterable[Arc] = (),
+        remove: Iterable[str] = (),
+        since: Any = None,
+        till: Any = None,
+        finals: Iterable[str] = (),
+        starts: Iterable[str] = (),
+    ) -> tuple[Any, Any, pa.Table]:
+        """Arcs come and go while events flow: the lifetime it resolved to, and the changes."""
+        added, removed = list(add), list(remove)
+        end = None if till is None else self.clock.code(till)
+        begin = self._begin(since)
+        operators = [("first", self._first), *self._operators.items()]
+
+        def edit(operator: Operator) -> Any:
+            return operator.revise(added, removed, begin, end, finals, starts)
+
+        found = []
+        for name, operator in operators:
+            _, _, delta = edit(operator)
+            if name != "first":
+                found.append(self._output(int(name), operator, delta))
+        self._edits.append(edit)
+        told = None if begin == MINUS_INFINITY else self.clock.time(begin)
+        until = None if end is None else self.clock.time(end)
+        return told, until, self._shown(found)
+
+    def _begin(self, since: Any) -> int:
+        """One lifetime for all partitions: after the newest event of any, and the watermark."""
+        if since is not None:
+            return self.clock.code(since)
+        now = max([self.watermark, *(op.newest for op in self._operators.values())])
+        return now if now == MINUS_INFINITY else now + 1
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _all(self) -> list[tuple[int, Operator]]:
+        return list(self._operators.items())
+
+    def operator(self, name: int = 0, key: tuple[Any, ...] = ()) -> Operator:
+        """The operator of a partition; a new one knows the edits and the time that passed."""
+        if name not in self._operators:
+            made = Operator(self.machine, dict(self.kinds), self.settings)
+            for edit in self._edits:
+                edit(made)
+            if self.watermark > MINUS_INFINITY:
+                made.advance(self.watermark)
+            if self._arc_watermark != made.arc_watermark:
+                made.advance(self._arc_watermark, on_arcs=True)
+            self._operators[name] = made
+            self._keys[name] = key
+        return self._operators[name]
+
+    def _fitted(self, table: pa.Table) -> pa.Table:
+        if table.schema.equals(self.schema):
+            return table
+        for column in self.schema:
+            if column.name not in table.column_names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {column.name!r}",
+                    remedy=f"give the columns {', '.join(self.schema.names)}",
+                )
+        return table.select(self.schema.names).cast(self.schema)
+
+    def times(self, table: pa.Table) -> Times:
+        """Keys of events as codes."""
+        column = flat(table, self.timing.order_by)
+        le = self.clock.codes(column)
+        count = len(le)
+        zeros = np.zeros(count, np.int64)
+        if self.timing.until is not None:
+            ends = flat(table, self.timing.until)
+            known = self.clock.codes(ends.cast(self.clock.kind))
+            missing = ends.is_null().to_numpy(zero_copy_only=False)
+            re = np.where(missing, INFINITY, known)
+        elif self._window is None or math.isinf(self._window):
+            re = np.full(count, INFINITY, np.int64)
+        elif pa.types.is_floating(self.clock.kind):
+            moved = pc.add(column.cast(pa.float64()), pa.scalar(float(self._window)))
+            re = self.clock.codes(moved) + 1
+        else:
+            size = int(self._window) + 1
+            re = np.where(le > INFINITY - size, INFINITY, le + size)
+        tie = zeros
+        if self.timing.tie is not None:
+            tie = pc.fill_null(flat(table, self.timing.tie).cast(pa.int64()), 0).to_numpy()
+        sequence = zeros
+        if self.timing.sequence is not None:
+            numbers = flat(table, self.timing.sequence).cast(pa.int64())
+            sequence = pc.fill_null(numbers, -1).to_numpy()
+        name = row_hashes(table, self.schema.names).view(np.int64)
+        return Times(le, re, tie, name, sequence)
+
+    def _changed(
+        self, name: int, key: tuple[Any, ...], table: pa.Table, times: Times, operations: Any
+    ) -> pa.Table:
+        operator = self.operator(name, key)
+        delta = operator.change(table, times, operations)
+        self._refuse(table, delta.status)
+        return self._output(name, operator, delta)
+
+    def _refuse(self, table: pa.Table, status: NDArray[np.int8]) -> None:
+        if not status.any():
+            return
+        late = status == LATE
+        if late.any():
+            self.metrics.late += int(late.sum())
+            self._gathered.late.append(table.filter(pa.array(late)))
+        wrong = np.flatnonzero((status != kernel.DONE) & ~late)
+        if len(wrong):
+            reasons = [_REASONS[int(status[row])] for row in wrong.tolist()]
+            self._reject(table.take(pa.array(wrong)), reasons)
+
+    def take_in(self, late: pa.Table, rejected: pa.Table) -> None:
+        """Rows that a stage before this one could not use."""
+        self.metrics.late += late.num_rows
+        self._gathered.late.append(late)
+        self._gathered.rejected.append(rejected)
+
+    def _reject(self, table: pa.Table, reasons: Sequence[str]) -> None:
+        self._gathered.rejected.append(table.append_column(REASON, pa.array(reasons, pa.string())))
+
+    @property
+    def late(self) -> pa.Table:
+        """Events older than the watermark."""
+        return pa.concat_tables([self.schema.empty_table(), *self._gathered.late])
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Rows that could not be used, each with a `reason`."""
+        schema = self.schema.append(pa.field(REASON, pa.string()))
+        return pa.concat_tables([schema.empty_table(), *self._gathered.rejected])
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _output(self, name: int, operator: Operator, delta: Delta) -> pa.Table:
+        """Rows of the kernels as a table of changes."""
+        for event, arc, reason in delta.faults:
+            del event
+            nothing = pa.table(
+                [pa.nulls(1, column.type) for column in self.schema], schema=self.schema
+            )
+            self._reject(nothing, [f"the arc {arc} failed: {reason}"])
+        rows = delta.rows
+        names, arrays = [], []
+        for place, column in enumerate(self.partition_by):
+            value = self._keys[name][place] if self.partition_by else None
+            names.append(column)
+            arrays.append(pa.array([value] * len(rows), self.schema.field(column).type))
+        for column, place in (
+            ("first", steps.FIRST_LE),
+            ("last", steps.LAST_LE),
+            ("until", steps.LIFETIME_RE),
+        ):
+            names.append(column)
+            arrays.append(self._times(rows[:, place]))
+        states = np.array(operator.code.states, object)
+        names.append("state")
+        arrays.append(pa.array(states[rows[:, steps.FINAL_STATE]], pa.string()))
+        nulls = rows[:, steps.OUTPUT_NULLS]
+        for place, item in enumerate(self.machine.fields):
+            names.append(item.name)
+            missing = (nulls >> place & 1).astype(bool)
+            arrays.append(
+                self._values(rows[:, steps.OUTPUT_REGISTER + place], missing, item.kind, operator)
+            )
+        shown = pa.table(arrays, names=names)
+        ops = np.where(rows[:, steps.OPERATION] > 0, "+", "-")
+        self.metrics.matches += int((rows[:, steps.OPERATION] > 0).sum())
+        self.metrics.retracted += int((rows[:, steps.OPERATION] < 0).sum())
+        content = row_hashes(shown, names)
+        first, last = (rows[:, p].view(np.uint64) for p in (steps.FIRST_NAME, steps.LAST_NAME))
+        high = folded(content, first)
+        low = folded(folded(last, content), np.full(len(rows), text_hash("match")))
+        shown = shown.add_column(0, "match_id", as_text(high, low))
+        return shown.add_column(0, "op", pa.array(ops, pa.string()))
+
+    def _times(self, codes: Numbers) -> pa.Array:
+        kind = self.clock.kind
+        unknown = codes == INFINITY
+        if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+            return pa.array(codes, mask=unknown).cast(kind, safe=False)
+        if pa.types.is_timestamp(kind):
+            return pa.array(codes, mask=unknown).cast(kind)
+        values = [
+            None if gone else self.clock.time(int(c))
+            for c, gone in zip(codes, unknown, strict=True)
+        ]
+        return pa.array(values, kind)
+
+    def _values(
+        self, cells: Numbers, missing: NDArray[np.bool_], kind: k.Kind, operator: Operator
+    ) -> pa.Array:
+        wanted = to_arrow(kind)
+        cells = np.ascontiguousarray(cells)
+        if kind.name == "int":
+            return pa.array(cells, mask=missing).cast(wanted)
+        if kind.name == "float":
+            return pa.array(cells.view(np.float64), mask=missing).cast(wanted)
+        values = [
+            None if gone else decoded(int(cell), kind, operator.code)
+            for cell, gone in zip(cells.tolist(), missing.tolist(), strict=True)
+        ]
+        return pa.array(values, wanted)
+
+    def _shown(self, tables: list[pa.Table]) -> pa.Table:
+        if not tables:
+            empty = Delta(
+                np.zeros((0, steps.OUTPUT_REGISTER + len(self.machine.fields)), np.int64),
+                np.zeros((0, 2), np.int64),
+                np.zeros(0, np.int8),
+            )
+            return self._output(0, self._first, empty)
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(operator.nbytes for operator in self._operators.values())
+
+    @property
+    def partials(self) -> int:
+        return sum(operator.partials for operator in self._operators.values())
+
+
+def all_matches(
+    machine: Machine,
+    timing: Timing,
+    table: pa.Table,
+    partition_by: Sequence[str] = (),
+    settings: Settings = DEFAULT,
+) -> pa.Table:
+    """All matches in a complete table, in the order of partitions and of their last events."""
+    evaluator = RevisionEvaluator(machine, timing, table.schema, partition_by, settings)
+    times = evaluator.times(table)
+    by_time = np.lexsort((times.name, times.tie, times.le))
+    if (np.diff(by_time) < 0).any():
+        table = table.take(pa.array(by_time))
+        times = evaluator.times(table)
+    found = []
+    for begin in range(0, table.num_rows, CHUNK):
+        part = table.slice(begin, CHUNK)
+        found.append(evaluator.insert(part))
+        edge = begin + CHUNK
+        if edge < table.num_rows:
+            found.append(evaluator.advance(evaluator.clock.time(int(times.le[edge]))))
+    found.append(evaluator.end())
+    if evaluator.rejected.num_rows:
+        problem = evaluator.rejected.column(REASON)[0].as_py()
+        raise errors.DataError(
+            f"{evaluator.rejected.num_rows} rows could not be used; the first: {problem}",
+            remedy="use matcher(), which reports such rows and goes on",
+        )
+    joined = pa.concat_tables(found).drop_columns(["op", "match_id"])
+    order = [(name, "ascending") for name in partition_by]
+    order += [("last", "ascending"), ("first", "ascending")]
+    joined = joined.sort_by(order) if joined.num_rows else joined
+    numbers = _numbers(joined, partition_by)
+    return joined.add_column(len(partition_by), "match_number", pa.array(numbers))
+
+
+def _numbers(table: pa.Table, partition_by: Sequence[str]) -> Numbers:
+    """1, 2, ... in each partition."""
+    if not partition_by:
+        return np.arange(1, table.num_rows + 1)
+    names = row_hashes(table, partition_by)
+    fresh = np.concatenate(([True], names[1:] != names[:-1])) if len(names) else np.zeros(0, bool)
+    firsts = np.flatnonzero(fresh)
+    return np.arange(len(names)) - np.repeat(firsts, np.diff([*firsts, len(names)])) + 1
