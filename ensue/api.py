@@ -266,10 +266,9 @@ class Pattern:
         query = self.query
         listing = Listing(timeouts, limit, sample, seed, max_matches)
         if budget is not None and query.missing is None:
-            raise errors.UnsupportedError(
-                "row patterns cannot run under a budget: shedding would report false matches",
-                remedy="leave the budget out",
-            )
+            from ensue.workload import matches_of_one
+
+            return matches_of_one(self, data, budget, listing)
         if query.row_semantics and listing != Listing(seed=seed, max_matches=max_matches):
             raise errors.UnsupportedError(
                 "row patterns have no timed-out partial matches, and no limit or sample",
@@ -339,8 +338,13 @@ class Pattern:
 
         One row, or one per group: `by` partition columns, and windows of time (`every`, and every
         `slide`) over the end of a match. Counts and sums of integers are exact: decimal(38,0), or
-        text of any size with `big="text"`.
+        text of any size with `big="text"`. On a stream, its options go beside (docs/streaming.md).
         """
+        stream: dict[str, Any] = {}
+        if _is_spark(data) and data.isStreaming:
+            from ensue.spark.stream import Options
+
+            stream = {n: aggregates.pop(n) for n in Options.names() if n in aggregates}
         if not aggregates:
             raise errors.QueryError(
                 "aggregate() was given no aggregate", remedy='write aggregate(data, n="count(*)")'
@@ -361,6 +365,10 @@ class Pattern:
             if _is_spark(data):
                 from ensue.spark import batch
 
+                if data.isStreaming:
+                    from ensue.spark import stream as streams
+
+                    return streams.totals(query, data, grouping, streams.Options.of(stream))
                 return batch.totals(query, data, grouping)
             return _in_kind(local.totals(query, _to_arrow(data), grouping), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:

@@ -54,6 +54,11 @@ class TotalsInPieces:
         if state is not None:
             self._restore(state)
 
+    @property
+    def tails(self) -> Tails:
+        """What is held of open partitions."""
+        return self._tails
+
     def schema(self) -> pa.Schema:
         """Of the partials."""
         return self._totals.schema(self._schema)

@@ -79,7 +79,6 @@ def plain_names(names: list[str]) -> dict[str, str]:
 
 def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
-    _refuse_stream(df)
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
@@ -109,14 +108,6 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     columns = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
     columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
     return summed.select(*columns)
-
-
-def _refuse_stream(df: DataFrame) -> None:
-    if df.isStreaming:
-        raise errors.UnsupportedInputError(
-            "a streaming DataFrame was given; this version matches batch DataFrames only",
-            remedy="use a batch DataFrame, or call matches inside foreachBatch",
-        )
 
 
 def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:

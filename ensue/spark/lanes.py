@@ -91,6 +91,9 @@ class Stage(Protocol):
         """No row before `horizon` will come."""
 
     def end(self) -> Iterator[pa.Table]: ...
+    def standing(self) -> Iterator[pa.Table]:
+        """What holds now and is not final: totals that still grow."""
+
     def copy(self) -> Stage: ...
     def save(self) -> bytes: ...
     def load(self, blob: bytes) -> None: ...
@@ -404,8 +407,11 @@ class Lane:
                 edge = (watermark or 0) + sigma
                 near = self._times(visible).to_numpy() < edge
                 visible = visible.filter(pa.array(near))
+            stage = self._stage
             if visible.num_rows:
-                tried = list(self._stage.copy().insert(_told_apart(visible)))
+                stage = stage.copy()
+                tried = list(stage.insert(_told_apart(visible)))
+            tried += stage.standing()
         before = _by_id([] if self._spoken is None else [self._spoken])
         settled, open_ = _by_id(found), _by_id(tried)
         now = {**open_, **settled}

@@ -22,6 +22,7 @@ from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.evaluate.buffer import CONTENT, KEY
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_totals import Grouping
 from ensue.pattern import rules
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.duration import parse_duration
@@ -45,6 +46,7 @@ from ensue.spark.lanes import (
 from ensue.spark.stream_edits import PATTERN, VERSION, Read, edits_work
 from ensue.spark.stream_operator import DELAY, LANE
 from ensue.spark.stream_stages import rows_work
+from ensue.spark.stream_totals import totals_work
 
 MAX_LANES = 4096
 # How sources spell what happened to a row: Debezium, Delta, Flink, and plain words.
@@ -73,8 +75,12 @@ class Options:
     nulls: str = "reject"
 
     @staticmethod
+    def names() -> list[str]:
+        return [item.name for item in fields(Options)]
+
+    @staticmethod
     def of(given: dict[str, Any]) -> Options:
-        known = [item.name for item in fields(Options)]
+        known = Options.names()
         for name in given:
             if name not in known:
                 raise errors.QueryError(
@@ -196,6 +202,24 @@ def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None
     return prepared.run(work)
 
 
+def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) -> DataFrame:
+    """Aggregates over all matches of an event pattern in a streaming DataFrame."""
+    _own_names(df, options)
+    bound = rules.check(bind(query, df.columns))
+    planned = plan(bound)
+    read = batch.input_columns(planned, df)
+    prepared = Prepared.of(bound, df, options, read, grouping.by)
+    told = prepared.description(by=", ".join(grouping.by), every=str(grouping.every))
+    arguments = (prepared.schema, prepared.time, options.settings(), told)
+    work = totals_work(planned, grouping, *arguments)
+    found = prepared.run(work)
+    carried = [F.col(_quoted(n)) for n in work.found.names if not n.startswith(PREFIX)]
+    values = [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
+    ahead = [OP, MATCH_ID] if work.settings.speculative else []
+    behind = [STATUS, SHOWN] if work.settings.late else []
+    return found.select(*ahead, *carried, *values, *behind)
+
+
 def _own_names(df: DataFrame, options: Options) -> None:
     """Columns that a stream adds must not be there already."""
     added = [OP, MATCH_ID] if options.emit == "changes" else []
@@ -230,7 +254,14 @@ class Prepared:
     options: Options
 
     @staticmethod
-    def of(query: Query, df: DataFrame, options: Options, read: list[Column]) -> Prepared:
+    def of(
+        query: Query,
+        df: DataFrame,
+        options: Options,
+        read: list[Column],
+        lane_by: Sequence[str] | None = None,
+    ) -> Prepared:
+        """`lane_by`: the columns that decide the lane, where not all of the key does."""
         time = _event_time(query)
         delay = _watermark(df, time, options)
         extras = _correction_columns(df, options)
@@ -244,7 +275,11 @@ class Prepared:
         hashes = [F.xxhash64(*inner).alias(CONTENT)]
         if options.emit == "changes":
             hashes.append(key.cast("bigint").alias(KEY))
-        lane = F.pmod(key, F.lit(options.lanes)).cast("int").alias(LANE)
+        place = key
+        if lane_by is not None:
+            hashed = [_normal(frame, name) for name in lane_by]
+            place = F.xxhash64(*hashed) if hashed else F.lit(0)
+        lane = F.pmod(place, F.lit(options.lanes)).cast("int").alias(LANE)
         frame = frame.select(*(F.col(_quoted(n)) for n in frame.columns), *hashes, lane)
         return Prepared(query, frame, time, delay, options)
 

@@ -265,6 +265,9 @@ class EditedStage:
 
     # -- the rest of a stage ---------------------------------------------------------------------
 
+    def standing(self) -> Iterator[pa.Table]:
+        return iter(())
+
     def copy(self) -> EditedStage:
         made = EditedStage(self.work)
         made._versions = {

@@ -171,6 +171,9 @@ class EventsStage(HeldRows):
     def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
         return refused(orders)
 
+    def standing(self) -> Iterator[pa.Table]:
+        return iter(())
+
     def copy(self) -> EventsStage:
         made = EventsStage(*self._made_of)
         made.tails.held.update(self.tails.held)

@@ -69,6 +69,9 @@ class RowsStage:
     def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
         return refused(orders)
 
+    def standing(self) -> Iterator[pa.Table]:
+        return iter(())
+
     def copy(self) -> RowsStage:
         made = RowsStage(*self._made_of)
         made._evaluator.take_over(self._evaluator)

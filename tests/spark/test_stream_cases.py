@@ -7,7 +7,7 @@ does: micro-batches, disorder, watermark, state in RocksDB, wake-ups, and the or
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,12 @@ class Wrapped:
             for batch in table.combine_chunks().to_batches():
                 blob = batch.serialize().to_pybytes()
                 yield pa.table({"case": [self._case], PAYLOAD: [blob]}, schema=FOUND)
+
+    def standing(self) -> Iterator[pa.Table]:
+        return iter(())
+
+    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+        raise NotImplementedError
 
     def copy(self) -> Stage:
         raise NotImplementedError
