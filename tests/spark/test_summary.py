@@ -39,6 +39,9 @@ def query(window: Any = 60) -> Any:
         (60, {"size": 12}),
         (60, {"size": 12, "total": "sum(v)"}),
         (60, {"size": 40, "equal": {"v": ["B"]}}),
+        (60, {"size": 1_000, "total": "sum(v)"}),
+        (10_000, {"size": 1_000, "total": "avg(B.v / 7 - 0.5)", "counts": "text"}),
+        (60, {"size": 1_000, "equal": {"v": ["B", "C"]}, "total": "max(v)"}),
     ],
 )
 def test_like_in_process(spark: Any, window: Any, options: dict[str, Any]) -> None:
@@ -61,6 +64,31 @@ def test_like_in_process(spark: Any, window: Any, options: dict[str, Any]) -> No
         assert row["metrics"]["kept"] == alone.metrics.kept
         assert row["metrics"]["rows"] == part.num_rows
     assert not rows
+
+
+def test_an_event_of_several_labels_and_keys_that_are_null(spark: Any) -> None:
+    chance = random.Random(5)
+    rows = [
+        (chance.choice([None, "u", "v"]), chance.randrange(10), i, chance.choice([None, 1, 2]))
+        for i in range(90)
+    ]
+    df = spark.createDataFrame(rows, "user string, x int, t long, g int")
+    found = ensue.pattern("(a | b)* c").define(a="x < 5", b="x > 2", c="x > 7")
+    found = found.select("any").partition_by("user").order_by("t").within(20)
+    for options in ({}, {"total": "sum(x)"}, {"equal": {"g": ["a", "c"]}, "total": "min(x)"}):
+        table = pa.table(list(map(list, zip(*rows, strict=True))), names=df.columns)
+        here = found.summarize(table, size=100, **options)
+        there = {row["user"]: row for row in found.summarize(df, size=100, **options).collect()}
+        assert {key: int(row["count"]) for key, row in there.items()} == {
+            key: result["count"] for key, result in here.result().items()
+        }
+        if "total" in options:
+            for key, result in here.result().items():
+                assert int(there[key]["sum"]) == result["sum"]
+                assert (there[key]["min"], there[key]["max"]) == (result["min"], result["max"])
+        assert sum(row["metrics"]["irrelevant"] for row in there.values()) == (
+            here.metrics.irrelevant
+        )
 
 
 def test_counts_beyond_decimal(spark: Any) -> None:
