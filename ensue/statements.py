@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from sqlglot import exp
 
@@ -26,30 +26,50 @@ if TYPE_CHECKING:
 _TABLE = "ensue_matches_"
 
 
+@overload
 def sql(
     text: str,
     *,
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
-) -> Frame:
+) -> Frame: ...
+@overload
+def sql(
+    text: list[str] | tuple[str, ...],
+    *,
+    spark: Session | None = None,
+    dialect: str = "spark",
+    budget: Budget | None = None,
+) -> list[Frame]: ...
+def sql(
+    text: str | list[str] | tuple[str, ...],
+    *,
+    spark: Session | None = None,
+    dialect: str = "spark",
+    budget: Budget | None = None,
+) -> Frame | list[Frame]:
     """The result of a statement in which MATCH_RECOGNIZE may stand anywhere a table may.
 
     `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle or flink.
-    Without `spark`, the active session runs it.
+    Without `spark`, the active session runs it. Several statements, as a list, share a budget and
+    give a list of results. Under a budget whole start rows are shed, which needs AFTER MATCH SKIP
+    TO NEXT ROW.
     """
-    if budget is not None:
-        raise errors.UnsupportedError(
-            "row patterns cannot run under a budget: shedding would report false matches",
-            remedy="leave the budget out",
-        )
     from ensue.spark import sql as runner
 
     session = spark if spark is not None else runner.active_session()
+    texts = [text] if isinstance(text, str) else list(text)
+    found = [_one(session, part, dialect, budget, len(texts)) for part in texts]
+    return found[0] if isinstance(text, str) else found
+
+
+def _one(session: Session, text: str, dialect: str, budget: Budget | None, among: int) -> Frame:
     if dialect == "spark" and not re.search(r"\bpattern\b", text, re.IGNORECASE):
+        _refuse(budget, "the statement has no row pattern, so nothing can be shed")
         return session.sql(text)  # Spark's own, whatever sqlglot knows of it
     tree = statement.parse_statement(text, dialect)
-    return _Statement(session, text, dialect).run(tree)
+    return _Statement(session, text, dialect, budget, among).run(tree)
 
 
 @dataclass
@@ -57,11 +77,14 @@ class _Statement:
     session: Session
     text: str
     dialect: str
+    budget: Budget | None = None
+    among: int = 1  # statements that share the budget
     tables: dict[str, Frame] = field(default_factory=dict)
 
     def run(self, tree: exp.Expression) -> Frame:
         patterns = [n for n in tree.find_all(MatchTable, exp.Window) if _is_pattern(n)]
         if not patterns:
+            _refuse(self.budget, "the statement has no row pattern, so nothing can be shed")
             text = self.text if self.dialect == "spark" else _spark_sql(tree)
             return self.session.sql(text)
         warm_up()
@@ -110,10 +133,15 @@ class _Statement:
         if front.depends_on_types(node, self.dialect):
             asked = front.read_table(node, self.dialect, runner.integer_columns(source))
         try:
+            if asked.all_matches:
+                found = runner.totals(asked.query, source)
+                return statement.replace_with_table(node, self._register(found))
             if asked.timeouts:
+                _refuse(self.budget, "time-outs are what was not found: shedding would add to them")
                 found = timeouts.run(asked.query, source)
                 return statement.replace_with_table(node, self._register(found))
-            found = runner.match(asked.query, source, [name for name, _ in asked.hidden])
+            hidden = [name for name, _ in asked.hidden]
+            found = runner.match(asked.query, source, hidden, self.budget, self.among)
         except errors.EnsueError as problem:
             raise front.located(problem, clause) from None
         return statement.replace_with_table(node, self._register(found))
@@ -121,6 +149,7 @@ class _Statement:
     def _pattern_window(self, select: exp.Select) -> exp.Expression:
         from ensue.spark import windows
 
+        _refuse(self.budget, "a window shows a value on every row, also where its match was shed")
         taken = window_clause.take_apart(select, self.dialect)
         source = self._input(taken.below, taken.windows[0].clause, select)
         hidden = [name for window in taken.windows for name, _ in window.hidden]
@@ -162,6 +191,13 @@ class _Statement:
     def _used(self, tree: exp.Expression) -> dict[str, Frame]:
         named = {table.name for table in tree.find_all(exp.Table)}
         return {name: found for name, found in self.tables.items() if name in named}
+
+
+def _refuse(budget: Budget | None, reason: str) -> None:
+    if budget is not None:
+        raise errors.UnsupportedError(
+            f"this statement cannot run under a budget: {reason}", remedy="leave the budget out"
+        )
 
 
 def _clause(node: exp.Expression) -> Clause:

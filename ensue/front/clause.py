@@ -20,6 +20,7 @@ from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import Rows, SkipMode, Window, WindowKind
 
 CLAUSE = "ensue_clause"  # key in a node's meta
+OVER_ALL = "ensue_over_all"  # key in the meta of an aggregate: its place in the text
 _FIELDS = {"DAY": 0, "HOUR": 1, "MINUTE": 2, "SECOND": 3}
 
 
@@ -72,6 +73,7 @@ class Clause:
     define: list[Item] = field(default_factory=list)
     seek: bool = False
     frame: Any = None  # windows: sqlglot's WindowSpec
+    over_all: int | None = None  # where a measure says OVER ALL MATCHES
 
     def place(self, offset: int | None = None) -> errors.Place:
         return errors.Place.at_offset(self.text, self.start if offset is None else offset)
@@ -123,6 +125,11 @@ class ClauseParser:
 
     def _parse_window(self: Any, this: Any, alias: bool = False) -> Any:
         index = self._index
+        following = [token.text.upper() for token in self._tokens[index : index + 3]]
+        if this is not None and following == ["OVER", "ALL", "MATCHES"]:
+            this.meta[OVER_ALL] = self._curr.start
+            self._advance(3)
+            return this
         if alias:
             self._match(TokenType.ALIAS)
             opened = self._curr and self._curr.token_type == TokenType.L_PAREN
@@ -204,6 +211,9 @@ class ClauseParser:
             raise self._expected(clause, "a measure: an expression AS a name")
         if not self._match(TokenType.ALIAS):
             raise self._expected(clause, "AS and the name of the measure")
+        for node in value.find_all(exp.Expression):
+            if node._meta and OVER_ALL in node.meta and clause.over_all is None:
+                clause.over_all = node.meta[OVER_ALL]
         return Item(self._variable(clause, "the name of the measure"), value, start)
 
     def _definition(self: Any, clause: Clause) -> Item:

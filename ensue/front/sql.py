@@ -19,14 +19,14 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.front import integers
-from ensue.front.clause import Clause, Item, MatchTable, Name
+from ensue.front.clause import OVER_ALL, Clause, Item, MatchTable, Name
 from ensue.front.dialect import row_dialect
 from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.statement import base_dialect, clause_of, parse_statement
 from ensue.pattern import condition as c
 from ensue.pattern import nodes, rules
-from ensue.pattern.query import Measure, OrderKey, Query, Rows, Skip, Window, WindowKind
+from ensue.pattern.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
 
 HIDDEN = "_ensue_hidden_"
 Result = TypeVar("Result")
@@ -44,6 +44,7 @@ class MatchQuery:
     query: Query
     hidden: tuple[tuple[str, exp.Expression], ...] = ()
     timeouts: bool = False
+    all_matches: bool = False  # measures are aggregates OVER ALL MATCHES
 
     def hidden_columns(self) -> Iterator[tuple[str, exp.Expression]]:
         return iter(self.hidden)
@@ -129,6 +130,9 @@ class _ClauseReader:
             skip=self._skip(variables),
             within=self._within(),
         )
+        if clause.over_all is not None:
+            self._check_over_all()
+            query = replace(query, all_matches=True)
         self._placed(lambda: rules.check(replace(query, measures=None)))
         self._placed(lambda: self._definitions(query))
         define = tuple(
@@ -154,6 +158,7 @@ class _ClauseReader:
             self._placed(lambda: rules.check(query)),
             tuple(self._hidden.items()),
             clause.timeouts,
+            clause.over_all is not None,
         )
 
     # -- names and small parts -------------------------------------------------------------------
@@ -163,7 +168,8 @@ class _ClauseReader:
 
     def _read_pattern(self) -> nodes.Node:
         try:
-            return parse_pattern(self._clause.pattern, fold=self._fold, arrows=False)
+            arrows = self._clause.over_all is not None
+            return parse_pattern(self._clause.pattern, fold=self._fold, arrows=arrows)
         except errors.EnsueError as problem:
             offset = self._clause.pattern_start
             if problem.place is not None:
@@ -177,10 +183,30 @@ class _ClauseReader:
         named = tuple((self._name(item.name), c.TRUE) for item in self._clause.define)
         rules.check(replace(query, define=named, measures=None))
 
+    def _check_over_all(self) -> None:
+        """A clause speaks of each match or of all of them, never of both."""
+        clause = self._clause
+        if clause.timeouts or clause.rows.all_rows:
+            raise errors.QueryError(
+                "OVER ALL MATCHES gives one row per partition, and the clause asks for rows of "
+                "each match",
+                remedy="leave ALL ROWS PER MATCH and SHOW TIMEOUT MATCHES out",
+                place=clause.place(clause.over_all),
+            )
+        for item in clause.measures:
+            found = [node for node in item.value.find_all(exp.Expression) if _is_aggregate(node)]
+            if not found or not all(OVER_ALL in node.meta for node in found):
+                raise errors.QueryError(
+                    f"the measure {item.name.text} speaks of a single match, and another one of "
+                    "all of them",
+                    remedy="write OVER ALL MATCHES after every aggregate, or use two clauses",
+                    place=clause.place(item.start),
+                )
+
     def _skip(self, variables: tuple[str, ...]) -> Skip:
         clause = self._clause
         if clause.skip is None:
-            return Skip()
+            return Skip() if clause.over_all is None else Skip(SkipMode.NONE)
         if clause.skip_to is None:
             return Skip(clause.skip)
         variable = self._name(clause.skip_to)
@@ -356,6 +382,10 @@ class _ClauseReader:
         if "exclusion" in problem:
             return clause.pattern_start + max(0, clause.pattern.find("{-"))
         return clause.start
+
+
+def _is_aggregate(node: exp.Expression) -> bool:
+    return isinstance(node, exp.AggFunc) or bool(node._meta and OVER_ALL in node.meta)
 
 
 def _offset(place: errors.Place) -> int:

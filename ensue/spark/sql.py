@@ -14,8 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegralType
 
 from ensue import errors
+from ensue.evaluate.base import Budget
+from ensue.evaluate.sequence_totals import Grouping
+from ensue.evaluate.shared import Options
 from ensue.pattern.query import Query
-from ensue.spark import batch
+from ensue.spark import batch, workload
 
 Frame = DataFrame
 Session = SparkSession
@@ -64,12 +67,29 @@ def input_frame(
         ) from None
 
 
-def match(query: Query, source: DataFrame, hidden: Sequence[str]) -> DataFrame:
-    """The matches of a clause, without the hidden columns its input was given."""
+def match(
+    query: Query,
+    source: DataFrame,
+    hidden: Sequence[str],
+    budget: Budget | None = None,
+    among: int = 1,
+) -> DataFrame:
+    """The matches of a clause, without the hidden columns its input was given.
+
+    A budget is shared by `among` clauses.
+    """
     if query.rows.all_rows:
         _distinct_names([name for name in source.columns if name not in hidden])
-    found = batch.run(query, source)
+    if budget is not None:
+        found = workload.rows("statement", query, source, Options(), budget, among)
+    else:
+        found = batch.run(query, source)
     return found.drop(*hidden) if hidden and query.rows.all_rows else found
+
+
+def totals(query: Query, source: DataFrame) -> DataFrame:
+    """Aggregates OVER ALL MATCHES: one row per partition that has a match."""
+    return batch.totals(query, source, Grouping(by=query.partition_by))
 
 
 def _distinct_names(names: Sequence[str]) -> None:
