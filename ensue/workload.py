@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from ensue import errors, local
 from ensue.api import Pattern, _in_kind, _is_spark, _to_arrow
-from ensue.automaton.guard_operators import TooHardError
-from ensue.automaton.share import SharingPlan, Union, sharing_plan, unite
+from ensue.automaton.share import SharingPlan, sharing_plan, unite
 from ensue.automaton.share_picture import SharingPicture
 from ensue.evaluate.arrange import arrange
-from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Budget, Events, PatternChange, Snapshot
+from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.shared import (
     MAX_MATCHES,
     PATTERN,
@@ -30,14 +29,14 @@ from ensue.evaluate.shared import (
     Report,
     SharedEvaluator,
 )
-from ensue.evaluate.sharp.controller import check_budget
+from ensue.evaluate.sharp.controller import ORDERS, check_budget
 from ensue.evaluate.sharp.engine import MATERIALISATIONS
-from ensue.evaluate.sharp.features import compile_features
+from ensue.evaluate.sharp.groups import Group, groups
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
-from ensue.pattern.query import Query, WindowKind
+from ensue.pattern.query import Query
 
-ORDERS = ("ratio", "contribution")
+_ONE = "the pattern"
 
 
 def workload(
@@ -96,15 +95,6 @@ def _check_choice(value: str, known: Sequence[str], what: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Group:
-    """Patterns that run together, and how."""
-
-    queries: Mapping[str, Query]
-    rows: bool  # row patterns
-    alone: str = ""  # why the only pattern runs by itself
-
-
 class Workload:
     """See `workload`; nothing runs until a verb is called."""
 
@@ -137,7 +127,7 @@ class Workload:
         options = replace(self.options, max_matches=max_matches)
         found: dict[str, pa.Table] = {}
         reports = []
-        for group in groups(self._queries(), table):
+        for group in grouped(self._queries(), table):
             tables, report = run_group(group, table, options, budget)
             found.update(tables)
             reports.append(report)
@@ -151,7 +141,7 @@ class Workload:
         *,
         by: str | Sequence[str] = (),
         big: str | None = None,
-        **aggregates: object,
+        **aggregates: Any,
     ) -> Any:
         """Aggregates over the matches of each pattern: one row per pattern (and group).
 
@@ -239,7 +229,7 @@ class Workload:
         """The shared plan of each group of event patterns."""
         return [
             sharing_plan(unite(group.queries), self.options.materialise != "separate")
-            for group in groups(self._queries(), None)
+            for group in grouped(self._queries(), None)
             if not group.rows
         ]
 
@@ -256,7 +246,7 @@ class Workload:
 
         table = None if data is None or _is_spark(data) else _to_arrow(data)
         lines = []
-        for number, group in enumerate(groups(self._queries(), table), 1):
+        for number, group in enumerate(grouped(self._queries(), table), 1):
             lines.append(f"group {number}: " + ", ".join(group.queries))
             lines.extend(
                 "  " + line
@@ -267,54 +257,38 @@ class Workload:
         return "\n".join(lines) + "\n"
 
 
-# -- groups --------------------------------------------------------------------------------------
+def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing) -> Any:
+    """A pattern by itself under a budget: a workload of one, without the column `pattern`."""
+    if listing != Listing(seed=listing.seed, max_matches=listing.max_matches):
+        raise errors.UnsupportedError(
+            "timeouts, limit and sample are about all matches, and a budget gives only some",
+            remedy="leave the budget out, or these options",
+        )
+    if isinstance(budget.latency, Mapping):
+        raise errors.QueryError(
+            "one pattern takes one latency, not one per pattern",
+            remedy='write Budget(latency="50 ms")',
+        )
+    found = workload({_ONE: pattern}, seed=listing.seed).matches(
+        data, budget, max_matches=listing.max_matches
+    )
+    if _is_spark(data):
+        return found.drop(PATTERN)
+    return found.drop(columns=[PATTERN]) if hasattr(found, "iloc") else _dropped(found)
 
 
-def groups(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]:
-    """Patterns that can run together; with the table, those that cannot be shared stand alone."""
-    found: dict[object, dict[str, Query]] = {}
-    for name, query in queries.items():
-        bound = query
-        if table is not None:
-            bound = rules.check(bind(query, table.column_names))
-        window = bound.within
-        timed = window is not None and window.kind is not WindowKind.ROWS
-        shape = None if bound.row_semantics else timed
-        key = (bound.row_semantics, shape, bound.partition_by, bound.order_by)
-        found.setdefault(key, {})[name] = bound
-    result = []
-    for members in found.values():
-        if next(iter(members.values())).row_semantics:
-            result.append(Group(members, True))
-            continue
-        hard = {} if table is None else too_hard(members, table.schema, table)
-        shared = {name: query for name, query in members.items() if name not in hard}
-        if shared:
-            result.append(Group(shared, False))
-        result += [Group({name: members[name]}, False, why) for name, why in hard.items()]
-    return result
+def _dropped(found: Any) -> Any:
+    return found.drop_columns([PATTERN]) if isinstance(found, pa.Table) else found.drop(PATTERN)
 
 
-def too_hard(queries: Mapping[str, Query], schema: pa.Schema, table: pa.Table) -> dict[str, str]:
-    """Patterns with a condition that the register machine cannot hold, and why."""
-
-    def problem(some: Mapping[str, Query]) -> str:
-        union = unite(some)
-        prepared = local.prepare(union.plan, table.slice(0, 0))
-        return unsuited(union, prepared.schema)
-
-    if not problem(queries):
-        return {}
-    return {name: why for name, q in queries.items() if (why := problem({name: q}))}
+# -- running in process --------------------------------------------------------------------------
 
 
-def unsuited(union: Union, schema: pa.Schema) -> str:
-    """Why the shared evaluator cannot take the union; empty where it can."""
-    try:
-        compile_features(union.plan, {f.name: from_arrow(f.type) for f in schema})
-    except TooHardError as problem:
-        return f"a condition needs plain Python: {problem}"
-    return ""
+def grouped(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]:
+    if table is None:
+        return groups(queries, None, None)
+    empty = table.slice(0, 0)
+    return groups(queries, table.column_names, lambda plan: local.prepare(plan, empty).schema)
 
 
 def run_group(
@@ -324,13 +298,9 @@ def run_group(
         from ensue.evaluate.sharp.rows import run_rows
 
         return run_rows(group.queries, table, options, budget, local.prepare, local.finish)
+    group.refuse_budget(budget)
     if group.alone:
         (name, query), *_ = group.queries.items()
-        if budget is not None:
-            raise errors.UnsupportedError(
-                f"the pattern {name!r} runs by an evaluator that cannot shed: {group.alone}",
-                remedy="leave the budget out, or simplify the condition",
-            )
         return {name: local.run(query, table)}, None
     union = unite(group.queries)
     prepared = local.prepare(union.plan, table)
@@ -395,7 +365,7 @@ class Live:
 
     def __post_init__(self) -> None:
         empty = self.schema.empty_table()
-        found = groups(self.workload._queries(), empty)
+        found = grouped(self.workload._queries(), empty)
         if len(found) != 1 or found[0].rows or found[0].alone:
             raise errors.QueryError(
                 "a live workload takes event patterns of one partition and order that can share",

@@ -10,7 +10,8 @@ set of (pattern, state) pairs: the states in which patterns wait with the same h
 loops are shared by construction; a history is followed once until the last pattern has left it.
 
 The pattern-sharing degree (Algorithm 2) of a node is a bitmap with one bit per pattern, as a Python
-integer of any length here and as words of 64 bits in the kernels; nodes of one bitmap are a cluster.
+integer of any length here and as words of 64 bits in the kernels; nodes of one bitmap are one
+cluster.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ def normal_form(condition: c.Argument, names: Mapping[str | None, object]) -> ob
             argument = normal_form(condition.argument, names)
             return ("navigate", names.get(condition.variable), told, argument)
         case c.Aggregate():
-            arguments = tuple(normal_form(a, names) for a in condition.arguments)
-            told = (condition.function, condition.distinct)
+            inside = tuple(normal_form(a, names) for a in condition.arguments)
             where = normal_form(condition.where, names)
-            return ("aggregate", names.get(condition.variable), told, arguments, where)
+            kind = (condition.function, condition.distinct)
+            return ("aggregate", names.get(condition.variable), kind, inside, where)
         case c.Literal(kind=kind, value=value):
             return ("literal", kind, repr(value))
         case c.Column(name=name, path=path):
@@ -185,7 +186,7 @@ def unite(queries: Mapping[str, Query]) -> Union:
     bounds: dict[int, int] = {}
     members = []
     inputs, flags = dict.fromkeys(planned.inputs), dict.fromkeys(planned.flags)
-    for name, query, common in found:
+    for name, query, numbers in found:
         own = plan(query)
         inputs.update(dict.fromkeys(own.inputs))
         flags.update(dict.fromkeys(own.flags))
@@ -194,7 +195,7 @@ def unite(queries: Mapping[str, Query]) -> Union:
             len(owners) + bounds.setdefault(bound.within, len(bounds))
             for bound in subsets_of.automaton.bounds
         ]
-        members.append(Member(name, own, subsets_of, common, (*common, *gaps)))
+        members.append(Member(name, own, subsets_of, numbers, (*numbers, *gaps)))
     planned = replace(planned, inputs=tuple(inputs), flags=tuple(flags))
     return Union(tuple(members), planned, tuple(bounds))
 
@@ -281,6 +282,7 @@ class SharedAutomaton:
         self._masks: dict[tuple[int, int], int] = {}
         self._memo: dict[tuple[int, int], tuple[Component, ...]] = {}
         self._relevant: dict[int, int] = {}
+        self._steps: dict[int, dict[int, int]] = {}
         self._taken: dict[int, frozenset[str]] = {}
         self._ahead: dict[tuple[int, int], frozenset[int]] = {}
         tests = self.union.plan.tests
@@ -342,6 +344,29 @@ class SharedAutomaton:
                 self._ahead[pattern, state] = frozenset(member.atoms[atom] for atom in own)
             found |= self._ahead[pattern, state]
         return found
+
+    def steps(self, node: int) -> int:
+        """Events that the nearest match from here still needs."""
+        return min(self._steps_of(pattern)[state] for pattern, state in self.nodes[node])
+
+    def _steps_of(self, pattern: int) -> dict[int, int]:
+        if pattern not in self._steps:
+            member = self.union.members[pattern]
+            edges = own_edges(member)
+            known = {state: 1 for state in range(len(member.subsets.sets))}
+            for _ in range(len(edges)):
+                for state, found in edges.items():
+                    assert isinstance(state, int)
+                    if found:
+                        known[state] = 1 + min(
+                            0 if accept or not isinstance(target, int) else known[target]
+                            for _, target, accept in found
+                        )
+            self._steps[pattern] = known
+        known = self._steps[pattern]
+        for state in range(len(known), len(self.union.members[pattern].subsets.sets)):
+            known[state] = 1
+        return known
 
     def components(self, node: int, bits: int) -> tuple[Component, ...]:
         """What an event does whose row parts are `bits`; nothing for patterns it leaves alone."""
@@ -460,7 +485,7 @@ class SharingPlan:
 
 def sharing_plan(union: Union, share: bool = True, most: int = 20_000) -> SharingPlan:
     """The plan of a workload, walked from its root over what each label alone can do."""
-    edges = [_own_edges(member) for member in union.members]
+    edges = [own_edges(member) for member in union.members]
     separate = sum(len({t for found in edge.values() for _, t, _ in found}) for edge in edges)
     everyone = tuple((p, START) for p in range(len(edges)))
     roots = [everyone] if share else [(pair,) for pair in everyone]
@@ -523,7 +548,7 @@ def _shown(union: Union, pattern: int, label: int) -> str:
 Edges = dict[object, list[tuple[int, object, bool]]]
 
 
-def _own_edges(member: Member) -> Edges:
+def own_edges(member: Member) -> Edges:
     """State -> (common label, state after, complete): each label alone, gaps in time."""
     subsets, labels = member.subsets, len(member.common)
     bounds = ((1 << len(member.atoms)) - 1) & ~((1 << labels) - 1)

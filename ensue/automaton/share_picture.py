@@ -33,8 +33,8 @@ class SharingPicture:
                 label = "\\n".join(part.replace('"', '\\"') for part in text)
                 lines.append(f'  n{number}_{index} [label="{label}", fillcolor="{colour}"];')
                 for name, target in node.successors:
-                    name = name.replace('"', '\\"')
-                    lines.append(f'  n{number}_{index} -> n{number}_{target} [label="{name}"];')
+                    shown = name.replace('"', '\\"')
+                    lines.append(f'  n{number}_{index} -> n{number}_{target} [label="{shown}"];')
         return "\n".join([*lines, "}"]) + "\n"
 
     @cached_property
@@ -116,7 +116,7 @@ def _arrow(x: int, y: int, to_x: int, to_y: int, name: str) -> str:
     if (x, y) == (to_x, to_y):
         right = x + _BOX
         path = f"M{right},{y + 12} C{right + 24},{y + 4} {right + 24},{y + 36} {right},{y + 28}"
-        at = (right + 20, y + 23)
+        at = (right + 20.0, y + 23.0)
     else:
         path = f"M{begin[0]},{begin[1]} L{end[0]},{end[1]}"
         at = ((begin[0] + end[0]) / 2 + 6, (begin[1] + end[1]) / 2)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name
+from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Member, Union, unite
 from ensue.evaluate.base import (
     Budget,
@@ -44,7 +44,7 @@ from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sharp import saved
 from ensue.evaluate.sharp.controller import Estimate
 from ensue.evaluate.sharp.engine import VIEW, Chains, Engine, Lane, TooLargeError
-from ensue.kernels import bits as label_bits
+from ensue.evaluate.sharp.own import own_table
 from ensue.kernels import shared_arena as at
 from ensue.kernels import shared_select as knob
 from ensue.pattern.query import Query, SkipMode
@@ -409,23 +409,7 @@ class SharedEvaluator(Refusing):
 
     def own_table(self, member: Member, table: pa.Table, flags: bool = False) -> pa.Table:
         """The union's columns under the names of one pattern's plan."""
-        own = member.plan
-        names = list(own.carried(table.column_names))
-        columns = [table.column(name) for name in names]
-        for index, expression in enumerate(own.inputs):
-            names.append(input_name(index))
-            columns.append(table.column(input_name(self._plan.inputs.index(expression))))
-        if flags:
-            for begin in range(0, len(own.flags), FLAGS_PER_COLUMN):
-                packed = np.zeros(table.num_rows, np.int64)
-                for bit, flag in enumerate(own.flags[begin : begin + FLAGS_PER_COLUMN]):
-                    place = self._plan.flags.index(flag)
-                    source = table.column(bits_name(place // FLAGS_PER_COLUMN)).to_numpy()
-                    holds = label_bits.packed_flag(source, place % FLAGS_PER_COLUMN)
-                    packed |= holds.astype(np.int64) << bit
-                names.append(bits_name(begin // FLAGS_PER_COLUMN))
-                columns.append(pa.chunked_array([pa.array(packed)]))
-        return pa.table(columns, names=names)
+        return own_table(self._plan, member.plan, table, flags)
 
     def _exactly(
         self, table: pa.Table, starts: NDArray[np.int64]

@@ -36,6 +36,7 @@ from ensue.kernels.shared_arena import (
     RUN,
     STRIDE,
     SWEPT,
+    WINDOWED,
     WORK,
     WRITTEN,
     allocate,
@@ -44,8 +45,16 @@ from ensue.kernels.shared_arena import (
     next_random,
     release,
 )
-from ensue.kernels.shared_select import age_of, check_load, expired_bits, quality_of, record_shed
-from ensue.kernels.shared_sketch import bucket_of, level_of
+from ensue.kernels.shared_select import (
+    AHEAD,
+    AVERAGED,
+    age_of,
+    check_load,
+    expired_bits,
+    quality_of,
+    record_shed,
+)
+from ensue.kernels.shared_sketch import bucket_of, credit, level_of
 
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
@@ -66,7 +75,7 @@ def emit(
     learn: bool,
 ) -> None:
     """One match of every pattern in the bitmap: the events of `run`, and `row` where label >= 0."""
-    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    node, parent, labels, rows, _first, _bits, _references, _following, bucket, length = arena[:10]
     chain_end, chain_settled, chain_label, chain_row, entry_pattern, entry_chain = output
     written = meta[WRITTEN]
     size = (length[run] if run >= 0 else 0) + (1 if label >= 0 else 0)
@@ -91,13 +100,10 @@ def emit(
                 entry_pattern[meta[ENTRIES]] = pattern
                 entry_chain[meta[ENTRIES]] = meta[CHAINS]
                 meta[ENTRIES] += 1
-                if learn:
+                if learn and run >= 0:
                     column = pattern % columns
-                    record = run
-                    while record >= 0:
-                        model[2][bucket[record], column] += 1.0
-                        model[4][node[record], column] += 1.0
-                        record = parent[record]
+                    model[2][bucket[run], column] += 1.0
+                    model[4][node[run], column] += 1.0
             left >>= np.uint64(1)
             pattern += 1
     meta[CHAINS] += 1
@@ -106,7 +112,7 @@ def emit(
 @njit(cache=True, nogil=True)
 def _copied(run: int, arena: Any, meta: NDArray[np.int64]) -> int:
     """The links of a partial match once more, for one owner (sharing by instance)."""
-    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    node, parent, labels, rows, _first, _bits, references, following, bucket, length = arena[:10]
     top, below = -1, -1
     while run >= 0:
         record = allocate(meta, following)
@@ -157,21 +163,19 @@ def _add(
         )  # fmt: skip
         model[0][found] += 1.0
         model[3][target] += 1.0
+        if above >= 0:
+            credit(bucket[above], node[above], found, target, patterns, model)
         if meta[CUT] > 0 and meets(patterns, model[10]):
-            quality = quality_of(target, found, patterns, 1.0 - age, model, knobs)
+            quality = quality_of(target, found, patterns, 1.0, model, knobs)
             if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
                 kept = patterns.copy()
                 if knobs[INSTANCE] != 0.0:
                     kept[:] = 0
                 for word in range(kept.shape[0]):
                     kept[word] &= ~model[10][word]
-                record_shed(target, found, patterns, kept, 1.0 - age, model, meta)
+                record_shed(target, found, patterns, kept, 1.0, model, meta)
                 if not any_bit(kept):
                     return
-        record = above
-        while record >= 0:
-            model[1][bucket[record]] += 1.0
-            record = parent[record]
     if knobs[INSTANCE] != 0.0 and above >= 0:
         above = _copied(above, arena, meta)
         references[above] -= 1  # the reference of its owner is counted below
@@ -185,6 +189,7 @@ def _add(
     bits[record, :] = kept
     register_ints[record, :] = ints
     register_floats[record, :] = floats
+    arena[12][record] = now
     following[record] = meta[FRESH]
     meta[FRESH] = record
 
@@ -208,7 +213,7 @@ def _visit(
     cells: Any,
 ) -> int:
     """1: waits on, 0: no longer open, below 0: a guard failed. Run -1 is "no event yet"."""
-    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    _node, parent, labels, rows, first, bits, _references, _following, _bucket, _length = arena[:10]
     register_ints, register_floats = arena[10], arena[11]
     order, bounds, part_begin, part_end = rows_[3], rows_[4], rows_[5], rows_[6]
     comp_mask, comp_guard_offset, comp_guard, comp_base = tables[6:10]
@@ -333,7 +338,7 @@ def run_rows(
     cells: Any,
 ) -> int:
     """Rows up to `stop` of one partition, from where `meta` stands."""
-    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    node, parent, _labels, _rows, _first, bits, references, following, _bucket, _length = arena[:10]
     head, count = heads
     classes = rows_[0]
     react_offset, react_node, react_begin, react_end, start_offset, start_begin = tables[:6]
@@ -399,11 +404,15 @@ def run_rows(
             record = after
         meta[FRESH] = -1
         work[row] += meta[WORK] - before
+        meta[WINDOWED] += work[row]
+        if row >= AVERAGED - AHEAD:
+            meta[WINDOWED] -= work[row - (AVERAGED - AHEAD)]
         meta[POSITION] += 1
         meta[PHASE], meta[PLACE], meta[RUN] = 0, -1, -2
-        if meta[OPEN] > 2 * meta[SWEPT] + SWEEP_LEAST:
-            if not sweep(row + 1, rows_, tables, arena, heads, output, model, meta, knobs, scratch):
-                meta[SWEPT] = meta[OPEN]  # no room for matches that time completes: later
+        if meta[OPEN] > 2 * meta[SWEPT] + SWEEP_LEAST and not sweep(
+            row, rows_, tables, arena, heads, output, model, meta, knobs, scratch
+        ):
+            meta[SWEPT] = meta[OPEN]  # no room for matches that time completes: later
         if knobs[CHECK] != 0.0:
             check_load(row, rows_, tables, arena, heads, model, meta, knobs)
     return DONE
@@ -448,7 +457,9 @@ def sweep(
 
     At the row after the last one everything is: what was pending is then a match.
     """
-    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    _node, parent, _labels, _rows, _first, bits, references, following, _bucket, _length = arena[
+        :10
+    ]
     head, count = heads
     mine, some = scratch[0], scratch[1]
     patterns = bits.shape[1] * 64
@@ -497,7 +508,7 @@ def run_partitions(
     cells: Any,
 ) -> int:
     """Complete partitions one after the other, as far as row `stop`."""
-    classes, low, masks, order, bounds, begin, end, oldest = rows_
+    classes, low, masks, order, bounds, _begin, _end, oldest = rows_
     while meta[PARTITION] < starts.shape[0] - 1:
         partition = meta[PARTITION]
         first, last = starts[partition], starts[partition + 1]

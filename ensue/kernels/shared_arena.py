@@ -19,7 +19,7 @@ WORK, CHAINS, ENTRIES, WRITTEN, SWEPT = 10, 11, 12, 13, 14
 SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE = (
     15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 )  # fmt: skip
-PARTITION = 25
+PARTITION, WINDOWED = 25, 26
 META = 32
 
 
@@ -59,18 +59,18 @@ def release(
 
 @njit(cache=True, nogil=True)
 def any_bit(words: NDArray[np.uint64]) -> bool:
+    found = np.uint64(0)
     for index in range(words.shape[0]):
-        if words[index] != 0:
-            return True
-    return False
+        found |= words[index]
+    return found != 0
 
 
 @njit(cache=True, nogil=True)
 def meets(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> bool:
+    found = np.uint64(0)
     for index in range(left.shape[0]):
-        if left[index] & right[index] != 0:
-            return True
-    return False
+        found |= left[index] & right[index]
+    return found != 0
 
 
 @njit(cache=True, nogil=True)

@@ -28,13 +28,14 @@ from ensue.kernels.shared_arena import (
     SELECT_WORK,
     SELECTIONS,
     SHED,
+    WINDOWED,
     any_bit,
     has,
     meets,
     next_random,
     release,
 )
-from ensue.kernels.shared_sketch import LEVELS, level_of, rate_of
+from ensue.kernels.shared_sketch import LEVELS, level_of, overhead_of, rate_of
 
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
@@ -42,8 +43,10 @@ EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
 KNOBS = 16
 QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16
-ROOM = 0.9  # a selection leaves this much of the bound used
-FREE_AGAIN = 0.85
+ROOM = 0.95  # a selection leaves this much of the bound used
+FREE_AGAIN = 0.95
+FAR_OVER = 1.2  # up to here a higher cut is enough
+AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and rows that a decision looks ahead
 
 
 @njit(cache=True, nogil=True)
@@ -55,6 +58,20 @@ def age_of(first: int, row: int, rows_: Any) -> float:
     begin = rows_[7]
     span = row - begin[row]
     return min(1.0, (row - first) / span) if span > 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def left_of(run: int, row: int, rows_: Any, arena: Any, model: Any) -> float:
+    """How much of its worth at birth a partial match still has.
+
+    With k events to come, the ways to take them shrink with the k-th power of the time left.
+    """
+    first, born = arena[4][run], arena[12][run]
+    given = 1.0 - age_of(first, born, rows_)
+    if given <= 0.0:
+        return 0.0
+    left = (1.0 - age_of(first, row, rows_)) / given
+    return left ** model[13][arena[0][run]]
 
 
 @njit(cache=True, nogil=True)
@@ -125,9 +142,10 @@ def quality_of(
             left >>= np.uint64(1)
             pattern += 1
     total *= remaining
-    if knobs[BY_RATIO] != 0.0:
-        offspring = model[1][bucket] / (model[0][bucket] + 1.0)
-        total /= model[7][node] + offspring * model[9][1]
+    if knobs[BY_RATIO] == 1.0:
+        total /= overhead_of(bucket, node, model)
+    elif knobs[BY_RATIO] == 2.0:
+        total /= model[7][node]
     return total
 
 
@@ -178,11 +196,15 @@ def check_load(
         meta[AGED] = 0
         fade = knobs[FADE]
         for index in range(model[0].shape[0]):
+            if model[0][index] < 4.0:
+                continue  # too little to forget: what is known of it stays
             model[0][index] *= fade
             model[1][index] *= fade
             for column in range(model[2].shape[1]):
                 model[2][index, column] *= fade
         for index in range(model[3].shape[0]):
+            if model[3][index] < 50.0:
+                continue
             model[3][index] *= fade
             for column in range(model[4].shape[1]):
                 model[4][index, column] *= fade
@@ -205,10 +227,12 @@ def check_load(
             for pattern in range(limits.shape[0]):
                 if limits[pattern] < np.inf and has(node_bits[at], pattern):
                     loads[pattern] += part
-    over = load > knobs[LIMIT_WORK] or meta[RECORDS] > knobs[LIMIT_RECORDS]
-    full = load > FREE_AGAIN * knobs[LIMIT_WORK] or (
-        meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
-    )
+    # The moving average may be used up: what the last rows left over is there for the next ones.
+    limit = knobs[LIMIT_WORK]
+    if limit < np.inf:
+        limit = max((limit * AVERAGED - meta[WINDOWED]) / AHEAD, 0.1 * limit)
+    over = load > limit or meta[RECORDS] > knobs[LIMIT_RECORDS]
+    full = load > FREE_AGAIN * limit or meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
     everyone = over
     if over or (full and not single):
         for word in range(overloaded.shape[0]):
@@ -225,8 +249,16 @@ def check_load(
             if loads[pattern] > FREE_AGAIN * limits[pattern]:
                 tight = True
         full = full or tight
-    if over:
-        select(row, rows_, tables, arena, heads, loads, load, everyone, model, meta, knobs)
+    if (
+        over
+        and everyone
+        and meta[CUT] > 0
+        and load < FAR_OVER * limit
+        and (meta[RECORDS] <= knobs[LIMIT_RECORDS])
+    ):
+        meta[CUT] = min(meta[CUT] + 2, LEVELS - 2)
+    elif over:
+        select(row, rows_, tables, arena, heads, limit, everyone, model, meta, knobs)
     elif not full and meta[CUT] > 0:
         meta[CUT] -= 1
         if meta[CUT] == 0:
@@ -240,15 +272,14 @@ def select(
     tables: Any,
     arena: Any,
     heads: Any,
-    loads: NDArray[np.float64],
-    load: float,
+    limit: float,
     everyone: bool,
     model: Any,
     meta: NDArray[np.int64],
     knobs: NDArray[np.float64],
 ) -> None:
     """Algorithm 4: by falling quality, until the bound of Equation 3 is used up."""
-    node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
+    node, parent, _labels, _rows, _first, bits, references, following, bucket, length = arena[:10]
     head, count = heads
     overloaded, node_rate, limits = model[10], model[6], model[12]
     meta[SELECTIONS] += 1
@@ -262,7 +293,7 @@ def select(
         while run >= 0:
             level = LEVELS - 1
             if meets(bits[run], overloaded):
-                remaining = 1.0 - age_of(first[run], row, rows_)
+                remaining = left_of(run, row, rows_, arena, model)
                 if knobs[STRATEGY] == RANDOM:
                     level = 1 + int(next_random(meta) * (LEVELS - 2))
                 elif knobs[STRATEGY] == SELECTIVITY:
@@ -281,7 +312,7 @@ def select(
         place = LEVELS - 1 - levels[index]
         order[sizes[place]] = index
         sizes[place] += 1
-    room_work = ROOM * knobs[LIMIT_WORK]
+    room_work = ROOM * limit
     room_records = ROOM * knobs[LIMIT_RECORDS]
     used_work, used_records = 0.0, 0.0
     used = np.zeros(limits.shape[0], np.float64)
@@ -311,7 +342,7 @@ def select(
                     lost = True
             if lost:
                 cut = max(cut, levels[order[index]])
-                remaining = 1.0 - age_of(first[run], row, rows_)
+                remaining = left_of(run, row, rows_, arena, model)
                 record_shed(node[run], bucket[run], bits[run], kept, remaining, model, meta)
                 bits[run, :] = kept
         if any_bit(kept):

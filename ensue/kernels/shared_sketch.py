@@ -5,11 +5,16 @@ conditions ahead read of the events taken so far, and how much of the window is 
 counts the partial matches seen (pn), those derived from them (their overhead) and the complete
 matches per pattern (cn_i). All three fade, so that the estimates follow the data.
 
-A partial match that was shed had no chance to be completed, so its share of pn is taken back: the
-rates are those of partial matches that were kept.
+A match is credited step by step: to the partial match that it completes, and a new partial match is
+credited, with what its own bucket is worth, to the one it extends. So what is shed later takes
+nothing from the worth of what came before it; with cn_i counted over whole prefixes, as Algorithm 3
+writes it, patterns whose last steps are shed once look worthless for good. A partial match that is
+shed had no chance any more, so its share of pn is taken back.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -21,7 +26,7 @@ LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
 EDGES = 63
 SAMPLE = 256
-AGE_BINS = 4
+AGE_BINS = 8
 
 
 @njit(cache=True, nogil=True)
@@ -54,9 +59,9 @@ def bucket_of(
     last: int,
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
-    features: tuple,  # type: ignore[type-arg]
-    guards: tuple,  # type: ignore[type-arg]
-    cells: tuple,  # type: ignore[type-arg]
+    features: Any,
+    guards: Any,
+    cells: Any,
     buckets: int,
 ) -> int:
     """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`."""
@@ -87,13 +92,39 @@ def bucket_of(
 
 
 @njit(cache=True, nogil=True)
-def rate_of(
+def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+    """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
+    seen, completed, node_seen, node_completed = sketch[0], sketch[2], sketch[3], sketch[4]
+    prior = (node_completed[node, column] + 0.1) / (node_seen[node] + 1.0)
+    return (completed[bucket, column] + 2.0 * prior) / (seen[bucket] + 2.0)
+
+
+@njit(cache=True, nogil=True)
+def overhead_of(bucket: int, node: int, sketch: Any) -> float:
+    """Its own share of the work, and that of the partial matches that come of it (Delta-)."""
+    return sketch[7][node] + sketch[1][bucket] / (sketch[0][bucket] + 1.0)
+
+
+@njit(cache=True, nogil=True)
+def credit(
     bucket: int,
     node: int,
-    column: int,
-    sketch: tuple,  # type: ignore[type-arg]
-) -> float:
-    """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
-    seen, derived, completed, node_seen, node_completed = sketch[:5]
-    prior = (node_completed[node, column] + 0.01) / (node_seen[node] + 1.0)
-    return (completed[bucket, column] + 2.0 * prior) / (seen[bucket] + 2.0)
+    child_bucket: int,
+    child_node: int,
+    patterns: NDArray[np.uint64],
+    sketch: Any,
+) -> None:
+    """A partial match was extended: what the longer one is worth, and costs, counts for it."""
+    columns = sketch[5].shape[0]
+    sketch[1][bucket] += overhead_of(child_bucket, child_node, sketch)
+    for word in range(patterns.shape[0]):
+        left = patterns[word]
+        pattern = word << 6
+        while left != 0:
+            if left & np.uint64(1):
+                column = pattern % columns
+                worth = rate_of(child_bucket, child_node, column, sketch)
+                sketch[2][bucket, column] += worth
+                sketch[4][node, column] += worth
+            left >>= np.uint64(1)
+            pattern += 1

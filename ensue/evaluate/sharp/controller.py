@@ -2,8 +2,8 @@
 
 The kernels know only *work*: partial matches asked about an event, per event. A bound on time
 becomes one on work by the measured time of a unit; time is that of the matching thread, so that
-what else the machine does sheds nothing. A share ("50%") is of what the first rows needed unbounded.
-A bound on memory is one on records of the arena.
+what else the machine does sheds nothing. A share ("50%") is of what the first rows needed without
+a bound. A bound on memory is one on records of the arena.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
 EXPLORE = 0.02  # of what would be shed at birth is kept, to see whether it has become better
 FADE = 0.7  # of the sketch is left after each quarter of a window (at least 250 rows)
 CHUNK = 1024
+ORDERS = ("contribution", "ratio", "density")
 LEAST_CALIBRATION = 1000
 _SLACK = 1.10
 
@@ -149,6 +150,7 @@ class Controller:
         self._node_completed = np.zeros((0, columns), np.float64)
         self._rate = np.zeros(0, np.float64)
         self._theta = np.zeros(0, np.float64)
+        self._steps = np.zeros(0, np.float64)  # events that a match still needs at least
         self._lost = np.zeros(columns, np.float64)
         self._mass = np.zeros((BUCKETS if self.active else 1, columns), np.float32)
         self._overloaded = np.zeros((len(names) + 63) // 64, np.uint64)
@@ -156,7 +158,7 @@ class Controller:
         self.found = np.zeros(len(names), np.int64)
         self.knobs = np.zeros(knob.KNOBS, np.float64)
         self.knobs[[knob.LIMIT_WORK, knob.LIMIT_RECORDS]] = np.inf
-        self.knobs[knob.BY_RATIO] = order_by == "ratio"
+        self.knobs[knob.BY_RATIO] = ORDERS.index(order_by)
         self.knobs[knob.LEARN] = self.knobs[knob.CHECK] = self.active
         self.knobs[knob.INSTANCE] = instance
         self.knobs[knob.EXPLORE] = EXPLORE
@@ -204,6 +206,7 @@ class Controller:
             ]
         )
         self._theta = np.maximum(rate, 1e-6) * (TAU * size + (1 - TAU) * (1 + asked))
+        self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.float64)
         if len(oldest):
             spans = np.arange(len(oldest)) - oldest
             self._window = max(self._window, float(np.quantile(spans, 0.9)))
@@ -220,6 +223,7 @@ class Controller:
             self._node_completed if len(self._node_completed) else np.zeros((nodes, 1)),
             self._weights, self._rate, self._theta if len(self._theta) else np.ones(nodes),
             self._lost, np.array([0.0, mean]), self._overloaded, self._mass, self._limits,
+            self._steps if len(self._steps) else np.ones(nodes),
         ), self.knobs  # fmt: skip
 
     def stops(self, begin: int, stop: int) -> Iterator[int]:

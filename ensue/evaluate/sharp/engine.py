@@ -60,7 +60,7 @@ class Lane:
         shapes: list[tuple[Any, int]] = [
             (np.int32, 0), (np.int32, 0), (np.int32, 0), (np.int64, 0), (np.int64, 0),
             (np.uint64, self.words), (np.int32, 0), (np.int32, 0), (np.int32, 0), (np.int32, 0),
-            (np.int64, self.ints), (np.float64, self.floats),
+            (np.int64, self.ints), (np.float64, self.floats), (np.int64, 0),
         ]  # fmt: skip
         before = self.arena
         found = []
@@ -219,6 +219,7 @@ class Engine:
         lane.cover(prepared.tables.nodes)
         lane.meta[at.STRIDE] = prepared.tables.most
         work = np.zeros(prepared.length, np.int32)
+        lane.meta[at.WINDOWED] = 0
         bare = np.zeros(self.words, np.uint64)
         scratch = (
             bare, bare.copy(), bare.copy(), np.zeros(self._ints, np.int64),

@@ -29,6 +29,7 @@ def shift_rows(lane: Lane, rows: int, guards: Guards) -> None:
     used = int(lane.meta[at.USED])
     lane.arena[3][:used] -= rows
     lane.arena[4][:used] -= rows
+    lane.arena[12][:used] -= rows
     lane.meta[at.POSITION] -= rows
     for kind, register, _, _, _, slots in guards.updates.tolist():
         if kind in (vm.KEEP_LAST, vm.KEEP_FIRST):
@@ -56,12 +57,15 @@ def lane_bytes(
         ]
         for node in np.unique(lane.arena[0][:used]).tolist()
     }
-    listed = [[index, first, settled, _pairs(node)] for index, first, settled, node in waiting]
+    listed = [
+        [members[index].name, first, settled, _pairs(node)]
+        for index, first, settled, node in waiting
+    ]
     told = {
         "nodes": nodes,
         "heads": {str(node): int(lane.heads[0][node]) for node in lane.nodes()},
         "numbers": {members[index].name: count for index, count in numbers.items()},
-        "waiting": [[members[entry[0]].name, *entry[1:]] for entry in listed],
+        "waiting": listed,
         "labels": _labels(automaton.union),
     }
     blob = pa.table(
@@ -73,7 +77,7 @@ def lane_bytes(
                 f"arena_{index}": pa.array(
                     [np.ascontiguousarray(array[:used]).tobytes()], pa.binary()
                 )
-                for index, array in enumerate(lane.arena[:10])
+                for index, array in enumerate(_kept(lane))
             },
         }
     )
@@ -92,7 +96,7 @@ def restore_lane(
     members = engine.automaton.union.members
     index_of = {member.name: index for index, member in enumerate(members)}
     names = before if before is not None else tuple(member.name for member in members)
-    for index, array in enumerate(lane.arena[:10]):
+    for index, array in enumerate(_kept(lane)):
         values = np.frombuffer(stored.column(f"arena_{index}")[0].as_py(), array.dtype)
         if index == 5:
             bits = values.reshape(used, numbers["words"])
@@ -121,6 +125,11 @@ def restore_lane(
         if name in index_of
     ]
     return lane, rows, numbers["base"], counts, waiting
+
+
+def _kept(lane: Lane) -> list[Any]:
+    """Arrays of the arena without the registers, which follow from the events."""
+    return [*lane.arena[:10], lane.arena[12]]
 
 
 def _labels(union: Union) -> dict[str, list[int]]:
@@ -153,17 +162,17 @@ def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
     node, bits, following = lane.arena[0], lane.arena[5], lane.arena[7]
     head, count = lane.heads
     lane.meta[at.OPEN] = 0
-    for old, record in heads.items():
-        kept = []
+    for old, top in heads.items():
+        kept, record = [], top
         while record >= 0:
             after = int(following[record])
             if nodes.get(old, -1) >= 0 and bits[record].any():
                 kept.append(record)
             record = after
-        for record in reversed(kept):
+        for open_one in reversed(kept):
             new = nodes[old]
-            following[record] = head[new]
-            head[new] = record
+            following[open_one] = head[new]
+            head[new] = open_one
             count[new] += 1
             lane.meta[at.OPEN] += 1
     used = int(lane.meta[at.USED])

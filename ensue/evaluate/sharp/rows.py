@@ -1,0 +1,371 @@
+"""Row patterns as a workload: conditions asked once, and whole start rows shed under a bound.
+
+A row pattern reports, per start row, the match that is preferred. Shedding inside a start could
+make another match preferred, which would be false; so a start row is tried in full or not at all,
+and only where matches do not depend on each other (AFTER MATCH SKIP TO NEXT ROW).
+
+*Work* is start rows tried per row of the table: rows that satisfy a first label. What a start row
+is worth is learned per pattern from the values that the conditions read in it (binned) and its
+partition; one that cannot match by its row-local conditions alone is worth nothing. The best are
+tried until the bound is used up. Rows are taken in blocks, so that later ones profit.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import Plan, plan
+from ensue.automaton.program import ACCEPT, START
+from ensue.evaluate.arrange import arrange
+from ensue.evaluate.base import Budget, Events
+from ensue.evaluate.batch import Batch
+from ensue.evaluate.measures import Matches
+from ensue.evaluate.rows import RowsEvaluator
+from ensue.evaluate.shared import Options, Report
+from ensue.evaluate.sharp.controller import Bound, Estimate, parse_bound
+from ensue.evaluate.sharp.own import joined_plan, own_table
+from ensue.kernels.automaton import NEVER
+from ensue.pattern import condition as c
+from ensue.pattern.query import Query, Rows, SkipMode
+
+BLOCK = 2048
+BUCKETS = 1 << 14
+BINS = 16
+FADE = 0.9  # of the sketch is left after each block
+EXPLORE = 0.02
+CALIBRATION = 2 * BLOCK
+
+
+def cannot_shed(query: Query, planned: Plan) -> str | None:
+    """Why start rows of the pattern cannot be shed; None where they can."""
+    if query.skip.mode is not SkipMode.TO_NEXT_ROW:
+        return (
+            "its matches depend on each other: without one that was shed, another would be "
+            "reported falsely"
+        )
+    if query.rows is Rows.ALL_WITH_UNMATCHED:
+        return "a row whose match was shed would be reported as unmatched"
+    if any(target == ACCEPT for target, _ in planned.program.arcs_of(START)):
+        return "it can match no row at all, and would then do so falsely"
+    if any(isinstance(n, c.MatchNumber) for v in query.conditions() for n in c.walk(v)):
+        return "MATCH_NUMBER counts matches that were shed"
+    return None
+
+
+class StartSketch:
+    """How often a start row of some values led to a match; fades."""
+
+    def __init__(self) -> None:
+        self.tried = np.zeros(BUCKETS)
+        self.matched = np.zeros(BUCKETS)
+        self._edges: dict[str, NDArray[np.float64]] = {}
+
+    def keys(
+        self, planned: Plan, columns: Mapping[str, pa.Array], length: int
+    ) -> NDArray[np.int64]:
+        mixed = np.zeros(length, np.uint64)
+        read = {
+            column.name
+            for test in planned.tests
+            for part in (*test.neighbour, *test.correlated)
+            for column in c.walk(part)
+            if isinstance(column, c.Column)
+        }
+        for name in (*planned.query.partition_by, *sorted(read)):
+            values = self._binned(name, columns[name], name in read)
+            mixed = (mixed ^ values) * np.uint64(0x9E3779B97F4A7C15)
+            mixed ^= mixed >> np.uint64(31)
+        return (mixed % np.uint64(BUCKETS)).astype(np.int64)
+
+    def _binned(self, name: str, column: pa.Array, read: bool) -> NDArray[np.uint64]:
+        kind = column.type
+        if read and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+            if name not in self._edges:
+                self._edges[name] = np.unique(np.quantile(numbers, np.arange(1, BINS) / BINS))
+            return np.searchsorted(self._edges[name], numbers).astype(np.uint64)
+        encoded = column.cast(pa.string()).fill_null("").dictionary_encode()
+        hashes = [zlib.crc32(text.encode()) for text in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        found: NDArray[np.uint64] = np.array(hashes or [0], np.uint64)[codes]
+        return found
+
+    def rate(self, keys: NDArray[np.int64]) -> NDArray[np.float64]:
+        mean = (self.matched.sum() + 0.5) / (self.tried.sum() + 1.0)
+        return (self.matched[keys] + mean) / (self.tried[keys] + 1.0)
+
+    def learn(
+        self, keys: NDArray[np.int64], tried: NDArray[np.bool_], hit: NDArray[np.bool_]
+    ) -> None:
+        self.tried *= FADE
+        self.matched *= FADE
+        np.add.at(self.tried, keys[tried], 1.0)
+        np.add.at(self.matched, keys[hit], 1.0)
+
+
+@dataclass
+class KeptStarts(Batch):
+    """A batch in which only some rows may start a match."""
+
+    keep: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def window_limits(self) -> NDArray[np.int32]:
+        """A start that was shed may reach nowhere."""
+        limits = super().window_limits()
+        if not len(limits):
+            limits = np.full(self.length, NEVER, np.int32)
+        return np.where(self.keep, limits, np.int32(-1))
+
+
+class SheddingRows(RowsEvaluator):
+    """The row evaluator with a mask of start rows; `decide` makes it."""
+
+    def __init__(self, decide: Callable[[SheddingRows, Batch], NDArray[np.bool_]]) -> None:
+        super().__init__()
+        self._decide = decide
+        self.starts: list[NDArray[np.int64]] = []
+
+    def _max_rows(self) -> int:
+        return BLOCK
+
+    def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
+        keep = self._decide(self, batch)
+        self.starts = []
+        shared = {name.name: getattr(batch, name.name) for name in fields(Batch)}
+        yield from super()._run(KeptStarts(**shared, keep=keep), table)
+
+    def _output(self, batch: Batch, matches: Matches) -> pa.Table:
+        self.starts.append(matches.match[:, 1])
+        return super()._output(batch, matches)
+
+
+class RowBudget:
+    """Bounds on one workload of row patterns: how many start rows a block may try."""
+
+    def __init__(self, budget: Budget, names: tuple[str, ...]) -> None:
+        if budget.memory is not None:
+            raise errors.UnsupportedError(
+                "row patterns keep no partial matches between start rows: there is nothing that a "
+                "bound on memory could shed",
+                remedy="bound latency or work",
+            )
+        self._work = parse_bound(budget.work, "work")
+        single = budget.latency if isinstance(budget.latency, Mapping) else {}
+        self._single = {n: parse_bound(v, "latency") for n, v in single.items()}
+        self._seconds: Bound | None = None
+        if not single:
+            assert not isinstance(budget.latency, Mapping)
+            self._seconds = parse_bound(budget.latency, "latency")
+        self._names = names
+        self._known = dict.fromkeys(names, 0.0)  # seconds per start row, faded
+        self._unbounded = dict.fromkeys(names, (0, 0, 0.0))  # rows, starts, seconds of calibration
+        self._left = dict.fromkeys(names, 0.0)
+
+    def allowed(self, name: str, rows: int, candidates: int) -> int:
+        """Start rows that a block of one pattern may try."""
+        share = 1.0 / len(self._names)
+        most = float(candidates)
+        done, starts, _seconds = self._unbounded[name]
+        bounds = [(self._work, True), (self._seconds, False), (self._single.get(name), False)]
+        for bound, counted in bounds:
+            if bound is None:
+                continue
+            if bound.share:
+                if done < CALIBRATION:
+                    continue
+                most = min(most, bound.amount * (starts / done) * rows + self._left[name])
+            elif counted:
+                most = min(most, bound.amount * share * rows + self._left[name])
+            elif self._known[name] > 0.0:
+                part = 1.0 if name in self._single else share
+                most = min(most, bound.amount * part * rows / self._known[name])
+        return max(0, int(most))
+
+    def measured(self, name: str, rows: int, tried: int, allowed: int, seconds: float) -> None:
+        done, starts, spent = self._unbounded[name]
+        if done < CALIBRATION:
+            self._unbounded[name] = (done + rows, starts + tried, spent + seconds)
+        self._left[name] = float(min(max(0, allowed - tried), BLOCK // 2))
+        if tried:
+            unit = seconds / tried
+            known = self._known[name]
+            self._known[name] = unit if known == 0.0 else 0.7 * known + 0.3 * unit
+
+
+@dataclass
+class _Pattern:
+    """One row pattern while it runs under a bound."""
+
+    name: str
+    planned: Plan
+    sketch: StartSketch
+    weight: float
+    found: int = 0
+    lost: float = 0.0
+    spread: float = 0.0
+    tried: int = 0
+    shed: int = 0
+    rows: int = 0
+    log: list[tuple[int, int]] = field(default_factory=list)  # rows and start rows tried per block
+
+
+def run_rows(
+    queries: Mapping[str, Query],
+    table: pa.Table,
+    options: Options,
+    budget: Budget | None,
+    prepare: Callable[[Plan, pa.Table], pa.Table],
+    finish: Callable[[Plan, pa.Table], pa.Table],
+    log: dict[str, list[tuple[int, int]]] | None = None,
+) -> tuple[dict[str, pa.Table], Report | None]:
+    """The matches of each pattern; `log` receives the work of each block."""
+    plans = {name: plan(query) for name, query in queries.items()}
+    check_budget(queries, plans, budget)
+    joined = joined_plan(list(plans.values()))
+    first = next(iter(queries.values()))
+    arranged, starts = arrange(prepare(joined, table), first.partition_by, first.order_by)
+    bounds = None if budget is None else RowBudget(budget, tuple(queries))
+    found: dict[str, pa.Table] = {}
+    patterns = []
+    began = time.thread_time()
+    for name, planned in plans.items():
+        own = own_table(joined, planned, arranged)
+        pattern, evaluator = new_evaluator(name, planned, bounds, options)
+        evaluator.open(planned, own.schema)
+        complete = np.ones(len(starts) - 1, np.bool_)
+        pieces = list(evaluator.insert(Events(own, starts, complete)).tables())
+        settle(evaluator, pattern)
+        listed = pa.concat_tables(pieces) if pieces else evaluator.no_matches(own.schema)
+        pattern.found = evaluator.metrics.matches
+        pattern.rows = arranged.num_rows
+        found[name] = finish(planned, listed)
+        patterns.append(pattern)
+        if log is not None:
+            log[name] = pattern.log
+    return found, _report(patterns, arranged.num_rows, time.thread_time() - began)
+
+
+def check_budget(
+    queries: Mapping[str, Query], plans: Mapping[str, Plan], budget: Budget | None
+) -> None:
+    if budget is None:
+        return
+    for name, query in queries.items():
+        reason = cannot_shed(query, plans[name])
+        if reason:
+            raise errors.UnsupportedError(
+                f"the row pattern {name!r} cannot run under a budget: {reason}",
+                remedy="leave the budget out, or use AFTER MATCH SKIP TO NEXT ROW",
+            )
+
+
+def new_evaluator(
+    name: str, planned: Plan, bounds: RowBudget | None, options: Options
+) -> tuple[_Pattern, RowsEvaluator]:
+    """The evaluator of one row pattern, and what is known of its run."""
+    pattern = _Pattern(name, planned, StartSketch(), options.weights.get(name, 1.0))
+    return pattern, _evaluator(pattern, bounds, options.seed)
+
+
+def _evaluator(pattern: _Pattern, bounds: RowBudget | None, seed: int) -> RowsEvaluator:
+    if bounds is None:
+        return RowsEvaluator()
+    random = np.random.default_rng(seed)
+    last: list[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int, float]] = []
+
+    def learn(evaluator: SheddingRows) -> None:
+        """What the block before led to."""
+        if not last:
+            return
+        keys, tried, possible, allowed, began = last.pop()
+        hit = np.zeros(len(keys), np.bool_)
+        for starts in evaluator.starts:
+            hit[starts] = True
+        pattern.sketch.learn(keys, tried & possible, hit)
+        bounds.measured(
+            pattern.name, len(keys), int(tried.sum()), allowed, time.thread_time() - began
+        )
+
+    def decide(evaluator: SheddingRows, batch: Batch) -> NDArray[np.bool_]:
+        learn(evaluator)
+        began = time.thread_time()
+        keys = pattern.sketch.keys(pattern.planned, batch.columns, batch.length)
+        candidates, possible = _starts(batch)
+        ahead = np.concatenate(
+            [np.arange(b, e) >= c for b, e, c in zip(batch.starts[:-1], batch.starts[1:],
+                                                     batch.cursor[:, 0], strict=True)]
+        )  # fmt: skip
+        candidates = candidates & ahead
+        allowed = bounds.allowed(pattern.name, batch.length, int(candidates.sum()))
+        worth = np.where(possible, pattern.sketch.rate(keys), 0.0)
+        worth = np.where(random.random(len(worth)) < EXPLORE, 1.0 + worth, worth)
+        places = np.flatnonzero(candidates)
+        order = places[np.argsort(-worth[places], kind="stable")]
+        keep = np.zeros(batch.length, np.bool_)
+        keep[order[:allowed]] = True
+        gone = order[allowed:]
+        rates = np.where(possible[gone], pattern.sketch.rate(keys[gone]), 0.0)
+        pattern.lost += float(rates.sum())
+        pattern.spread += float(
+            (rates * (1 - rates) + rates / (pattern.sketch.tried[keys[gone]] + 1)).sum()
+        )
+        pattern.tried += int(keep.sum())
+        pattern.shed += len(gone)
+        pattern.log.append((batch.length, int(keep.sum())))
+        last.append((keys, keep, possible, allowed, began))
+        return keep
+
+    return SheddingRows(decide)
+
+
+def settle(evaluator: RowsEvaluator, pattern: _Pattern) -> None:
+    """Without a bound every start row was tried."""
+    if not isinstance(evaluator, SheddingRows):
+        pattern.tried = -1
+
+
+def _starts(batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Rows that satisfy a first label, and those from which the row parts allow a match."""
+    program = batch.plan.program
+    words = batch.label_bits()
+    least = batch.viability()
+    limits = Batch.window_limits(batch)
+    reach = limits if len(limits) else np.full(batch.length, NEVER - 1, np.int32)
+    candidates = np.zeros(batch.length, np.bool_)
+    possible = np.zeros(batch.length, np.bool_)
+    for target, _ in program.arcs_of(START):
+        if target == ACCEPT:
+            continue
+        label = int(program.label[target])
+        candidates |= (words[:, label >> 6] >> np.uint64(label & 63) & np.uint64(1)).astype(
+            np.bool_
+        )
+        possible |= least[:, target] <= np.minimum(reach, NEVER - 1)
+    return candidates, possible
+
+
+def _report(patterns: list[_Pattern], rows: int, seconds: float) -> Report:
+    estimates = {}
+    for pattern in patterns:
+        lost, spread = pattern.lost, 1.96 * pattern.spread**0.5
+        total = pattern.found + lost
+        estimates[pattern.name] = Estimate(
+            pattern.found,
+            lost,
+            1.0 if total <= 0 else pattern.found / total,
+            1.0 if total <= 0 else pattern.found / (total + spread),
+            1.0
+            if total <= 0
+            else min(1.0, pattern.found / max(pattern.found, total - spread, 1e-9)),
+        )
+    tried = sum(max(0, pattern.tried) for pattern in patterns)
+    shed = sum(pattern.shed for pattern in patterns)
+    return Report(estimates, rows, tried, shed, 0, 0, seconds, 0)

@@ -1,0 +1,197 @@
+"""Workloads on batch DataFrames: one shuffle and one evaluator call per task and group.
+
+Spark computes the row-local conditions of all patterns once and the measures over what the workers
+put out. Under a budget every task keeps to the bound by itself, since a bound is per event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan, plan
+from ensue.automaton.share import Union, unite
+from ensue.evaluate.base import Budget
+from ensue.evaluate.rows import RowsEvaluator
+from ensue.evaluate.shared import PATTERN, Options, SharedEvaluator, combined_name
+from ensue.evaluate.sharp.groups import Group, groups
+from ensue.evaluate.sharp.rows import RowBudget, check_budget, new_evaluator
+from ensue.evaluate.sorting import sorted_events
+from ensue.pattern import condition as c
+from ensue.pattern import rules
+from ensue.pattern.binding import bind
+from ensue.pattern.query import Query
+from ensue.pattern.sql import row_sql
+from ensue.spark import batch
+
+Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def run(
+    queries: Mapping[str, Query], df: DataFrame, options: Options, budget: Budget | None
+) -> DataFrame:
+    """All matches of all patterns, as a lazy DataFrame."""
+    if df.isStreaming:
+        raise errors.UnsupportedInputError(
+            "a streaming DataFrame was given; a workload matches batch DataFrames",
+            remedy="call matches inside foreachBatch, or insert into workload.live(...)",
+        )
+
+    def schema(planned: Plan) -> pa.Schema:
+        return batch.arrow_schema(_prepared(planned, df))
+
+    parts: dict[str, DataFrame] = {}
+    shared: list[DataFrame] = []
+    for group in groups(queries, df.columns, schema):
+        group.refuse_budget(budget)
+        if group.rows:
+            for name, query in group.queries.items():
+                parts[name] = rows(name, query, df, options, budget, len(group.queries))
+        elif group.alone:
+            (name, query), *_ = group.queries.items()
+            parts[name] = batch.run(query, df)
+        else:
+            shared.append(_shared(group, df, options, budget))
+    named = [found.select(F.lit(name).alias(PATTERN), "*") for name, found in parts.items()]
+    return _joined(shared + named)
+
+
+def together(parts: Mapping[str, DataFrame]) -> DataFrame:
+    """One DataFrame with the column `pattern`."""
+    return _joined([f.select(F.lit(name).alias(PATTERN), "*") for name, f in parts.items()])
+
+
+def counted(
+    found: DataFrame, patterns: Sequence[str], by: Sequence[str], names: Sequence[str]
+) -> DataFrame:
+    """Matches per pattern and group."""
+    counts = found.groupBy(PATTERN, *by).agg(F.count(F.lit(1)).alias("__ensue_n"))
+    if not by:
+        session = found.sparkSession
+        every = session.createDataFrame([(name,) for name in patterns], f"{PATTERN} string")
+        counts = every.join(counts, PATTERN, "left")
+    number = F.coalesce("__ensue_n", F.lit(0)).cast("decimal(38,0)")
+    return counts.select(PATTERN, *by, *(number.alias(name) for name in names))
+
+
+def _joined(parts: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+
+
+def _prepared(planned: Plan, df: DataFrame) -> DataFrame:
+    return df.select(*batch.input_columns(planned, df))
+
+
+def _shuffled(prepared: DataFrame, query: Query) -> DataFrame:
+    keys = [F.col(batch.quoted(name)) for name in query.partition_by]
+    return prepared.repartition(*keys) if keys else prepared.repartition(1)
+
+
+# -- event patterns ------------------------------------------------------------------------------
+
+
+def _shared(group: Group, df: DataFrame, options: Options, budget: Budget | None) -> DataFrame:
+    union = unite(group.queries)
+    prepared = _prepared(union.plan, df)
+    schema = batch.arrow_schema(prepared)
+    evaluator = SharedEvaluator(union, options)
+    evaluator.open(union.plan, schema, budget)
+    shape = evaluator.no_matches(schema).schema
+    work = _worker(group.queries, options, budget)
+    shuffled = _shuffled(prepared, union.plan.query)
+    matched = shuffled.mapInArrow(work, from_arrow_schema(shape))
+    return _measured(union, matched)
+
+
+def _worker(queries: Mapping[str, Query], options: Options, budget: Budget | None) -> Work:
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        union = unite(queries)
+        evaluator = SharedEvaluator(union, options)
+        evaluator.open(union.plan, first.schema, budget)
+
+        def again() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from iterator
+
+        for events in sorted_events(again(), first.schema, union.plan.query):
+            for table in evaluator.insert(events).tables():
+                yield from table.combine_chunks().to_batches(max_chunksize=batch.OUTPUT_ROWS)
+        for table in evaluator.end().tables():
+            yield from table.combine_chunks().to_batches(max_chunksize=batch.OUTPUT_ROWS)
+
+    return work
+
+
+def _measured(union: Union, matched: DataFrame) -> DataFrame:
+    """Measures of each pattern over its own values; null for the others."""
+    keep = [name for name in matched.columns if not name.startswith(PREFIX)]
+    columns = [F.col(batch.quoted(name)) for name in keep]
+    cases: dict[str, list[Column]] = {}
+    for index, member in enumerate(union.members):
+        for measure in member.plan.outer:
+            text = row_sql(_over_combined(measure.value, index))
+            batch.analysed(matched, text, f"the measure {measure.name}")
+            case = F.when(F.col(PATTERN) == member.name, F.expr(text))
+            cases.setdefault(measure.name, []).append(case)
+    columns += [F.coalesce(*found).alias(name) for name, found in cases.items()]
+    return matched.select(*columns)
+
+
+def _over_combined(value: c.Condition, index: int) -> c.Condition:
+    return c.transform(
+        value,
+        lambda node: (
+            c.Column(combined_name(index, node.name), node.path)
+            if isinstance(node, c.Column)
+            else None
+        ),
+    )
+
+
+# -- row patterns --------------------------------------------------------------------------------
+
+
+def rows(
+    name: str, query: Query, df: DataFrame, options: Options, budget: Budget | None, among: int = 1
+) -> DataFrame:
+    """One row pattern; under a budget start rows are shed in every task."""
+    if budget is None:
+        return batch.run(query, df)
+    query = rules.check(bind(query, df.columns))
+    planned = plan(query)
+    check_budget({name: query}, {name: planned}, budget)
+    prepared = _prepared(planned, df)
+    schema = batch.arrow_schema(prepared)
+    plain = RowsEvaluator()
+    plain.open(planned, schema)
+    shape = from_arrow_schema(plain.no_matches(schema).schema)
+    names = (name, *(f"{name} {i}" for i in range(1, among)))
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        _, evaluator = new_evaluator(name, planned, RowBudget(budget, names), options)
+        evaluator.open(planned, first.schema)
+
+        def again() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from iterator
+
+        for events in sorted_events(again(), first.schema, planned.query):
+            for table in evaluator.insert(events).tables():
+                yield from table.combine_chunks().to_batches(max_chunksize=batch.OUTPUT_ROWS)
+
+    matched = _shuffled(prepared, query).mapInArrow(work, shape)
+    return batch._measures(planned, matched)
