@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import graph, graph_budget, quantify, rows, sequences, suse, suse_data
+from benchmarks import acep, graph, graph_budget, quantify, rows, sequences, suse, suse_data
 from benchmarks.harness import OUT, say
 
 BENCHMARKS = {
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "growth": rows.run_growth,
     "blowup": rows.run_blowup,
     "memory": rows.run_memory,
+    **acep.COMMANDS,
     **graph.COMMANDS,
     **graph_budget.COMMANDS,
     **sequences.COMMANDS,

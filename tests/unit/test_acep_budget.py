@@ -133,7 +133,7 @@ def test_history_counts_and_maps_are_those_of_all_trajectories() -> None:
     engine.match_points(batch, track)
     history = engine.learned.history
     states = letter_states(pattern.query, every_way=False)
-    machine, classes, times, _ = engine._inputs(batch)
+    machine = engine._inputs(batch)[0]
     nodes: list[tuple[int, int, int, int]] = []  # state, row, error, first
     links: dict[tuple[int, int, int, int], set[tuple[Any, int]]] = defaultdict(set)
     visits: Counter[int] = Counter()
