@@ -1,0 +1,147 @@
+"""Streams: W1 and W2 with `availableNow`, against what any stateful stream has to pay.
+
+The floor is a stateless stream over the same files: shuffle by key, hand the rows to Python, do
+nothing. The straightforward way is `transformWithStateInPandas` with one call per key. Both run in
+the same process and in turn with Ensue; ratios are of rows per CPU second.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import rows
+from benchmarks.harness import Target, compare, report, say
+from benchmarks.rows import MILLION, Settings, Workload
+
+BATCHES = 5
+PER_KEY_ROWS = 20_000  # the per-key way is slow: fewer rows, compared by rate
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+def source(settings: Settings, work: Workload, count: int, batches: int = BATCHES) -> Any:
+    """A stream of files in the order of time, one file a micro-batch."""
+    folder = settings.folder / f"stream-{work.name}-{count}-{batches}"
+    spark = settings.spark
+    if not (folder / "done").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        table = work.make(work.keys, count).select(work.columns).sort_by("ts")
+        size = -(-count // batches)
+        for number in range(batches):
+            path = folder / f"{number:04d}.parquet"
+            pq.write_table(table.slice(number * size, size), path)
+        (folder / "done").touch()
+    schema = spark.read.parquet(str(folder / "0000.parquet")).schema
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return reader.option("pathGlobFilter", "*.parquet").parquet(str(folder))
+
+
+def drain(settings: Settings, frame: Any, mode: str = "append") -> None:
+    """Run the stream over all that is there, into nothing."""
+    checkpoint = settings.folder / f"checkpoint-{uuid.uuid4().hex}"
+    query = (
+        frame.writeStream.format("noop")
+        .outputMode(mode)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    shutil.rmtree(checkpoint, ignore_errors=True)
+
+
+def stateless(frame: Any, work: Workload) -> Any:
+    """Shuffle by key and hand the rows to Python, where nothing is done with them."""
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        total = sum(batch.num_rows for batch in batches)
+        yield pa.record_batch({"n": pa.array([total], pa.int64())})
+
+    return frame.select(*work.columns).repartition(work.key).mapInArrow(count, "n long")
+
+
+def per_key(frame: Any, work: Workload) -> Any:
+    """The pattern by hand, one call of `transformWithStateInPandas` per key (W2)."""
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class Funnel(StatefulProcessor):
+        """V C+ P within an hour, past the last row: what one writes in an afternoon."""
+
+        def init(self, handle: Any) -> None:
+            self._state = handle.getValueState("open", "began timestamp, carts int")
+
+        def handleInputRows(self, key: Any, frames: Any, timers: Any) -> Any:  # noqa: N802
+            known = self._state.get() if self._state.exists() else (None, 0)
+            began, carts = known[0], known[1]
+            found = []
+            for part in frames:
+                ordered = part.sort_values("ts")
+                columns = (ordered["ts"], ordered["kind"], ordered["amount"])
+                for moment, kind, amount in zip(*columns, strict=True):
+                    hour = pd.Timedelta(hours=1)
+                    if began is not None and moment - began > hour:
+                        began, carts = None, 0
+                    if kind == "view":
+                        began, carts = moment, 0
+                    elif kind == "cart" and began is not None:
+                        carts += 1
+                    elif kind == "pay" and began is not None and carts:
+                        found.append((key[0], carts, amount))
+                        began, carts = None, 0
+                    else:
+                        began, carts = None, 0
+            self._state.update((began, carts))
+            yield pd.DataFrame(found, columns=["user_id", "carts", "paid"])
+
+        def close(self) -> None:
+            return None
+
+    grouped = frame.select(*work.columns).withWatermark("ts", "10 seconds").groupBy(work.key)
+    return grouped.transformWithStateInPandas(
+        Funnel(),
+        outputStructType="user_id long, carts int, paid double",
+        outputMode="append",
+        timeMode="EventTime",
+    )
+
+
+def run_stream(settings: Settings) -> bool:
+    """stream: W1 and W2 on a stream, against a stateless stream and one call per key"""
+    settings.spark.conf.set(PROVIDER, ROCKS)
+    count = settings.rows or MILLION
+    met = True
+    for work in (rows.w1(), rows.w2()):
+        stream = source(settings, work, count)
+        marked = stream.withWatermark("ts", "10 seconds")
+        variants: dict[str, tuple[int, Callable[[], Any]]] = {
+            "stateless": (count, lambda s=stream, w=work: drain(settings, stateless(s, w))),
+            "Ensue": (count, lambda s=marked, w=work: drain(settings, w.query.matches(s))),
+        }
+        if work.name == "w2":
+            small = source(settings, work, PER_KEY_ROWS, 2)
+            variants["one call per key"] = (
+                PER_KEY_ROWS,
+                lambda s=small, w=work: drain(settings, per_key(s, w)),
+            )
+        found = compare(variants, repeat=settings.repeat, warm_up=1)
+        limits = [
+            Target("rate, Ensue ÷ stateless", found[1].rate / found[0].rate, 0.6, at_most=False)
+        ]
+        if len(found) > 2:
+            ratio = found[1].rate / found[2].rate
+            limits.append(Target("rate, Ensue ÷ one call per key", ratio, 15, at_most=False))
+        title = f"{work.name} on a stream, {count:,} rows in {BATCHES} micro-batches"
+        met &= report(title, found, limits, f"stream-{work.name}")
+    say("state store: RocksDB; sink: noop; watermark 10 seconds behind")
+    return met
+
+
+COMMANDS = {"stream": run_stream}

@@ -1,0 +1,380 @@
+"""Streams on Spark, end to end: sources, sinks, modes, edits, restarts and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ensue
+from ensue import errors
+from ensue.spark.control import Control
+from ensue.spark.listener import Metrics, counts_of, progress_line
+from tests.spark import streams
+
+ROOT = Path(__file__).parent.parent.parent
+SCHEMA = "user string, ts timestamp, kind string, x bigint"
+PATTERN = (
+    ensue.pattern("A B+ C", types="kind")
+    .partition_by("user")
+    .order_by("ts")
+    .measures(at="FIRST(ts)", bs="COUNT(B.*)", last="LAST(C.x)")
+)
+
+
+def events(count: int = 240, seed: int = 3) -> pa.Table:
+    chance = np.random.default_rng(seed)
+    times = streams.EPOCH + np.arange(count) * streams.SECOND
+    return pa.table(
+        {
+            "user": [f"u{i}" for i in chance.integers(0, 5, count)],
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "kind": [str(k) for k in chance.choice(list("ABBC"), count)],
+            "x": pa.array(chance.integers(0, 99, count)),
+        }
+    )
+
+
+def files(table: pa.Table, folder: Path, seed: int = 1, most: int = 120) -> None:
+    """The rows as files, each a micro-batch, out of order by up to 20 seconds."""
+    folder.mkdir(parents=True, exist_ok=True)
+    times = table["ts"].cast(pa.int64()).to_numpy()
+    cut = streams.cut(times, seed, most, 20 * streams.SECOND)
+    for number, part in enumerate(part for part in cut.rows if part):
+        path = folder / f"{number:03d}.parquet"
+        pq.write_table(table.take(pa.array(part)), path)
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def stream_of(spark: Any, folder: Path) -> Any:
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder)).withWatermark("ts", "20 seconds")
+
+
+def writer(found: Any, tmp_path: Path, sink: Any, name: str = "checkpoint") -> Any:
+    return found.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / name))
+
+
+def collect(into: list[Any]) -> Any:
+    return lambda frame, number: into.extend(row.asDict(recursive=True) for row in frame.collect())
+
+
+def plain(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[Any]:
+    def naive(value: Any) -> Any:
+        return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
+
+    return sorted(tuple(naive(row[name]) for name in names) for row in rows)
+
+
+COLUMNS = ("user", "at", "bs", "last")
+
+
+def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
+    """An edit reaches all lanes at once; a second start goes on where the first stopped."""
+    table = events()
+    source, control = tmp_path / "in", Control(tmp_path / "control")
+    files(table.slice(0, 120), source)
+    found = PATTERN.matches(
+        stream_of(spark, source), control=str(control.folder), edits=True, lanes=4, late=True
+    )
+    sink = found.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+    sink = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).queryName("edited")
+    metrics = Metrics()
+    spark.streams.addListener(metrics)
+    try:
+        sink.trigger(availableNow=True).start().awaitTermination()
+        control.put("pattern", PATTERN)  # the same again: partial matches go on
+        control.put("pattern", "SELECT broken")
+        files(table.slice(120), tmp_path / "more")
+        for path in sorted((tmp_path / "more").iterdir()):
+            path.rename(source / f"9{path.name}")
+        query = sink.start()
+        query.processAllAvailable()
+        line = progress_line(query)
+        control.end()
+        query.processAllAvailable()
+        counted = counts_of(query.lastProgress)
+        query.stop()
+    finally:
+        spark.streams.removeListener(metrics)
+    rows = [r.asDict() for r in spark.read.parquet(str(tmp_path / "out")).collect()]
+    told = [row for row in rows if row["status"] == "matched"]
+    assert plain(told, COLUMNS) == plain(PATTERN.matches(table).to_pylist(), COLUMNS)
+    assert {row["version"] for row in told} == {0, 1} and {row["pattern"] for row in told} == {
+        "pattern"
+    }
+    refused = [json.loads(row["event"]) for row in rows if row["status"] == "refused edit"]
+    assert [row["order"] for row in refused] == ["00000002-pattern.sql"]
+    assert "rows/s" in line and "keys" in line
+    assert counted["keys"] == 0
+    _check_metrics(metrics, len(told))
+
+
+def _check_metrics(metrics: Metrics, matches: int) -> None:
+    totals = metrics.totals()["edited"]
+    assert (totals["rows"], totals["matches"], totals["bad_edits"]) == (240, matches, 1)
+    assert totals["recall"] == 1
+    server = metrics.serve()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}/metrics"
+        text = urllib.request.urlopen(url).read().decode()
+    finally:
+        server.shutdown()
+    assert f'ensue_matches_total{{query="edited"}} {matches}' in text
+
+
+def test_changes_upserted_into_sqlite_through_sql(spark: Any, tmp_path: Path) -> None:
+    """`ensue.sql` on a stream is final; the same pattern with changes upserts to the same rows."""
+    table = events()
+    source = tmp_path / "in"
+    files(table, source)
+    stream = stream_of(spark, source)
+    stream.createOrReplaceTempView("stream_events")
+    text = (
+        PATTERN.sql()
+        .replace("FROM events", "FROM stream_events")
+        .replace("FROM data", "FROM stream_events")
+    )
+    by_sql = ensue.sql(text, spark=spark)
+    assert by_sql.isStreaming
+    control = Control(tmp_path / "control")
+    found = PATTERN.matches(
+        stream, emit="changes", speculation="30 seconds", control=str(control.folder)
+    )
+    path = str(tmp_path / "out.db")
+
+    def upsert(frame: Any, number: int) -> None:
+        with sqlite3.connect(path) as database:
+            database.execute(
+                "CREATE TABLE IF NOT EXISTS matches (match_id TEXT PRIMARY KEY, user, at, bs, last)"
+            )
+            rows = frame.collect()
+            gone = [(row.match_id,) for row in rows if row.op == "-"]
+            database.executemany("DELETE FROM matches WHERE match_id = ?", gone)
+            for row in (row for row in rows if row.op == "+"):
+                database.execute(
+                    "INSERT OR REPLACE INTO matches VALUES (?, ?, ?, ?, ?)",
+                    (row.match_id, row.user, row["at"].isoformat(), row.bs, row["last"]),
+                )
+
+    final: list[Any] = []
+    first = writer(by_sql, tmp_path, collect(final), "sql").start()
+    second = writer(found, tmp_path, upsert).start()
+    first.processAllAvailable()
+    first.stop()
+    control.finish(second)
+    with sqlite3.connect(path) as database:
+        rows = database.execute("SELECT user, at, bs, last FROM matches").fetchall()
+    whole = plain(PATTERN.matches(table).to_pylist(), COLUMNS)
+    assert sorted(rows) == [(u, at.isoformat(), bs, last) for u, at, bs, last in whole]
+    told = plain(final, COLUMNS)
+    assert len(told) > 10 and set(told) <= set(whole)  # all but those the end would settle
+
+
+def test_aggregates_and_another_lane_count(spark: Any, tmp_path: Path) -> None:
+    pattern = ensue.pattern("A ->> B ->> C", types="kind").partition_by("user").order_by("ts")
+    pattern = pattern.within("15 seconds")
+    table = events()
+    files(table, tmp_path / "in")
+    stream = stream_of(spark, tmp_path / "in")
+    control = Control(tmp_path / "control")
+    asked = {"by": "user", "n": "count(*)", "s": "sum(B.x)"}
+    found = pattern.aggregate(stream, **asked, every="60 seconds", control=str(control.folder))
+    got: list[Any] = []
+    control.finish(writer(found, tmp_path, collect(got)).start())
+    names = ("user", "window_start", "window_end", "n", "s")
+    wanted = pattern.aggregate(table, **asked, every="60 seconds").to_pylist()
+    assert plain(got, names) == plain(wanted, names)
+    other = pattern.aggregate(
+        stream, **asked, every="60 seconds", lanes=3, control=str(control.folder)
+    )
+    files(events(20, 5), tmp_path / "in")
+    Control(tmp_path / "control").drop("nothing")  # a row for every lane
+    query = writer(other, tmp_path, collect(got)).start()
+    with pytest.raises(Exception, match="lanes was 16 and is 3"):
+        query.processAllAvailable()
+
+
+def test_rate_and_a_python_source(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
+
+    class Reader(SimpleDataSourceStreamReader):
+        def initialOffset(self) -> dict[str, int]:
+            return {"at": 0}
+
+        def read(self, start: dict[str, int]) -> Any:
+            first = start["at"]
+            last = min(first + 30, 90)
+            return iter([(i % 3, i, "AB"[i // 3 % 2]) for i in range(first, last)]), {"at": last}
+
+        def readBetweenOffsets(self, start: Any, end: Any) -> Any:
+            return iter([(i % 3, i, "AB"[i // 3 % 2]) for i in range(start["at"], end["at"])])
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "ensue_test"
+
+        def schema(self) -> str:
+            return "k int, second int, kind string"
+
+        def simpleStreamReader(self, schema: Any) -> Any:
+            return Reader()
+
+    spark.dataSource.register(Source)
+    own = spark.readStream.format("ensue_test").load()
+    timed = own.withColumn("ts", F.timestamp_seconds("second")).withWatermark("ts", "0 seconds")
+    pair = ensue.pattern("A B", types="kind").partition_by("k").order_by("ts")
+    got: list[Any] = []
+    query = writer(pair.matches(timed, lanes=2), tmp_path, collect(got), "python").start()
+    query.processAllAvailable()
+    query.stop()
+    assert len(got) >= 3 * 14
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
+    rate = rate.withWatermark("timestamp", "0 seconds").withColumn("k", F.col("value") % 4)
+    three = ensue.pattern("A B C").partition_by("k").order_by("timestamp", "value")
+    found: list[Any] = []
+    query = writer(three.matches(rate, lanes=2), tmp_path, collect(found), "rate").start()
+    while len(found) < 8 and query.exception() is None:
+        query.awaitTermination(1)
+    query.stop()
+    assert all(len(row["events"]) == 3 for row in found)
+
+
+# -- refused before anything runs -----------------------------------------------------------------
+
+
+def test_what_a_stream_refuses(spark: Any, tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    plain_stream = spark.readStream.schema(SCHEMA).parquet(str(source))
+    stream = plain_stream.withWatermark("ts", "20 seconds")
+    refusals: list[tuple[type[Exception], str, Any]] = [
+        (errors.WatermarkError, "no watermark on ts", lambda: PATTERN.matches(plain_stream)),
+        (
+            errors.WatermarkError,
+            "the watermark is on other",
+            lambda: PATTERN.matches(
+                plain_stream.selectExpr("*", "ts AS other").withWatermark("other", "1 second")
+            ),
+        ),
+        (errors.WatermarkError, "no order of its own", lambda: PATTERN.order_by().matches(stream)),
+        (
+            errors.WatermarkError,
+            "descending",
+            lambda: PATTERN.order_by("ts DESC").matches(stream),
+        ),
+        (
+            errors.ColumnTypeError,
+            "is of type bigint",
+            lambda: PATTERN.order_by("x").matches(stream),
+        ),
+        (
+            errors.QueryError,
+            "emit='often' is not known",
+            lambda: PATTERN.matches(stream, emit="often"),
+        ),
+        (errors.QueryError, "lanes=0", lambda: PATTERN.matches(stream, lanes=0)),
+        (errors.QueryError, "key_limit=0", lambda: PATTERN.matches(stream, key_limit=0)),
+        (errors.QueryError, "lain= is not known", lambda: PATTERN.matches(stream, lain=3)),
+        (
+            errors.QueryError,
+            "takes none back",
+            lambda: PATTERN.matches(stream, speculation="1 second"),
+        ),
+        (
+            errors.QueryError,
+            "go together",
+            lambda: PATTERN.matches(stream, changes="kind", identity="x"),
+        ),
+        (
+            errors.UnknownColumnError,
+            "no column 'op'",
+            lambda: PATTERN.matches(stream, changes="op"),
+        ),
+        (errors.QueryError, "no control=", lambda: PATTERN.matches(stream, edits=True)),
+        (
+            errors.ReservedNameError,
+            "'status'",
+            lambda: PATTERN.matches(stream.withColumnRenamed("x", "status"), late=True),
+        ),
+        (
+            errors.QueryError,
+            "option of streams",
+            lambda: PATTERN.matches(events(), emit="changes"),
+        ),
+        (
+            errors.UnsupportedError,
+            "never has them all",
+            lambda: ensue.pattern("A -> B").order_by("ts").matches(stream, limit=3),
+        ),
+    ]
+    for kind, text, call in refusals:
+        with pytest.raises(kind, match=text):
+            call()
+    assert PATTERN.matches(plain_stream, emit="changes").isStreaming
+
+
+# -- processes of their own -----------------------------------------------------------------------
+
+CONNECT = """
+import json, sys
+import ensue
+from ensue.java import ensure_java
+ensure_java()
+from pyspark.sql import SparkSession
+from tests.spark.test_stream import PATTERN, stream_of
+from pathlib import Path
+folder = Path(sys.argv[1])
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+spark.conf.set("spark.sql.shuffle.partitions", "2")
+found = PATTERN.matches(stream_of(spark, folder / "in"), lanes=4)
+writer = found.writeStream.format("parquet").option("path", str(folder / "out"))
+writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+query = writer.trigger(availableNow=True).start()
+query.awaitTermination(120)
+print("RESULT" + json.dumps(spark.read.parquet(str(folder / "out")).count()))
+spark.stop()
+"""
+
+
+def test_connect(tmp_path: Path) -> None:
+    table = events(120)
+    files(table, tmp_path / "in")
+    done = subprocess.run(
+        [sys.executable, "-c", CONNECT, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    assert found, done.stderr[-3000:]
+    whole = PATTERN.matches(table).num_rows
+    assert whole - 12 < json.loads(found[0].removeprefix("RESULT")) <= whole
+
+
+def test_a_killed_driver(tmp_path: Path) -> None:
+    """The small form of benchmarks/crash.py: two kills, then the batch answer in both sinks."""
+    from benchmarks import crash
+
+    table = crash.prepare(tmp_path, 50_000, seed=1, files=4)
+    hit = crash.survive(tmp_path, kills=2, seed=1, longest=25)
+    found = crash.answers(tmp_path, table)
+    assert hit == 2
+    assert found["batch"] == found["files"] == found["database"] != []
+    assert signal.SIGKILL == 9

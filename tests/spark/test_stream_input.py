@@ -1,0 +1,276 @@
+"""What comes to a lane that is late, corrected, without a time, or too much."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue import errors
+from ensue.evaluate.buffer import CONTENT, KEY
+from ensue.evaluate.identity import row_hashes
+from ensue.spark import state
+from ensue.spark.lanes import IDENTITY, SEQUENCE, SIGN, TEXT, Lane
+from ensue.spark.stream_stages import RowsWork, rows_work
+from tests.spark import streams
+
+SECOND = streams.SECOND
+PATTERN = (
+    ensue.pattern("A B", types="kind")
+    .partition_by("k")
+    .order_by("ts")
+    .measures(at="FIRST(ts)", x="LAST(B.x)")
+)
+
+
+def table_of(rows: list[tuple[str, int | None, str, int]]) -> pa.Table:
+    """Rows of key, second, kind and x."""
+    keys, seconds, kinds, xs = zip(*rows, strict=True)
+    times = [None if s is None else streams.EPOCH + s * SECOND for s in seconds]
+    return pa.table(
+        {
+            "k": pa.array(keys, pa.string()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "kind": pa.array(kinds, pa.string()),
+            "x": pa.array(xs, pa.int64()),
+        }
+    )
+
+
+def made(table: pa.Table, pattern: Any = PATTERN, **given: Any) -> tuple[RowsWork, pa.Table]:
+    """Work, and the rows with all that a stream may need to know of them."""
+    planned, ready = streams.streamed(pattern.query, table)
+    text = [str(row) for row in table.to_pylist()]
+    ready = ready.append_column(TEXT, pa.array(text, pa.string()))
+    settings = streams.settings(**given)
+    return rows_work(planned, ready.schema, "ts", settings, {"lanes": "1"}), ready
+
+
+class Stream:
+    def __init__(self, work: RowsWork) -> None:
+        self.work = work
+        self.blob: bytes | None = None
+        self.found: list[dict[str, Any]] = []
+        self.totals: dict[str, int] = {}
+
+    def step(self, table: pa.Table | None, mark: int | None, *orders: str) -> Lane:
+        lane = Lane(self.work, 0)
+        if self.blob is not None:
+            lane.load(self.blob)
+        moment = None if mark is None else streams.EPOCH + mark * SECOND
+        for part in lane.step([] if table is None else [table], moment, orders):
+            self.found += part.to_pylist()
+        self.blob = lane.save() or self.blob
+        for name, value in vars(lane.counts).items():
+            self.totals[name] = self.totals.get(name, 0) + value
+        return lane
+
+    @property
+    def matched(self) -> int:
+        return sum(row.get("status", "matched") == "matched" for row in self.found)
+
+
+def test_late_rows_are_counted_and_shown() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1), ("k", 9, "B", 2), ("k", 1, "B", 3)]), late=True)
+    stream = Stream(work)
+    stream.step(rows.slice(0, 2), None)
+    stream.step(rows.slice(2), 2)  # second 1 is before the watermark
+    stream.step(None, 2, streams.CLOSE)
+    assert stream.totals["late"] == 1
+    late = [row for row in stream.found if row["status"] == "late"]
+    assert len(late) == 1 and late[0]["k"] == "k" and "'x': 3" in late[0]["event"]
+    assert stream.matched == 1  # A then B at second 9: the late row is used for nothing
+
+
+def test_the_watermark_itself_is_not_late() -> None:
+    work, rows = made(table_of([("k", 5, "A", 1)]))
+    stream = Stream(work)
+    stream.step(rows, 5)
+    assert stream.totals["late"] == 0
+    stream.step(rows, 6)
+    assert stream.totals["late"] == 1
+
+
+def test_rows_after_the_end_are_late() -> None:
+    work, rows = made(table_of([("k", 5, "A", 1)]))
+    stream = Stream(work)
+    stream.step(rows, None, streams.CLOSE)
+    stream.step(rows, None)
+    assert stream.totals["late"] == 1
+
+
+def test_a_silent_key_is_settled_by_time_and_forgotten() -> None:
+    pattern = (
+        ensue.pattern("A B*", types="kind").partition_by("k").order_by("ts").within("3 seconds")
+    )
+    pattern = pattern.measures(n="COUNT(*)")
+    work, rows = made(table_of([("k", 0, "A", 1), ("k", 1, "B", 2)]), pattern)
+    stream = Stream(work)
+    lane = stream.step(rows, None)
+    lane = stream.step(None, 2)
+    assert stream.found == []
+    wake = lane.wake_at(streams.EPOCH + 2 * SECOND)
+    assert wake == streams.EPOCH + 3 * SECOND + 1
+    lane = stream.step(None, 4)
+    assert stream.matched == 1
+    assert lane.counts.keys == 0 and lane.wake_at(streams.EPOCH + 4 * SECOND) is None
+
+
+def test_an_untouched_lane_is_not_rewritten() -> None:
+    work, rows = made(table_of([("k", 5, "A", 1)]))
+    stream = Stream(work)
+    stream.step(rows, None)
+    lane = Lane(work, 0)
+    assert stream.blob is not None
+    lane.load(stream.blob)
+    list(lane.step([], streams.EPOCH + 1 * SECOND))
+    assert lane.save() is None
+
+
+def test_a_key_that_fell_silent_is_forgotten_on_request() -> None:
+    pattern = ensue.pattern("A B", types="kind").partition_by("k").order_by("ts")  # listing
+    work, rows = made(table_of([("k", 0, "A", 1), ("l", 60, "A", 1)]), pattern, forget=10 * SECOND)
+    stream = Stream(work)
+    stream.step(rows, None)
+    assert stream.step(None, 61).counts.keys == 1
+
+
+# -- corrections ----------------------------------------------------------------------------------
+
+
+def corrected(rows: pa.Table, signs: list[int]) -> pa.Table:
+    return rows.append_column(SIGN, pa.array(signs, pa.int64()))
+
+
+def test_deletions_by_content_in_any_order_of_arrival() -> None:
+    facts = [("k", 0, "A", 1), ("k", 1, "X", 2), ("k", 2, "B", 3)]
+    work, rows = made(table_of([*facts, facts[1]]), corrections="content")
+    rows = corrected(rows, [1, 1, 1, -1])
+    work = rows_work(work.planned, rows.schema, "ts", work.settings, {})
+    for seed in range(6):
+        stream = Stream(work)
+        order = random.Random(seed).sample(range(4), 4)
+        for place in order:
+            stream.step(rows.slice(place, 1), None)
+        stream.step(None, None, streams.CLOSE)
+        assert (stream.matched, stream.totals["rejected"]) == (1, 0)
+        assert stream.totals["retracted"] == 2
+
+
+def test_a_deletion_of_nothing_is_rejected_once_settled() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1), ("k", 1, "B", 2)]), corrections="content")
+    rows = corrected(rows, [1, -1])
+    work = rows_work(work.planned, rows.schema, "ts", work.settings, {})
+    stream = Stream(work)
+    stream.step(rows, None)
+    assert stream.totals["rejected"] == 0
+    stream.step(None, 9)
+    assert stream.totals["rejected"] == 1 and stream.matched == 0
+
+
+def test_an_operation_nobody_knows_is_rejected() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1)]), corrections="content", late=True)
+    rows = corrected(rows, [0])
+    stream = Stream(rows_work(work.planned, rows.schema, "ts", work.settings, {}))
+    stream.step(rows, None)
+    assert stream.totals["rejected"] == 1
+    assert stream.found[0]["status"] == "rejected"
+
+
+def test_the_newest_version_of_an_event_counts() -> None:
+    facts = [("k", 0, "A", 1), ("k", 1, "B", 2), ("k", 1, "B", 7), ("k", 3, "A", 0)]
+    work, rows = made(table_of(facts), corrections="identity", emit="changes")
+    rows = corrected(rows, [1, 1, 1, -1])
+    rows = rows.append_column(IDENTITY, pa.array([1, 2, 2, 9]))
+    rows = rows.append_column(SEQUENCE, pa.array([1, 2, 3, 4]))
+    work = rows_work(work.planned, rows.schema, "ts", work.settings, {})
+    for seed in range(6):
+        stream = Stream(work)
+        for place in random.Random(seed).sample(range(4), 4):
+            stream.step(rows.slice(place, 1), None)
+        stream.step(None, None, streams.CLOSE)
+        left = streams.net([pa.Table.from_pylist(stream.found)])
+        assert [row["__ensue_atom_1"] for row in left] == [7]
+
+
+def test_a_match_keeps_its_identity_when_it_is_said_again() -> None:
+    facts = [("k", 0, "A", 1), ("k", 2, "B", 2), ("k", 1, "X", 9)]
+    work, rows = made(table_of([*facts, facts[2]]), corrections="content", emit="changes")
+    rows = corrected(rows, [1, 1, 1, -1])
+    stream = Stream(rows_work(work.planned, rows.schema, "ts", work.settings, {}))
+    for place in range(4):
+        stream.step(rows.slice(place, 1), None)
+    assert [row["op"] for row in stream.found] == ["+", "-", "+"]
+    assert len({row["match_id"] for row in stream.found}) == 1
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+
+def test_a_null_event_time_is_rejected_or_fails() -> None:
+    work, rows = made(table_of([("k", None, "A", 1), ("k", 0, "A", 1)]), late=True)
+    stream = Stream(work)
+    stream.step(rows, None)
+    assert stream.totals["rejected"] == 1 and stream.found[0]["status"] == "rejected"
+    work, rows = made(table_of([("k", None, "A", 1)]), nulls="fail")
+    with pytest.raises(errors.DataError, match="has no event time"):
+        Stream(work).step(rows, None)
+
+
+def test_an_exploding_key_fails_or_is_shed() -> None:
+    facts = [("big", i, "A", i) for i in range(50)] + [("small", 1, "A", 0), ("small", 2, "B", 0)]
+    work, rows = made(table_of(facts), key_limit=20)
+    with pytest.raises(errors.LimitError, match=r"'big',\) keeps 50 rows.*key_limit is 20"):
+        Stream(work).step(rows, None)
+    work, rows = made(table_of(facts), key_limit=20, overflow="shed")
+    stream = Stream(work)
+    stream.step(rows, None)
+    assert stream.totals["shed"] == 50
+    stream.step(rows.slice(0, 5), None)  # still left out, though few
+    assert stream.totals["shed"] == 55
+    stream.step(None, None, streams.CLOSE)
+    assert stream.matched == 1
+
+
+def test_an_undecided_start_counts_against_the_limit() -> None:
+    pattern = ensue.pattern("A B+ C", types="kind").partition_by("k").order_by("ts")
+    facts = [("k", 0, "A", 0)] + [("k", i, "B", 0) for i in range(1, 40)]
+    work, rows = made(table_of(facts), pattern, key_limit=20)
+    stream = Stream(work)
+    for first in range(0, 20, 5):
+        stream.step(rows.slice(first, 5), first)
+    with pytest.raises(errors.LimitError, match="keeps"):
+        for first in range(20, 40, 5):
+            stream.step(rows.slice(first, 5), first)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now"),
+    [("lanes", "8", "4"), ("partition_by", "k", "k, l"), ("pattern", "A B", "A C")],
+)
+def test_a_checkpoint_of_another_query_says_what_differs(name: str, before: str, now: str) -> None:
+    blob = state.to_bytes({}, {name: before})
+    with pytest.raises(errors.CheckpointError) as caught:
+        state.from_bytes(blob, {name: now})
+    assert f"{name} was {before} and is {now}" in str(caught.value)
+    assert "new checkpoint" in caught.value.remedy
+
+
+def test_a_damaged_or_foreign_state_is_refused() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1)]))
+    stream = Stream(work)
+    stream.step(rows, None)
+    assert stream.blob is not None
+    for blob in (b"", b"junk", stream.blob[: len(stream.blob) // 2]):
+        with pytest.raises(errors.StateError, match="not Ensue's, or is damaged"):
+            Lane(work, 0).load(blob)
+
+
+def test_hashes_of_rows_are_of_what_the_evaluator_reads() -> None:
+    _, rows = made(table_of([("k", 0, "A", 1), ("k", 0, "A", 1)]))
+    assert len(np.unique(rows[CONTENT])) == 1 and len(np.unique(rows[KEY])) == 1
+    assert row_hashes(rows, ["k"]).dtype == np.uint64
