@@ -29,6 +29,11 @@ _START = "_ensue_start"
 
 def run(query: Query, source: DataFrame) -> DataFrame:
     """Partition columns, measures and `status`: matched, or timed out."""
+    if source.isStreaming:
+        raise errors.UnsupportedInputError(
+            "SHOW TIMEOUT MATCHES joins two runs over the rows, which a stream cannot",
+            remedy="write an event pattern and q.matches(stream, timeouts=True)",
+        )
     window = query.within
     if window is None:
         raise errors.QueryError(

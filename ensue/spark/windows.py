@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name every PySpark reader knows
 from pyspark.sql.window import Window as SparkWindow
 
+from ensue import errors
 from ensue.pattern import window as w
 from ensue.pattern.query import Query, SkipMode
 from ensue.spark import batch
@@ -27,6 +28,11 @@ def add_columns(
     window: w.WindowQuery, source: DataFrame, wanted: Sequence[str], zero_if_none: Sequence[str]
 ) -> DataFrame:
     """The source with the measures `wanted`, null where the row has no match of its own."""
+    if source.isStreaming:
+        raise errors.UnsupportedInputError(
+            "a pattern in a window looks at frames of rows, and a stream has no rows to number",
+            remedy="use MATCH_RECOGNIZE on the stream",
+        )
     numbered = _numbered(window, source)
     found = _seek(window, numbered) if window.seek else _initial(window, numbered)
     columns = [F.col(quoted(name)) for name in source.columns]
