@@ -35,10 +35,11 @@ class Life:
     identity: str | None = None
     edits: dict[str, Query] = field(default_factory=dict)
     chaos: bool = True
+    settle: Any = None
 
     def __post_init__(self) -> None:
         self.time = self.query.order_by[0].column
-        self.options = Options(self.sigma, None, self.identity, 0)
+        self.options = Options(self.sigma, None, self.identity, 0, self.settle)
         self.matcher = Matcher(self.query, self.options, "first", self.table.schema)
         self.counted: dict[int, Row] = {}  # row number -> event
         self.watermark: Any = None
@@ -73,16 +74,16 @@ class Life:
         if kind < 0.2:
             known = sorted(self.at(row) for row in range(self.table.num_rows))
             mark = self.chooser.choice(known)
-            if not self.chaos or self.chooser.random() < 0.8:
+            if not self.chaos or self.chooser.random() < 0.9:
                 mark = min([mark, *times])  # nothing that is still to come will be late
             if self.watermark is None or mark > self.watermark:
                 self.watermark = mark
                 self.take(self.matcher.advance(mark))
-        elif kind < 0.4 and self.chaos and self.table.num_rows:
+        elif kind < 0.32 and self.chaos and self.table.num_rows:
             self.retract(self.chooser.randrange(self.table.num_rows))
-        elif kind < 0.5:
+        elif kind < 0.42:
             self.matcher = restored(self.matcher.snapshot())
-        elif kind < 0.65 and self.edits:
+        elif kind < 0.58 and self.edits:
             self.revise()
 
     def is_late(self, row: int) -> bool:
@@ -153,7 +154,7 @@ class Life:
                 self.withdrawn += 1
                 assert self.net[text] > 0, f"withdrawn, but never reported: {text}"
                 self.net[text] -= 1
-        if self.sigma == 0:
+        if self.sigma == 0 or self.settle == 0:
             assert self.withdrawn == 0
 
     def shown(self, row: Row) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,17 +23,26 @@ class Changes:
     went: pa.Table
 
 
-def difference(old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows of `new` that are not in `old`, and of `old` not in `new`; copies are counted."""
+def difference(
+    old: pa.Table, new: pa.Table, apart: Sequence[str] = ()
+) -> tuple[pa.Table, pa.Table]:
+    """Rows of `new` that are not in `old`, and of `old` not in `new`; copies are counted.
+
+    Columns in `apart` do not tell rows apart.
+    """
     if not old.num_rows or not new.num_rows:
         return new, old
-    names = [
-        name for name in new.column_names if EVENTS not in new.column_names or name not in SHIFTING
-    ]
+    names = telling(new.column_names, apart)
     before, after = row_hashes(old, names), row_hashes(new, names)
     return new.filter(pa.array(_surplus(after, before))), old.filter(
         pa.array(_surplus(before, after))
     )
+
+
+def telling(names: Sequence[str], apart: Sequence[str] = ()) -> list[str]:
+    """The columns that tell rows of an output apart."""
+    shifting = SHIFTING if EVENTS in names else ()
+    return [name for name in names if name not in apart and name not in shifting]
 
 
 def _surplus(mine: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:

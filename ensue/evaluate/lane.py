@@ -29,6 +29,7 @@ from ensue.evaluate.replay import Replay, Resumable, Straight
 from ensue.evaluate.rows_pieces import PiecewiseRows
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequences import SequencesEvaluator
+from ensue.evaluate.settle import Settle
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query, Rows
@@ -66,6 +67,7 @@ class Lane:
         identity: str | None = None,
         begin: int = LOWEST,
         end: int = HIGHEST,
+        settling: bool = False,
     ) -> None:
         reason = supports(query)
         if reason is not None:
@@ -89,10 +91,14 @@ class Lane:
             self.reason = "sequences: all matches under their selection policies"
         nothing = self.evaluator.no_matches(prepared.schema)
         self._stage: Replay | Straight = (
-            Replay(self.evaluator, self.plan, prepared.schema, nothing)
+            Replay(self.evaluator, self.plan, prepared.schema, nothing, settling)
             if correctable
             else Straight(self.evaluator, nothing)
         )
+        self._settle: Settle | None = None
+        if settling and isinstance(self._stage, Replay):
+            self._settle = Settle(self._stage.nothing)
+        self._limit = LOWEST  # what was decided before it may go out, where changes are held back
         told = replace(self._bound, measures=None, rows=Rows.ONE)
         digest = hashlib.sha256(f"{name} {to_json(told)}".encode()).hexdigest()
         self._seeds = (text_hash(digest), text_hash(digest + "'"))
@@ -109,21 +115,38 @@ class Lane:
             return self._guarded(lambda: self._stage.change(self._ready(added)))
         return self._guarded(lambda: self._stage.change(self._ready(added), self._ready(removed)))
 
-    def advance(self, code: int, time: Any) -> list[pa.Table]:
+    def advance(self, code: int, time: Any, limit: int = LOWEST) -> list[pa.Table]:
+        """A watermark; changes decided before `limit` go out, where changes are held back."""
+        self._limit = limit
         return self._guarded(lambda: self._stage.advance(code, time))
 
-    def end(self, keys: Sequence[Key] | None = None) -> list[pa.Table]:
-        return self._guarded(lambda: self._stage.end(keys))
+    def end(
+        self, keys: Sequence[Key] | None = None, names: np.ndarray | None = None
+    ) -> list[pa.Table]:
+        """These keys, and the hashes they are known by, are complete."""
+        found = self._guarded(lambda: self._stage.end(keys))
+        if self._settle is not None:
+            found.append(self._shaped(self._settle.release_all(names), NEW))
+        return found
+
+    @property
+    def settling(self) -> int:
+        """Changes held back."""
+        return 0 if self._settle is None else len(self._settle)
 
     @property
     def correctable(self) -> int:
         return self._stage.rows
 
-    def to_bytes(self) -> bytes:
-        return self._stage.to_bytes()
+    def to_bytes(self) -> list[bytes]:
+        """The state of the evaluator, and the changes held back."""
+        return [self._stage.to_bytes(), b"" if self._settle is None else self._settle.to_bytes()]
 
-    def restore(self, blob: bytes, code: int, time: Any) -> None:
-        self._stage.restore(blob, code, time)
+    def restore(self, blobs: Sequence[bytes], code: int, time: Any, limit: int) -> None:
+        self._limit = limit
+        self._stage.restore(blobs[0], code, time)
+        if self._settle is not None:
+            self._settle.restore(blobs[1])
 
     def _guarded(self, run: Any) -> list[pa.Table]:
         """A condition that fails on the data stops this pattern, not the others."""
@@ -131,6 +154,8 @@ class Lane:
             return []
         try:
             changes: Changes = run()
+            if self._settle is not None:
+                changes = self._settle.take(changes, self._limit)
             both = ((changes.went, WITHDRAWN), (changes.came, NEW))
             return [self._shaped(found, op) for found, op in both if found.num_rows]
         except errors.EnsueError as problem:

@@ -44,6 +44,7 @@ class Options:
     delay: Any = None  # the watermark follows the newest event at this distance
     identity: str | None = None  # column that names an event inside its partition
     history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
+    settle: Any = None  # hold changes back until the watermark is this near to what decided them
 
 
 @dataclass
@@ -60,6 +61,7 @@ class MatcherMetrics:
     held: int = 0  # events waiting for the watermark
     correctable: int = 0  # events let through that may still be corrected
     partitions: int = 0  # open partitions, over all patterns
+    settling: int = 0  # changes held back
     bytes: int = 0
 
 
@@ -142,10 +144,13 @@ class Matcher:
         """These keys (or all) are complete; a key that comes again starts afresh."""
         if self._cleanse is None:
             return self._shown([])
-        names = self._cleanse.partition_by
-        listed = None if keys is None else [_as_key(key, names) for key in keys]
+        columns = self._cleanse.partition_by
+        listed = None if keys is None else [_as_key(key, columns) for key in keys]
         events = self._cleanse.end(listed)
-        return self._shown(self._through(lambda lane: lane.change(events) + lane.end(listed)))
+        names = None if listed is None else self._cleanse.key_hashes(listed)
+        return self._shown(
+            self._through(lambda lane: lane.change(events) + lane.end(listed, names))
+        )
 
     def revise(
         self,
@@ -173,7 +178,7 @@ class Matcher:
         for lane in edit.begins:
             found += lane.change(self._cleanse.between(lane.begin, lane.end_at))
             if self._cleanse.watermark > LOWEST:
-                found += lane.advance(self._cleanse.watermark, self._time)
+                found += lane.advance(self._cleanse.watermark, self._time, self._limit)
         self._lanes += edit.begins
         self._named = True
         found += self._over()
@@ -201,7 +206,7 @@ class Matcher:
         }
         blobs = [json.dumps(told).encode(), cleanse.to_bytes(), cleanse.schema.serialize()]
         blobs += [state.to_bytes(REASON, table, {}) for table in (self.late, self.rejected)]
-        blobs += [lane.to_bytes() for lane in self._lanes]
+        blobs += [blob for lane in self._lanes for blob in lane.to_bytes()]
         rows = pa.table({"state": pa.array([bytes(blob) for blob in blobs], pa.large_binary())})
         return state.to_bytes(KIND, rows, {})
 
@@ -225,17 +230,11 @@ class Matcher:
             [rejected.replace_schema_metadata(None)],
         )
         self._lanes = []
-        for saved, blob in zip(told["lanes"], lanes, strict=True):
-            lane = Lane(
-                saved["name"],
-                stored.from_json(json.dumps(saved["query"])),
-                cleanse.schema,
-                self._correctable,
-                self._options.identity,
-                saved["begin"],
-                saved["end"],
-            )
-            lane.restore(blob, cleanse.watermark, self._time)
+        for index, saved in enumerate(told["lanes"]):
+            query = stored.from_json(json.dumps(saved["query"]))
+            lane = self._lane(saved["name"], query, schema, saved["begin"], saved["end"])
+            blobs = lanes[2 * index : 2 * index + 2]
+            lane.restore(blobs, cleanse.watermark, self._time, self._limit)
             self._lanes.append(lane)
 
     # -- looking at it ---------------------------------------------------------------------------
@@ -273,6 +272,7 @@ class Matcher:
             self._counted.held = len(self._cleanse)
             self._counted.correctable = self._cleanse.remembered
             self._counted.partitions = sum(len(lane.evaluator.tails.held) for lane in self._lanes)
+            self._counted.settling = sum(lane.settling for lane in self._lanes)
             self._counted.bytes = self._cleanse.nbytes
         return self._counted
 
@@ -322,7 +322,7 @@ class Matcher:
         schema = schema.remove_metadata()
         name, query = self._first
         cleanse = self._cleanse_of(schema)
-        self._lanes = [Lane(name, query, schema, self._correctable, self._options.identity)]
+        self._lanes = [self._lane(name, query, schema)]
         self._cleanse = cleanse
         if self._mark is None:
             return []
@@ -335,6 +335,12 @@ class Matcher:
                 f"the events have no column {options.identity!r} that could be their id",
                 remedy=f"columns are: {', '.join(schema.names)}",
             )
+        if options.settle is not None and options.speculation == 0:
+            raise errors.QueryError(
+                "settle holds back what was answered ahead of the watermark, and speculation=0 "
+                "answers nothing ahead of it",
+                remedy="leave settle out, or give speculation=math.inf",
+            )
         bound = bind(self._first[1], schema.names)
         return Cleanse(
             schema,
@@ -346,9 +352,20 @@ class Matcher:
             options.history,
         )
 
+    def _lane(
+        self, name: str, query: Query, schema: pa.Schema, begin: int = LOWEST, end: int = HIGHEST
+    ) -> Lane:
+        options = self._options
+        correctable, settling = options.speculation != 0, options.settle is not None
+        return Lane(name, query, schema, correctable, options.identity, begin, end, settling)
+
     @property
-    def _correctable(self) -> bool:
-        return self._options.speculation != 0
+    def _limit(self) -> int:
+        """Changes decided before this time go out, where changes are held back."""
+        if self._options.settle is None:
+            return LOWEST
+        clock = self._known.clock
+        return clock.later(self._known.watermark, clock.amount(self._options.settle, "settle"))
 
     def _passed(self, released: Released) -> list[pa.Table]:
         """What Cleanse lets through, and time, through every pattern."""
@@ -362,7 +379,9 @@ class Matcher:
 
         def through(lane: Lane) -> list[pa.Table]:
             found = lane.change(released.events, released.withdrawn)
-            return found + lane.advance(cleanse.watermark, self._time) if passed else found
+            if not passed:
+                return found
+            return found + lane.advance(cleanse.watermark, self._time, self._limit)
 
         return self._through(through) + (self._over() if passed else [])
 
@@ -473,9 +492,7 @@ class Matcher:
                 f"{cleanse.clock.time(cleanse.remembered_from)!r} are no longer known",
                 remedy="begin later, or keep events longer: matcher(history=...)",
             )
-        lane = Lane(
-            name, query, cleanse.schema, self._correctable, self._options.identity, begin, end
-        )
+        lane = self._lane(name, query, cleanse.schema, begin, end)
         bound = lane.plan.query
         if (bound.partition_by, bound.order_by) != (
             tuple(cleanse.partition_by),

@@ -109,11 +109,18 @@ class Replay:
     """See the module. Rows have the hidden columns AT, KEY and EVENT."""
 
     def __init__(
-        self, evaluator: Resumable, plan: Plan, schema: pa.Schema, nothing: pa.Table
+        self,
+        evaluator: Resumable,
+        plan: Plan,
+        schema: pa.Schema,
+        nothing: pa.Table,
+        settling: bool = False,
     ) -> None:
         self._evaluator = evaluator
         self._plan = plan
-        self._nothing = nothing  # the evaluator's output of no matches
+        # When a match was decided matters only to a stage that waits for that time to pass.
+        self._apart = () if settling else (AT,)
+        self._nothing = _stamped(nothing, np.zeros(0, np.int64))
         self._schema = schema
         self._lines: dict[int, Line] = {}
         self._due: list[tuple[int, int]] = []  # heap of (last time of the first segment, line)
@@ -140,7 +147,10 @@ class Replay:
             for line, first in zip(lines, firsts, strict=True)
         ]
         if all(in_order):
-            return Changes(self._joined(self._feed(added)), self._nothing)
+            found = self._feed(added)
+            if self._plan.lookahead:  # a row that waited for its NEXT may be due already
+                found += self._caught_up()
+            return Changes(self._joined(found), self._nothing)
         return self._corrected(added, None)
 
     def advance(self, code: int, time: object) -> Changes:
@@ -162,13 +172,18 @@ class Replay:
 
     def end(self, keys: Sequence[Key] | None = None) -> Changes:
         """These keys are complete: everything of them is final."""
-        found = [table for table in self._evaluator.end(keys).tables() if table.num_rows]
+        found = self._note(self._evaluator.end(keys))
         if keys is None:
             self._lines, self._due = {}, []
         else:
             gone = set(keys)
             self._lines = {n: line for n, line in self._lines.items() if line.key not in gone}
         return Changes(self._joined(found), self._nothing)
+
+    @property
+    def nothing(self) -> pa.Table:
+        """The output of no matches, with the times at which matches were decided (AT)."""
+        return self._nothing
 
     @property
     def rows(self) -> int:
@@ -226,20 +241,32 @@ class Replay:
 
     def _note(self, output: Output) -> list[pa.Table]:
         """What the evaluator puts out, written down with the last segment of each key."""
-        tables = [table for table in output.tables() if table.num_rows]
-        for table in tables:
+        tables = []
+        for table in output.tables():
+            if not table.num_rows:
+                continue
             names = numbers(table, KEY)
             index = np.argsort(names, kind="stable")
-            ordered = table.take(pa.array(index)).combine_chunks()
             names = names[index]
             bounds = [0, *_changes(names).tolist(), len(names)]
-            for name, (begin, end) in zip(
-                names[bounds[:-1]].tolist(), pairwise(bounds), strict=True
-            ):
+            heads = names[bounds[:-1]].tolist()
+            ordered = _stamped(table.take(pa.array(index)), self._stamps(heads, np.diff(bounds)))
+            tables.append(ordered)
+            for name, (begin, end) in zip(heads, pairwise(bounds), strict=True):
                 line = self._lines.get(name)
                 if line is not None and line.segments:
                     line.segments[-1].output.append((ordered, begin, end - begin))
         return tables
+
+    def _stamps(self, names: list[int], sizes: Codes) -> Codes:
+        """Per row: the time of the last event that its key has seen, which decided it at latest."""
+        lines = [self._lines.get(name) for name in names]
+        last = [line.segments[-1].last if line and line.segments else LOWEST for line in lines]
+        return np.repeat(np.array(last, np.int64), sizes)
+
+    def _caught_up(self) -> list[pa.Table]:
+        """What the last watermark settles, for states that have not seen it."""
+        return [] if self._mark is None else self._note(self._evaluator.advance(self._mark))
 
     # -- the past --------------------------------------------------------------------------------
 
@@ -255,12 +282,12 @@ class Replay:
         while active:
             active, fed = self._round(active, gone)
             new += fed
-        if reruns and self._mark is not None:
-            new += self._note(self._evaluator.advance(self._mark))
+        if reruns or self._plan.lookahead:
+            new += self._caught_up()
         for rerun in reruns:
             for segment in rerun.old[: rerun.following]:
                 old += segment.output
-        came, went = difference(self._joined(_tables(old)), self._joined(new))
+        came, went = difference(self._joined(_tables(old)), self._joined(new), self._apart)
         return Changes(pa.concat_tables([self._joined(found), came]), went)
 
     def _touched(self, added: Events, removed: Events | None) -> dict[int, tuple[int, int]]:
@@ -391,8 +418,7 @@ class Replay:
             rows = rows.cast(self._schema)
             rows, starts = arranged(rows, query.partition_by, query.order_by)
             self._feed(Events(rows, starts, np.zeros(len(starts) - 1, np.bool_)))
-            if self._mark is not None:
-                self._note(self._evaluator.advance(self._mark))
+            self._caught_up()
 
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         return pa.concat_tables([self._nothing, *tables])
@@ -457,6 +483,10 @@ def pieces(events: Events) -> Iterator[Events]:
         )
         yield Events(table, starts, np.zeros(len(active), np.bool_))
         at[active] = cuts
+
+
+def _stamped(table: pa.Table, times: Codes) -> pa.Table:
+    return table.append_column(AT, pa.array(times))
 
 
 def _tables(slices: list[Slice]) -> list[pa.Table]:

@@ -83,8 +83,8 @@ def events(chooser: random.Random) -> pa.Table:
     """Three keys; the times of a key differ."""
     rows = []
     for key in "pqr"[: chooser.randrange(1, 4)]:
-        for time in chooser.sample(range(14), chooser.randrange(1, 9)):
-            kind = chooser.choice("AABBCX")
+        for time in chooser.sample(range(14), chooser.randrange(2, 11)):
+            kind = chooser.choice("AABBBCX")
             rows.append(
                 {"key": key, "t": time, "id": len(rows), "kind": kind, "x": chooser.randrange(4)}
             )
@@ -99,12 +99,8 @@ def test_event_patterns(seed: int) -> None:
         edits = {"first": query, "second": event_query(chooser)} if chooser.random() < 0.4 else {}
         if edits and edits["second"].measures != query.measures:
             del edits["second"]
-        life = Life(
-            query,
-            events(chooser),
-            chooser,
-            chooser.choice(SIGMAS),
-            chooser.choice([None, "id"]),
-            edits,
-        )
+        sigma = chooser.choice(SIGMAS)
+        settle = chooser.choice([None, None, 0, 3]) if sigma else None
+        identity = chooser.choice([None, "id"])
+        life = Life(query, events(chooser), chooser, sigma, identity, edits, settle=settle)
         life.check()
