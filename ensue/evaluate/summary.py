@@ -16,9 +16,8 @@ from __future__ import annotations
 import heapq
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,21 +25,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.evaluate.arrange import flat, group_codes
+from ensue.evaluate.arrange import flat
 from ensue.evaluate.base import Key, Snapshot
 from ensue.evaluate.suse import intake, reading, saved
 from ensue.evaluate.suse.answers import Answer, answer
 from ensue.evaluate.suse.groups import GroupedStore, group_labels
+from ensue.evaluate.suse.limbs import limbs_of
 from ensue.evaluate.suse.options import SummaryOptions, bound_total, check_options, selection_of
 from ensue.evaluate.suse.store import Store, refill
+from ensue.evaluate.suse.together import answers_together, plain_readings, quick
 from ensue.kernels import suse_select as kernel
-from ensue.kernels.order import first_rows
 from ensue.pattern import condition as c
 from ensue.pattern import nodes, stored
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 
 _COMPACT = 65_536
+_MANY = 8  # keys
 
 
 @dataclass
@@ -128,7 +129,7 @@ class Summary:
         # All keys are read and checked before any of them is changed.
         clock = reading.times_of(query, table)
         ordered = reading.order_values(query, table)
-        parts = list(_by_key(table, query.partition_by))
+        parts = list(intake.by_key(table, query.partition_by))
         if ordered is not None:
             first = query.order_by[0]
             for key, rows in parts:
@@ -229,12 +230,14 @@ class Summary:
         """Aggregates over the matches among the retained events; a table by key if partitioned."""
         if not self._query.partition_by:
             return self._answer(()).as_dict(self._total is not None)
-        return {_plain_key(key): self._answer(key).as_dict(self._total is not None)
-                for key in self._stores}  # fmt: skip
+        return {
+            _plain_key(key): found.as_dict(self._total is not None)
+            for key, found in self._answers().items()
+        }
 
     def count(self) -> int:
         """The number of matches over all keys."""
-        return sum(self._answer(key).count for key in self._stores)
+        return sum(found.count for found in self._answers(valued=False).values())
 
     def events(self) -> pa.Table:
         """The retained events in order of arrival, with the columns they came with."""
@@ -264,7 +267,42 @@ class Summary:
             column = pa.array([str(share) for share in shares])
         return table.append_column("matches", column)
 
-    def _answer(self, key: tuple[Any, ...], shares: bool = False) -> Answer:
+    def _answers(self, valued: bool = True) -> dict[Key, Answer]:
+        """All keys: many of them in one call, few of them, and large ones, one by one."""
+        found: dict[Key, Answer] = {}
+        keys = [key for key, store in self._stores.items() if store.count]
+        if len(keys) >= _MANY and self._groups is None and self._selection.machine.fork:
+            found = self._together(keys, valued)
+        return {key: found[key] if key in found else self._answer(key) for key in self._stores}
+
+    def _together(self, keys: list[Key], valued: bool) -> dict[Key, Answer]:
+        self._compact(always=True)
+        ids, table = self._held[0]
+        stores = [self._stores[key] for key in keys]
+        starts = np.append(0, np.cumsum([store.count for store in stores]))
+        values = None
+        if valued and _VALUE in table.column_names:
+            rows = np.searchsorted(ids, np.concatenate([store.ids for store in stores]))
+            column = flat(table, _VALUE).take(pa.array(rows))
+            parts = limbs_of(column)
+            if parts is None:
+                return {}
+            values = column, parts
+        times = np.concatenate([store.times for store in stores])
+        classes = np.concatenate([store.classes for store in stores])
+        window = self._selection.window
+        answered = answers_together(
+            self._selection.machine,
+            plain_readings(starts, classes),
+            starts,
+            quick(starts, times, window),
+            times,
+            window,
+            values,
+        )
+        return {keys[number]: given for number, given in answered.items()}
+
+    def _answer(self, key: Key, shares: bool = False) -> Answer:
         store = self._stores.get(key)
         if store is None:
             return answer(self._selection, None, reading.scaled(None, 0), shares)
@@ -304,7 +342,7 @@ class Summary:
     def snapshot_keys(self, touched: Iterable[Key] | None = None) -> Snapshot:
         """The state of these keys (of all where none are named), each by itself."""
         self._compact(always=True)
-        wanted = list(self._stores) if touched is None else [_key(key) for key in touched]
+        wanted = list(self._stores) if touched is None else [intake.key_of(key) for key in touched]
         found = {key: self._saved([key]) for key in wanted if key in self._stores}
         return Snapshot(found, self._saved([]))
 
@@ -384,7 +422,7 @@ class Summary:
         if state.held is not None:
             self._held.append((state.ids, state.held))
         for key, told in zip(saved.keys_of(state.keys), state.stores, strict=True):
-            named = _key(key)
+            named = intake.key_of(key)
             store = self._store(named, told.columns["time"].dtype)
             store.fill(told.columns, told.numbers, told.levels)
             if told.latest is not None:
@@ -429,36 +467,6 @@ def described(blob: bytes) -> tuple[Query, SummaryOptions]:
 
 _LEARNED = ("class_weight", "probability", "learning")
 _VALUE = "__ensue_value"
-
-
-def _by_key(
-    table: pa.Table, names: Sequence[str]
-) -> Iterable[tuple[Key, slice | NDArray[np.int64]]]:
-    if table.num_rows == 0:
-        return
-    if not names:
-        yield (), slice(None)
-        return
-    for name in names:
-        if pa.types.is_nested(table.schema.field(name).type):
-            raise errors.ColumnTypeError(
-                f"partition_by {name!r} is of type {table.schema.field(name).type}",
-                remedy="partition by a plain column, or by a field of it as a column of its own",
-            )
-    codes, _ = group_codes(table, names)
-    order = np.argsort(codes, kind="stable")
-    bounds = np.append(first_rows(codes[order]), len(order))
-    firsts = table.select(list(names)).take(pa.array(order[bounds[:-1]]))
-    keys = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
-    for key, (low, high) in zip(keys, pairwise(bounds), strict=True):
-        yield _key(key), order[low:high]
-
-
-def _key(values: Iterable[Any]) -> Key:
-    """A key such that equal keys are equal in Python: NaN is the one of `math`, −0.0 is 0.0."""
-    return tuple(
-        (math.nan if math.isnan(v) else v + 0.0) if isinstance(v, float) else v for v in values
-    )
 
 
 def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:

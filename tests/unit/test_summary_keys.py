@@ -268,3 +268,16 @@ def test_present_scores_where_an_event_has_several_labels(total: str | None) -> 
             without = pa.concat_tables([kept.slice(0, place), kept.slice(place + 1)])
             fewer = found.summarize(without, size=80, total=total).result()["sum"]
             assert scores[place] == pytest.approx(summary.result()["sum"] - fewer)
+
+
+@pytest.mark.parametrize("window", [40, "30 rows", None])
+def test_many_keys_are_answered_like_few(window: Any) -> None:
+    chance = random.Random(6)
+    table = keyed(600, 12, 3).append_column("v", [[chance.randint(-5, 9) for _ in range(600)]])
+    found = query("a b* c", window).partition_by("user")
+    summary = found.summarize(table, size=25, total="sum(b.v)")
+    assert len(summary.result()) == 12
+    assert summary.result() == {
+        key[0]: summary._answer(key).as_dict(True) for key in summary._stores
+    }
+    assert summary.count() == sum(result["count"] for result in summary.result().values())

@@ -25,7 +25,12 @@ from ensue.evaluate.suse.answers import answer
 from ensue.evaluate.suse.groups import GroupedStore, Groups
 from ensue.evaluate.suse.limbs import limbs_of
 from ensue.evaluate.suse.store import Selection, Store
-from ensue.evaluate.suse.together import answers_together, plain_readings, value_readings
+from ensue.evaluate.suse.together import (
+    answers_together,
+    plain_readings,
+    quick,
+    value_readings,
+)
 from ensue.kernels import suse_select as kernel
 from ensue.pattern.query import Query
 
@@ -99,7 +104,8 @@ class BatchSummaries:
         relevant = classes >= 0
         kept = np.add.reduceat(relevant.astype(np.int64), starts[:-1])
         found = _Found(self, table, starts, masks, classes, times)
-        plain = (kept <= self.selection.size) & machine.fork
+        plain = quick(starts, times, self.selection.window)
+        plain &= (kept <= self.selection.size) & machine.fork
         if plain.any():
             plain &= found.together(plain)
         for key in np.flatnonzero(~plain):
@@ -170,8 +176,9 @@ class _Found:
     def _values(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Values of the attribute by key, which is how often the key would be read."""
         keys = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
-        pairs = np.unique(np.column_stack([keys, codes]), axis=0)
-        return np.bincount(pairs[:, 0], minlength=len(self._starts) - 1)
+        width = int(codes.max(initial=-1)) + 2
+        held = np.unique(keys * width + codes + 1)
+        return np.bincount(held // width, minlength=len(self._starts) - 1)
 
     def alone(self, key: int) -> None:
         """One key through the selection loop, and measured."""

@@ -1,13 +1,20 @@
-"""Events as a table of one schema, whatever they were given as."""
+"""Events as a table of one schema, whatever they were given as, and its rows by key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.evaluate.arrange import group_codes
+from ensue.evaluate.base import Key
+from ensue.kernels.order import first_rows
 
 Reader = Callable[[Any], pa.Table]
 
@@ -74,3 +81,33 @@ def aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
                 remedy="insert tables of one schema",
             ) from None
     return pa.table(columns, schema=schema)
+
+
+def by_key(
+    table: pa.Table, names: Sequence[str]
+) -> Iterable[tuple[Key, slice | NDArray[np.int64]]]:
+    if table.num_rows == 0:
+        return
+    if not names:
+        yield (), slice(None)
+        return
+    for name in names:
+        if pa.types.is_nested(table.schema.field(name).type):
+            raise errors.ColumnTypeError(
+                f"partition_by {name!r} is of type {table.schema.field(name).type}",
+                remedy="partition by a plain column, or by a field of it as a column of its own",
+            )
+    codes, _ = group_codes(table, names)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.append(first_rows(codes[order]), len(order))
+    firsts = table.select(list(names)).take(pa.array(order[bounds[:-1]]))
+    keys = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    for key, (low, high) in zip(keys, pairwise(bounds), strict=True):
+        yield key_of(key), order[low:high]
+
+
+def key_of(values: Iterable[Any]) -> Key:
+    """A key such that equal keys are equal in Python: NaN is the one of `math`, −0.0 is 0.0."""
+    return tuple(
+        (math.nan if math.isnan(v) else v + 0.0) if isinstance(v, float) else v for v in values
+    )
