@@ -288,6 +288,11 @@ class Pattern:
                     from ensue.front.sql import read_query
                     from ensue.spark import stream as streams
 
+                    if budget is not None:
+                        raise errors.UnsupportedError(
+                            "a stream takes no budget yet: its state is bounded by key_limit=",
+                            remedy="leave the budget out, and say overflow='shed'",
+                        )
                     options = streams.Options.of(stream)
                     return streams.run(query, data, options, listing, read_query)
                 _batch_takes_no(stream)
@@ -387,11 +392,13 @@ class Pattern:
         seed: int = 0,
         detect: bool = False,
         counts: str = "decimal",
+        **stream: Any,
     ) -> Any:
         """Aggregates over all matches from at most `size` retained events (docs/summaries.md).
 
         Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
-        DataFrame a DataFrame of one row per key.
+        DataFrame a DataFrame of one row per key. A streaming one takes further options
+        (docs/streaming.md).
         """
         query = self.query
         if query.missing is not None:
@@ -408,7 +415,13 @@ class Pattern:
         if _is_spark(data):
             from ensue.spark import summary as on_spark
 
+            if data.isStreaming:
+                from ensue.spark import stream as streams
+
+                return streams.summaries(query, options, data, streams.Options.of(stream))
+            _batch_takes_no(stream)
             return on_spark.run(query, options, data)
+        _batch_takes_no(stream)
         summary = Summary(query, options, _to_arrow)
         return summary if data is None else summary.insert(data)
 

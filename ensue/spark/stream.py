@@ -23,6 +23,7 @@ from ensue.evaluate.buffer import CONTENT, KEY
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_totals import Grouping
+from ensue.evaluate.suse.options import SummaryOptions
 from ensue.pattern import rules
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.duration import parse_duration
@@ -46,6 +47,7 @@ from ensue.spark.lanes import (
 from ensue.spark.stream_edits import PATTERN, VERSION, Read, edits_work
 from ensue.spark.stream_operator import DELAY, LANE
 from ensue.spark.stream_stages import rows_work
+from ensue.spark.stream_summary import summary_work
 from ensue.spark.stream_totals import totals_work
 
 MAX_LANES = 4096
@@ -171,6 +173,11 @@ def run(
 ) -> DataFrame:
     """The matches of a pattern in a streaming DataFrame; `read_sql` reads edits."""
     _own_names(df, options)
+    if query.missing is not None:
+        raise errors.UnsupportedError(
+            "allow_missing does not run on a stream yet",
+            remedy="leave it out, or match each micro-batch in foreachBatch",
+        )
     bound = rules.check(bind(query, df.columns))
     if bound.rows.all_rows:
         rules.duplicates((name.casefold() for name in df.columns), "column of the input")
@@ -218,6 +225,17 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
     ahead = [OP, MATCH_ID] if work.settings.speculative else []
     behind = [STATUS, SHOWN] if work.settings.late else []
     return found.select(*ahead, *carried, *values, *behind)
+
+
+def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Options) -> DataFrame:
+    """A summary for each key of a streaming DataFrame."""
+    _own_names(df, options)
+    bound = bind(query, df.columns)
+    columns = [F.col(_quoted(name)) for name in df.columns]
+    prepared = Prepared.of(bound, df, options, columns)
+    told = prepared.description(summary=repr(asked))
+    arguments = (prepared.schema, prepared.time, options.settings(), told)
+    return prepared.run(summary_work(bound, asked, *arguments))
 
 
 def _own_names(df: DataFrame, options: Options) -> None:

@@ -373,7 +373,7 @@ def test_a_killed_driver(tmp_path: Path) -> None:
     from benchmarks import crash
 
     table = crash.prepare(tmp_path, 50_000, seed=1, files=4)
-    hit = crash.survive(tmp_path, kills=2, seed=1, longest=25)
+    hit = crash.survive(tmp_path, kills=2, seed=1, longest=40)
     found = crash.answers(tmp_path, table)
     assert hit == 2
     assert found["batch"] == found["files"] == found["database"] != []
