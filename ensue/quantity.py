@@ -7,7 +7,7 @@ one, any other table is evaluated in process.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,21 +18,15 @@ from ensue.api import _in_kind as in_kind
 from ensue.api import _is_spark as is_spark
 from ensue.api import _to_arrow as to_arrow
 from ensue.evaluate.arrange import arrange
+from ensue.evaluate.base import Events
 from ensue.evaluate.quantify.checks import Report
 from ensue.evaluate.quantify.model import Automaton
 from ensue.evaluate.quantify.operator import QuantifyOperator
 from ensue.evaluate.quantify.picture import HierarchyPicture
+from ensue.evaluate.quantify.pipes import BoundGroups, Pipe
 from ensue.evaluate.quantify.prefix import parallel
 from ensue.evaluate.quantify.run import Outcome
-from ensue.evaluate.quantify.stages import (
-    VALUE,
-    AutomatonStage,
-    Batch,
-    Bound,
-    BoundGroups,
-    Pipe,
-    Stage,
-)
+from ensue.evaluate.quantify.stages import VALUE, AutomatonStage, Batch, Bound, Stage
 from ensue.front.builder import order_key
 from ensue.pattern.query import OrderKey
 
@@ -73,16 +67,9 @@ class Quantity:
 
     def allowing(self, allow: str | None = None, assume: str | None = None) -> Quantity:
         """The query with a cost accepted, or a declaration made."""
-        if (allow is None and assume is None) or not isinstance(self.stage, AutomatonStage):
+        if allow is None and assume is None:
             return self
-        return Quantity(
-            replace(
-                self.stage,
-                allow=allow or self.stage.allow,
-                assume=assume or self.stage.assume,
-                _reports={},
-            )
-        )
+        return Quantity(self.stage.allowing(allow, assume))
 
     def explain(self, table: Any) -> str:
         """How each part will be evaluated, and why."""
@@ -137,17 +124,27 @@ class Quantity:
         """
         query = self.allowing(allow, assume)
         keys = _names(partition_by)
+        if not isinstance(threads, int) or threads < 1:
+            raise errors.QueryError(f"threads={threads!r}", remedy="give a whole number above 0")
+        if threads > 1 and (keys or is_spark(table)):
+            raise errors.UnsupportedError(
+                "threads= cuts one long sequence, and this is "
+                + ("many partitions" if keys else "a DataFrame of Spark's"),
+                remedy="leave threads out",
+            )
         if is_spark(table):
             from ensue.spark import quantify as spark
 
             return spark.evaluate(query.stage, table, keys, _orders(order_by))
         arranged, starts = _arranged(table, keys, order_by)
         bound = query.stage.bind(arranged.schema)
-        if threads > 1 and not keys:
+        _free(VALUE, keys)
+        if threads > 1:
             outcome = parallel(query.stage, bound, arranged, threads)
             return outcome.ends[0].as_py()
         if isinstance(bound, BoundGroups) and not keys:
             batch = Batch.whole(arranged, starts)
+            _free(VALUE, bound.keys)
             return in_kind(bound.per_group(batch, bound.inner.memory()), table)
         outcome = bound.run(Batch.whole(arranged, starts), bound.memory(), False)
         if not keys:
@@ -194,16 +191,41 @@ class Quantity:
             stage = self.allowing(allow, assume).stage
             return spark.label(stage, table, name, _names(partition_by), _orders(order_by))
         arranged, outcome = self._streamed(table, partition_by, order_by, allow, assume)
+        _free(name, arranged.column_names)
         return in_kind(arranged.append_column(name, outcome.values), table)
+
+    def values(
+        self,
+        table: Any,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        allow: str | None = None,
+        assume: str | None = None,
+    ) -> Any:
+        """One row per value: the ends of blocks and windows, as `>>` would pass them on.
+
+        A row has the columns of the event that ends the block; of a window of time, whose end no
+        event marks, the partition columns and `window_start`.
+        """
+        query = self.allowing(allow, assume)
+        if is_spark(table):
+            from ensue.spark import quantify as spark
+
+            return spark.values(query.stage, table, _names(partition_by), _orders(order_by))
+        operator = QuantifyOperator(query.stage, _names(partition_by), "defined")
+        arranged, starts = _arranged(table, operator.partition_by, order_by)
+        operator.open(None, arranged.schema)
+        every = np.ones(len(starts) - 1, np.bool_)
+        found = list(operator.insert(Events(arranged, starts, every)).tables())
+        return in_kind(pa.concat_tables(found or [operator.schema.empty_table()]), table)
 
     def _streamed(
         self, table: Any, partition_by: Names, order_by: Names, allow: Any, assume: Any
     ) -> tuple[pa.Table, Outcome]:
         arranged, starts = _arranged(table, _names(partition_by), order_by)
         bound: Bound = self.allowing(allow, assume).stage.bind(arranged.schema)
-        count = len(starts) - 1
-        batch = Batch(arranged, starts, np.arange(count), np.ones(count, np.bool_), False)
-        return arranged, bound.run(batch, bound.memory(), True)
+        return arranged, bound.run(Batch.prefixes(arranged, starts), bound.memory(), True)
 
     def operator(
         self, schema: Any, *, partition_by: Names = (), output: str = "every"
@@ -217,6 +239,15 @@ class Quantity:
         operator = QuantifyOperator(self.stage, _names(partition_by), output)
         operator.open(None, given)
         return operator
+
+
+def _free(name: str, taken: Sequence[str]) -> None:
+    """The name of the values must not be that of a column beside them."""
+    if name in taken:
+        raise errors.DuplicateNameError(
+            f"the values would stand in a column {name!r}, and there is one already",
+            remedy="rename the column, or label(table, 'another name')",
+        )
 
 
 def _names(given: Names) -> tuple[str, ...]:

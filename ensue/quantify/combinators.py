@@ -12,7 +12,8 @@ from ensue import errors
 from ensue.evaluate.quantify import build
 from ensue.evaluate.quantify.build import MISSING
 from ensue.evaluate.quantify.model import Fold, Operation, Predicate, Weight
-from ensue.evaluate.quantify.stages import AutomatonStage, Groups, Joined
+from ensue.evaluate.quantify.pipes import Groups, Joined
+from ensue.evaluate.quantify.stages import AutomatonStage
 from ensue.evaluate.quantify.windows import Windows
 from ensue.front.builder import window
 from ensue.pattern.query import WindowKind

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from ensue import errors
 from ensue.evaluate.quantify.checks import check
 from ensue.evaluate.quantify.model import ALWAYS, Expression
+from ensue.evaluate.quantify.operator import QuantifyOperator
+from ensue.evaluate.quantify.pipes import Groups
 from ensue.evaluate.quantify.run import column_kinds
-from ensue.evaluate.quantify.stages import VALUE, AutomatonStage, Batch, Groups, Stage
+from ensue.evaluate.quantify.stages import VALUE, WINDOW, AutomatonStage, Batch, Stage
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern.condition import Column
 from ensue.pattern.nodes import Empty
@@ -69,6 +72,50 @@ def label(
     return _run(stage, df, keys, order, per_row=name)
 
 
+def values(
+    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+) -> DataFrame:
+    """One row per value: the ends of blocks and windows."""
+    operator = QuantifyOperator(stage, keys, "defined")
+    keys, stage = operator.partition_by, operator.stage
+    _known(df, keys, order)
+    prepared, inner = _prepared(stage, df, list(df.columns))
+    schema = _arrow_schema(prepared)
+    shown = _arrow_schema(df).names
+    operator = QuantifyOperator(inner, keys, "defined")
+    operator.open(None, schema)
+    output = pa.schema([f for f in operator.schema if f.name in (*shown, VALUE, WINDOW)])
+    operator.insert(schema.empty_table())  # compiles; the disk cache then serves the workers
+    query = Query(pattern=Empty(), partition_by=keys, order_by=order)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        mine = QuantifyOperator(inner, keys, "defined")
+        mine.open(None, first.schema)
+        for events in sorted_events(chain([first], iterator), first.schema, query):
+            for table in mine.insert(events).tables():
+                found = table.select(output.names).cast(output).combine_chunks()
+                yield from found.to_batches(max_chunksize=OUTPUT_ROWS)
+
+    return _shuffled(prepared, keys).mapInArrow(work, from_arrow_schema(output))
+
+
+def _shuffled(df: DataFrame, keys: tuple[str, ...]) -> DataFrame:
+    return df.repartition(*[F.col(quoted(name)) for name in keys]) if keys else df.repartition(1)
+
+
+def _known(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]) -> None:
+    for name in (*keys, *(key.column for key in order)):
+        if name not in df.columns:
+            raise errors.UnknownColumnError(
+                f"the DataFrame has no column {name!r}",
+                remedy=f"use one of {', '.join(df.columns)}",
+            )
+
+
 def _empty_value(stage: Stage, df: DataFrame) -> Any:
     bound = stage.bind(_arrow_schema(df))
     starts = np.zeros(2, np.int64)
@@ -88,12 +135,12 @@ def _run(
             "a streaming DataFrame was given; quantitative queries run on batch DataFrames",
             remedy="call f.operator(...).insert on each micro-batch inside foreachBatch",
         )
-    for name in (*keys, *(key.column for key in order)):
-        if name not in df.columns:
-            raise errors.UnknownColumnError(
-                f"the DataFrame has no column {name!r}",
-                remedy=f"use one of {', '.join(df.columns)}",
-            )
+    _known(df, keys, order)
+    if (per_row or VALUE) in (df.columns if per_row is not None else keys):
+        raise errors.DuplicateNameError(
+            f"the values would stand in a column {per_row or VALUE!r}, and there is one already",
+            remedy="rename the column, or label(df, 'another name')",
+        )
     carried = list(df.columns) if per_row is not None else _needed(stage, df, keys, order)
     prepared, inner = _prepared(stage, df, carried)
     schema = _arrow_schema(prepared)
@@ -109,21 +156,22 @@ def _run(
     shown = carried if per_row is not None else list(keys)
     fields = [schema.field(name) for name in shown]
     output = pa.schema([*fields, pa.field(per_row or VALUE, kind)])
-    columns = [F.col(quoted(name)) for name in keys]
-    shuffled = prepared.repartition(*columns) if keys else prepared.repartition(1)
     query = Query(pattern=Empty(), partition_by=keys, order_by=order)
     worker = _worker(inner, query, shown, output, per_row is not None)
-    return shuffled.mapInArrow(worker, from_arrow_schema(output))
+    return _shuffled(prepared, keys).mapInArrow(worker, from_arrow_schema(output))
 
 
 def _needed(
     stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
 ) -> list[str]:
     """Columns the worker reads; an automaton's own arrive as computed inputs."""
-    if not isinstance(stage, AutomatonStage) or stage.automaton.reads_python:
+    reads = stage.reads()
+    if reads is None:
         return list(df.columns)
+    if isinstance(stage, AutomatonStage):
+        reads = frozenset()
     wanted = {*keys, *(key.column for key in order)}
-    return [name for name in df.columns if name in wanted]
+    return [name for name in df.columns if name in wanted or name.lower() in reads]
 
 
 def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFrame, Stage]:
@@ -176,12 +224,8 @@ def _worker(
         bound = stage.bind(first.schema)
         memory = bound.memory()
 
-        def again() -> Iterator[pa.RecordBatch]:
-            yield first
-            yield from iterator
-
         carried = False  # whether the first partition goes on from the piece before
-        for events in sorted_events(again(), first.schema, query):
+        for events in sorted_events(chain([first], iterator), first.schema, query):
             count = len(events.starts) - 1
             if not count:
                 continue
@@ -191,12 +235,11 @@ def _worker(
                 count = 1
             fresh = np.ones(count, np.bool_)
             fresh[0] = not carried
-            whole = bool(events.complete.all()) and not carried
             places = np.arange(1, count + 1)
             places[0] = 0 if carried else places[0]
             if not events.complete[-1]:
                 places[-1] = 0
-            batch = Batch(events.table, starts, places, fresh, whole)
+            batch = Batch(events.table, starts, places, fresh, events.complete[:count])
             outcome = bound.run(batch, memory, per_row)
             values = outcome.values
             source = events.table.select(shown)

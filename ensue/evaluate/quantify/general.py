@@ -72,6 +72,15 @@ class GeneralConfiguration:
                 if all(o is not UNDEFINED for o in outputs):
                     self._empty[index] = transition.operation(*outputs)
 
+    def copy(self) -> GeneralConfiguration:
+        made = GeneralConfiguration(self.automaton, self.unambiguous)
+        made.values = dict(self.values)
+        made.flights = {
+            i: [_Flight(f.slots, [c.copy() for c in f.below]) for f in flights]
+            for i, flights in self.flights.items()
+        }
+        return made
+
     def start(self) -> None:
         placed = dict(self.automaton.initial)
         self._silent(placed)

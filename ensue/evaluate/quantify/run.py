@@ -8,7 +8,7 @@ beside the table is one chunk and, per partition, the state of the automaton.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from ensue.evaluate.columns import Rows, evaluate, predicate
 from ensue.evaluate.quantify.checks import Report
 from ensue.evaluate.quantify.flatten import NotNumericError, Numeric, flatten
 from ensue.evaluate.quantify.general import GeneralConfiguration
+from ensue.evaluate.quantify.memory import Kept
 from ensue.evaluate.quantify.model import (
     ALWAYS,
     Automaton,
@@ -43,11 +44,11 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Extra:
-    """Values that come after the last event, because the input is complete: open windows."""
+    """Values that no event brought: of windows that end with the input, or with time."""
 
     owner: Indices  # the partition of each, in order
     values: pa.Array
-    windows: Indices
+    carried: pa.Table  # the columns that go with them
 
 
 @dataclass(frozen=True)
@@ -58,28 +59,8 @@ class Outcome:
     ends_defined: NDArray[np.bool_]
     values: pa.Array | None = None
     defined: NDArray[np.bool_] | None = None
-    windows: NDArray[np.int64] | None = None  # per row: start of the window its value is of
+    carried: pa.Table | None = None  # per row; None: the columns of the event itself
     extra: Extra | None = None
-
-
-@dataclass
-class Kept:
-    """States of partitions between calls, as arrays (compiled) or configurations."""
-
-    occupied: NDArray[np.bool_]
-    bits: NDArray[np.int64]
-    marks: NDArray[np.uint8]
-    configurations: list[Any]
-
-    def grow(self, places: int) -> None:
-        """Room for as many partitions; doubled, so that growing is cheap over all."""
-        have = len(self.occupied)
-        if places > have:
-            room = max(places, 2 * have, 16) - have
-            self.occupied = np.pad(self.occupied, ((0, room), (0, 0)))
-            self.bits = np.pad(self.bits, ((0, room), (0, 0)))
-            self.marks = np.pad(self.marks, ((0, room), (0, 0)), constant_values=vm.NULL)
-            self.configurations += [None] * room
 
 
 def column_kinds(schema: pa.Schema) -> dict[str, Kind]:
@@ -127,13 +108,7 @@ class Machine:
 
     def kept(self) -> Kept:
         program = None if self.numeric is None else self.numeric.program
-        states, slots = (len(program.base), program.slots) if program is not None else (0, 0)
-        return Kept(
-            np.zeros((0, states), np.bool_),
-            np.zeros((0, slots), np.int64),
-            np.zeros((0, slots), np.uint8),
-            [],
-        )
+        return Kept.of(0, 0) if program is None else Kept.of(len(program.base), program.slots)
 
     def run(
         self,
@@ -382,21 +357,21 @@ def _bits(values: pa.Array, floating: bool) -> NDArray[np.int64]:
 
 def _listed(part: Any, rows: Rows, events: list[dict[str, Any]], first: int) -> list[Any]:
     if isinstance(part, Function):
-        found = []
-        for index, event in enumerate(events):
-            try:
-                found.append(part.call(event))
-            except Exception as problem:
-                raise errors.DataError(
-                    f"{part} failed at row {first + index}: {type(problem).__name__}: {problem}",
-                    remedy="handle such events in the function",
-                ) from problem
-        return [bool(v) if v is not None and _truth(v) else v for v in found]
+        return [called(part.call, event, first + i) for i, event in enumerate(events)]
     return evaluate(part.tree, rows).to_pylist()
 
 
-def _truth(value: Any) -> bool:
-    return isinstance(value, np.bool_)
+def called(call: Callable[[Any], Any], event: dict[str, Any], row: int) -> Any:
+    """What a Python callable says of an event; its failure names the row."""
+    try:
+        value = call(event)
+    except Exception as problem:
+        name = getattr(call, "__name__", "a function")
+        raise errors.DataError(
+            f"{name} failed at row {row}: {type(problem).__name__}: {problem}",
+            remedy="handle such events in the function",
+        ) from problem
+    return bool(value) if isinstance(value, np.bool_) else value
 
 
 def _fault(kind: int, row: int) -> errors.DataError:

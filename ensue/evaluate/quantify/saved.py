@@ -1,8 +1,12 @@
-"""State of quantitative queries as bytes: arrays and tokens in one Arrow table, never pickle."""
+"""State of quantitative queries as bytes: arrays and tokens in one Arrow table, never pickle.
+
+The bytes say whose they are: a fingerprint of the query and of the columns it reads.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 from decimal import Decimal
 from typing import Any
@@ -11,25 +15,57 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.evaluate.base import Key
+from ensue.evaluate.quantify.memory import Memory
+from ensue.evaluate.quantify.model import Automaton, Operation
 from ensue.evaluate.quantify.sketch import Sketch
-from ensue.evaluate.quantify.stages import (
-    AutomatonStage,
-    Groups,
-    Joined,
-    Memory,
-    Pipe,
-    Stage,
-)
+from ensue.evaluate.quantify.stages import AutomatonStage, Stage
 from ensue.evaluate.quantify.tokens import Configuration
-from ensue.evaluate.quantify.windows import Windows
 from ensue.evaluate.state import from_bytes, to_bytes
 
 KIND = "quantify"
 
 
-def save_memory(memory: Memory, places: dict[Any, int]) -> bytes:
+def fingerprint(stage: Stage, schema: pa.Schema) -> str:
+    """The same for the same query over columns of the same types."""
+    reads = stage.reads()
+    columns = [f"{f.name} {f.type}" for f in schema if reads is None or f.name.lower() in reads]
+    told = json.dumps([_described(stage), sorted(columns)])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _described(stage: Stage) -> Any:
+    if isinstance(stage, AutomatonStage):
+        return _automaton(stage.automaton)
+    return [type(stage).__name__, stage.title(), [_described(part) for part in stage.parts()]]
+
+
+def _automaton(automaton: Automaton) -> Any:
+    steps = [
+        [
+            type(t).__name__,
+            t.source,
+            t.target,
+            str(getattr(t, "predicate", "")),
+            [[str(a.fold), a.slot, [str(w) for w in a.weights]] for a in t.actions],
+            _operation(getattr(t, "operation", None)),
+            [_automaton(a) for a in getattr(t, "automata", ())],
+        ]
+        for t in automaton.transitions
+    ]
+    initial = {s: [repr(v) for v in slots] for s, slots in automaton.initial.items()}
+    final = {s: [str(a.fold) for a in actions] for s, actions in automaton.final.items()}
+    return [list(automaton.states), steps, initial, final, _operation(automaton.finish)]
+
+
+def _operation(operation: Operation | None) -> str:
+    return "" if operation is None else str(operation)
+
+
+def save_memory(memory: Memory, keys: list[Key], query: str) -> bytes:
+    """The state of all places of a memory, which are those of the keys, in turn."""
     entries: list[tuple[str, str, str, bytes]] = []
-    _entry(entries, "places", [[_encoded(list(key)), place] for key, place in places.items()])
+    _entry(entries, "keys", [_encoded(list(key)) for key in keys])
     _save(memory, "", entries)
     table = pa.table(
         {
@@ -39,7 +75,7 @@ def save_memory(memory: Memory, places: dict[Any, int]) -> bytes:
             "data": pa.array([e[3] for e in entries], pa.binary()),
         }
     )
-    return to_bytes(KIND, table, {})
+    return to_bytes(KIND, table, {}, query)
 
 
 def _entry(entries: list[tuple[str, str, str, bytes]], name: str, value: Any) -> None:
@@ -51,16 +87,24 @@ def _entry(entries: list[tuple[str, str, str, bytes]], name: str, value: Any) ->
 
 
 def _save(memory: Memory, path: str, entries: list[tuple[str, str, str, bytes]]) -> None:
-    _entry(entries, f"{path}numbers", memory.numbers)
-    _entry(entries, f"{path}open", memory.open)
-    keys = [[place, _encoded(list(key)), at] for (place, key), at in memory.keys.items()]
-    _entry(entries, f"{path}keys", keys)
     if memory.kept is not None:
         _entry(entries, f"{path}occupied", memory.kept.occupied)
         _entry(entries, f"{path}bits", memory.kept.bits)
         _entry(entries, f"{path}marks", memory.kept.marks)
-        held = [None if c is None else _tokens(c) for c in memory.kept.configurations]
-        _entry(entries, f"{path}configurations", held)
+        held = memory.kept.configurations
+        if any(c is not None for c in held):
+            tokens = [None if c is None else _tokens(c) for c in held]
+            _entry(entries, f"{path}configurations", tokens)
+        return
+    _entry(entries, f"{path}numbers", memory.numbers)
+    _entry(entries, f"{path}seen", memory.seen)
+    _entry(entries, f"{path}open", memory.open)
+    if memory.grouped:
+        groups = [
+            [place, [[_encoded(list(key)), at] for key, at in inside.items()]]
+            for place, inside in memory.groups.items()
+        ]
+        _entry(entries, f"{path}groups", groups)
     for index, inner in enumerate(memory.inner):
         _save(inner, f"{path}{index}/", entries)
 
@@ -82,8 +126,9 @@ def _tokens(configuration: Any) -> Any:
     return {"tokens": here, "below": below}
 
 
-def load_memory(memory: Memory, blob: bytes, stage: Stage) -> dict[Any, int]:
-    table, _ = from_bytes(KIND, blob)
+def load_memory(empty: Memory, blob: bytes, stage: Stage, query: str) -> tuple[Memory, list[Key]]:
+    """What was saved, and the keys of its places; `empty` is a memory of the query."""
+    table, _ = from_bytes(KIND, blob, query)
     entries: dict[str, Any] = {}
     for row in table.to_pylist():
         if row["type"] == "json":
@@ -92,44 +137,42 @@ def load_memory(memory: Memory, blob: bytes, stage: Stage) -> dict[Any, int]:
             values = np.frombuffer(row["data"], np.dtype(row["type"]))
             entries[row["name"]] = values.reshape(json.loads(row["shape"])).copy()
     try:
-        _load(memory, "", entries, stage)
-        return {tuple(_decoded(key)): place for key, place in entries["places"]}
+        keys = [tuple(_decoded(key)) for key in entries["keys"]]
+        _load(empty, "", entries, stage)
     except (KeyError, IndexError, TypeError, ValueError):
         raise errors.StateError(
-            "the stored state belongs to another query",
+            "the stored state belongs to another query, or is damaged",
             remedy="restore it with the query that wrote it",
         ) from None
+    return empty, keys
 
 
 def _load(memory: Memory, path: str, entries: dict[str, Any], stage: Stage) -> None:
-    memory.numbers = entries[f"{path}numbers"]
-    memory.open = entries[f"{path}open"]
-    memory.keys = {(place, tuple(_decoded(key))): at for place, key, at in entries[f"{path}keys"]}
-    if memory.kept is not None:
-        kept = memory.kept
+    kept = memory.kept
+    if kept is not None:
         occupied, bits = entries[f"{path}occupied"], entries[f"{path}bits"]
         if occupied.shape[1:] != kept.occupied.shape[1:] or bits.shape[1:] != kept.bits.shape[1:]:
             raise ValueError("another automaton")
         kept.occupied, kept.bits, kept.marks = occupied, bits, entries[f"{path}marks"]
+        saved = entries.get(f"{path}configurations", [None] * len(occupied))
         assert isinstance(stage, AutomatonStage)
         kept.configurations = [
-            None if saved is None else _configuration(Configuration(stage.automaton), saved)
-            for saved in entries[f"{path}configurations"]
+            None if held is None else _configuration(Configuration(stage.automaton), held)
+            for held in saved
         ]
-    for index, inner in enumerate(memory.inner):
-        _load(inner, f"{path}{index}/", entries, _stages(stage)[index])
-
-
-def _stages(stage: Stage) -> list[Stage]:
-    match stage:
-        case Pipe():
-            return [stage.first, stage.second]
-        case Windows() | Groups():
-            return [stage.inner]
-        case Joined():
-            return list(stage.parts)
-        case _:
-            return []
+        count = len(occupied)
+        memory.numbers, memory.seen = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        memory.open = np.zeros(count, np.bool_)
+        return
+    memory.numbers = entries[f"{path}numbers"]
+    memory.seen, memory.open = entries[f"{path}seen"], entries[f"{path}open"]
+    if memory.grouped:
+        memory.groups = {
+            place: {tuple(_decoded(key)): at for key, at in inside}
+            for place, inside in entries[f"{path}groups"]
+        }
+    for index, (inner, part) in enumerate(zip(memory.inner, stage.parts(), strict=True)):
+        _load(inner, f"{path}{index}/", entries, part)
 
 
 def _configuration(configuration: Configuration, saved: Any) -> Configuration:
@@ -158,12 +201,19 @@ def _encoded(value: Any) -> Any:
             return {"time": value.isoformat()}
         case dt.date():
             return {"date": value.isoformat()}
+        case dt.timedelta():
+            return {"span": [value.days, value.seconds, value.microseconds]}
+        case bytes():
+            return {"bytes": value.hex()}
+        case dict():
+            return {"dict": [[_encoded(k), _encoded(v)] for k, v in value.items()]}
         case list() | tuple():
             kind = "list" if isinstance(value, list) else "tuple"
             return {kind: [_encoded(item) for item in value]}
         case Sketch():
             sides = [[list(i) for i in s.items()] for s in (value.positive, value.negative)]
-            return {"sketch": [value.error, value.count, value.zeros, *sides]}
+            rest = [value.zeros, value.lowest, value.highest, value.nans]
+            return {"sketch": [value.error, value.count, rest, *sides]}
         case np.generic():
             return _encoded(value.item())
         case _:
@@ -188,13 +238,19 @@ def _decoded(stored: Any) -> Any:
             return dt.datetime.fromisoformat(value)
         case "date":
             return dt.date.fromisoformat(value)
+        case "span":
+            return dt.timedelta(*value)
+        case "bytes":
+            return bytes.fromhex(value)
+        case "dict":
+            return {_decoded(k): _decoded(v) for k, v in value}
         case "list":
             return [_decoded(item) for item in value]
         case "tuple":
             return tuple(_decoded(item) for item in value)
         case "sketch":
-            error, count, zeros, positive, negative = value
+            error, count, rest, positive, negative = value
             sides = [{int(k): int(v) for k, v in side} for side in (positive, negative)]
-            return Sketch(error, count, zeros, *sides)
+            return Sketch(error, count, *rest, *sides)
         case _:
             raise ValueError(kind)

@@ -130,6 +130,13 @@ class Configuration:
         self._silent = silent_order(automaton)
         self._closure = closure(automaton)
 
+    def copy(self) -> Configuration:
+        """Another configuration with the same tokens, which are never changed in place."""
+        made = Configuration(self.automaton)
+        made.tokens = dict(self.tokens)
+        made.below = {i: [c.copy() for c in below] for i, below in self.below.items()}
+        return made
+
     def start(self, context: Stack = ()) -> None:
         """A new input thread: a token with `context` below it on each state reached at once."""
         placed = {state: (*context, slots) for state, slots in self._closure.items()}

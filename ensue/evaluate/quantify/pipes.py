@@ -1,0 +1,520 @@
+"""Stages around stages: pipelines, groups, and operations on the values of several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.evaluate.arrange import group_codes
+from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
+from ensue.evaluate.base import key_value
+from ensue.evaluate.columns import Rows, evaluate
+from ensue.evaluate.quantify.checks import Report
+from ensue.evaluate.quantify.memory import Flags, Indices, Memory
+from ensue.evaluate.quantify.model import Operation
+from ensue.evaluate.quantify.run import Extra, Outcome, as_array
+from ensue.evaluate.quantify.stages import VALUE, Batch, Bound, Mark, Stage
+from ensue.kernels.order import first_rows
+
+
+@dataclass
+class Pipe(Stage):
+    """f >> g: each defined value of f is an event of g, with the columns it carries."""
+
+    first: Stage
+    second: Stage
+
+    def reports(self, schema: pa.Schema | None) -> list[Report]:
+        return self.first.reports(schema) + self.second.reports(None)
+
+    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+        return Pipe(self.first.allowing(allow, assume), self.second.allowing(allow, assume))
+
+    def reads(self) -> frozenset[str] | None:
+        first, second = self.first.reads(), self.second.reads()
+        return None if first is None or second is None else first | second
+
+    def parts(self) -> tuple[Stage, ...]:
+        return (self.first, self.second)
+
+    def title(self) -> str:
+        return "then"
+
+    def bind(self, schema: pa.Schema) -> Bound:
+        first = self.first.bind(schema)
+        kind = first.output_type
+        if kind is None:
+            raise errors.UnsupportedError(
+                "the type of the first query's values is not known before it runs, so the second "
+                "cannot be prepared",
+                remedy="use SQL text in place of the Python callable, as in apply('a * 2', f)",
+            )
+        kept = [f for f in first.carried if f.name.lower() != VALUE]
+        return _BoundPipe(first, self.second.bind(pa.schema([*kept, pa.field(VALUE, kind)])))
+
+
+class _BoundPipe(Bound):
+    def __init__(self, first: Bound, second: Bound) -> None:
+        self.schema = first.schema
+        self._first, self._second = first, second
+        self._names = [name for name in second.schema.names if name != VALUE]
+        self._onward = [name for name in second.carried.names if name != VALUE]
+
+    def memory(self) -> Memory:
+        return Memory(inner=[self._first.memory(), self._second.memory()])
+
+    @property
+    def carried(self) -> pa.Schema:
+        return pa.schema([f for f in self._second.carried if f.name != VALUE])
+
+    @property
+    def on_events(self) -> bool:
+        return self._first.on_events and self._second.on_events
+
+    def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
+        found = self._first.run(batch, memory.inner[0], True)
+        assert found.values is not None and found.defined is not None
+        rows = np.flatnonzero(found.defined)
+        source = batch.table if found.carried is None else found.carried
+        table = _table(source, self._names, found.values, rows)
+        owner, after = batch.owner[rows], np.zeros(len(rows), np.bool_)
+        if found.extra is not None and len(found.extra.owner):
+            # What no event brought comes after the events of its partition.
+            tail = _table(found.extra.carried, self._names, found.extra.values)
+            owner = np.concatenate([owner, found.extra.owner])
+            after = np.concatenate([after, np.ones(tail.num_rows, np.bool_)])
+            order = np.argsort(owner, kind="stable")
+            owner, after = owner[order], after[order]
+            table = pa.concat_tables([table, tail]).combine_chunks().take(pa.array(order))
+        starts = np.searchsorted(owner, np.arange(len(batch.starts))).astype(np.int64)
+        inner = Batch(table, starts, batch.places, batch.fresh, batch.complete, batch.once)
+        outcome = self._second.run(inner, memory.inner[1], streaming)
+        if not streaming:
+            return outcome
+        assert outcome.values is not None and outcome.defined is not None
+        at = np.full(batch.table.num_rows, -1, np.int64)
+        at[rows] = np.flatnonzero(~after)
+        defined = at >= 0
+        if len(rows):
+            defined &= outcome.defined[np.maximum(at, 0)]
+        picked = pa.array(np.maximum(at, 0), mask=at < 0)
+        values = outcome.values.take(picked)
+        onward = table.select(self._onward) if outcome.carried is None else outcome.carried
+        carried = None
+        if found.carried is not None or outcome.carried is not None:
+            carried = taken(onward, picked)
+        late = np.flatnonzero(after & outcome.defined)
+        told = Extra(
+            owner[late], outcome.values.take(pa.array(late)), taken(onward, pa.array(late))
+        )
+        extra = _joined(told, outcome.extra)
+        return Outcome(outcome.ends, outcome.ends_defined, values, defined, carried, extra)
+
+    def advance(self, places: Indices, memory: Memory, mark: Mark) -> Extra | None:
+        told: Extra | None = None
+        found = self._first.advance(places, memory.inner[0], mark)
+        if found is not None and len(found.owner):
+            order = np.argsort(found.owner, kind="stable")
+            owner = found.owner[order]
+            table = _table(found.carried, self._names, found.values).take(pa.array(order))
+            partitions = np.unique(owner)
+            starts = np.append(np.searchsorted(owner, partitions), len(owner)).astype(np.int64)
+            flags = np.zeros(len(partitions), np.bool_)
+            inner = Batch(table, starts, places[partitions], flags, flags)
+            outcome = self._second.run(inner, memory.inner[1], True)
+            assert outcome.values is not None and outcome.defined is not None
+            rows = np.flatnonzero(outcome.defined)
+            onward = table.select(self._onward) if outcome.carried is None else outcome.carried
+            told = Extra(
+                owner[rows], outcome.values.take(pa.array(rows)), taken(onward, pa.array(rows))
+            )
+        passed = self._first.passed(mark)
+        if passed is None:
+            return told
+        return _joined(told, self._second.advance(places, memory.inner[1], passed))
+
+    def due(self, memory: Memory, column: str) -> int | None:
+        times = [self._first.due(memory.inner[0], column)]
+        passed = self._first.passed(Mark(column, 0))
+        if passed is not None:
+            time = self._second.due(memory.inner[1], passed.column)
+            reached = None if time is None else self._first.reached(Mark(passed.column, time))
+            times.append(None if reached is None else reached.time)
+        known = [time for time in times if time is not None]
+        return min(known) if known else None
+
+    def passed(self, mark: Mark) -> Mark | None:
+        passed = self._first.passed(mark)
+        return None if passed is None else self._second.passed(passed)
+
+    def reached(self, mark: Mark) -> Mark | None:
+        reached = self._second.reached(mark)
+        return None if reached is None else self._first.reached(reached)
+
+    def explain(self) -> list[str]:
+        return self._first.explain() + self._second.explain()
+
+    @property
+    def output_type(self) -> pa.DataType | None:
+        return self._second.output_type
+
+
+def _table(
+    source: pa.Table, names: list[str], values: pa.Array, rows: Indices | None = None
+) -> pa.Table:
+    """Values as events: the columns they carry, and themselves."""
+    columns = {name: source.column(name) for name in names}
+    table = pa.table({**columns, VALUE: values})
+    return table if rows is None else table.take(pa.array(rows)).combine_chunks()
+
+
+def taken(table: pa.Table, rows: pa.Array) -> pa.Table:
+    """Rows of a table; one without columns has none to take."""
+    return table.take(rows).combine_chunks() if table.num_columns else table
+
+
+def _joined(one: Extra | None, other: Extra | None) -> Extra | None:
+    """What comes first, then what comes after it, partition by partition."""
+    if one is None or other is None or not len(one.owner):
+        return other if one is None or not len(one.owner) else one
+    owner = np.concatenate([one.owner, other.owner])
+    order = np.argsort(owner, kind="stable")
+    values = pa.concat_arrays([one.values, other.values.cast(one.values.type)])
+    carried = taken(pa.concat_tables([one.carried, other.carried]), pa.array(order))
+    return Extra(owner[order], values.take(pa.array(order)), carried)
+
+
+# -- groups ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Groups(Stage):
+    """f for each value of the key columns."""
+
+    keys: tuple[str, ...]
+    inner: Stage
+
+    def reports(self, schema: pa.Schema | None) -> list[Report]:
+        return self.inner.reports(schema)
+
+    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+        return Groups(self.keys, self.inner.allowing(allow, assume))
+
+    def reads(self) -> frozenset[str] | None:
+        inside = self.inner.reads()
+        return None if inside is None else inside | {name.lower() for name in self.keys}
+
+    def parts(self) -> tuple[Stage, ...]:
+        return (self.inner,)
+
+    def title(self) -> str:
+        return f"for each {', '.join(self.keys)}"
+
+    def bind(self, schema: pa.Schema) -> Bound:
+        for name in self.keys:
+            if name not in schema.names:
+                raise errors.UnknownColumnError(
+                    f"group_by names the column {name!r}, which the input does not have",
+                    remedy=f"use one of {', '.join(schema.names)}",
+                )
+        return BoundGroups(self, self.inner.bind(schema))
+
+
+@dataclass
+class _Placed:
+    """Groups of a batch: their partition, place, and whether they are new; then those that only
+    end with their partition."""
+
+    owner_: list[int]
+    place_: list[int]
+    fresh_: list[bool]
+    last_: list[int] = field(default_factory=list)  # per partition: the group of its last event
+    freed: list[int] = field(default_factory=list)
+    turn: dict[int, int] = field(default_factory=dict)  # by place: when the group first appeared
+
+    def end(
+        self, owner: int, groups: dict[Any, int], active: set[int], memory: Memory, place: int
+    ) -> None:
+        """A complete partition ends all its groups, also those that have no event here."""
+        for inner in groups.values():
+            self.turn[inner] = len(self.turn)
+            if inner not in active:
+                if self.last_[owner] < 0 and memory.seen[place] and inner == memory.numbers[place]:
+                    self.last_[owner] = len(self.owner_)
+                self.owner_.append(owner)
+                self.place_.append(inner)
+                self.fresh_.append(False)
+
+    @property
+    def owner(self) -> Indices:
+        return np.array(self.owner_, np.int64)
+
+    @property
+    def place(self) -> Indices:
+        return np.array(self.place_, np.int64)
+
+    @property
+    def fresh(self) -> Flags:
+        return np.array(self.fresh_, np.bool_)
+
+    @property
+    def last(self) -> Indices:
+        return np.array(self.last_, np.int64)
+
+
+def _by_owner(extra: Extra | None, placed: _Placed) -> Extra | None:
+    """Values after the last event, group after group in the order they first appeared."""
+    if extra is None or not len(extra.owner):
+        return None
+    owners, places = placed.owner[extra.owner], placed.place[extra.owner]
+    turns = np.array([placed.turn[place] for place in places.tolist()], np.int64)
+    order = np.lexsort((np.arange(len(turns)), turns, owners))
+    carried = taken(extra.carried, pa.array(order))
+    return Extra(owners[order], extra.values.take(pa.array(order)), carried)
+
+
+class BoundGroups(Bound):
+    def __init__(self, stage: Groups, inner: Bound) -> None:
+        self._stage, self._inner = stage, inner
+        self.schema = inner.schema
+
+    def memory(self) -> Memory:
+        return Memory(inner=[self._inner.memory()], grouped=True)
+
+    @property
+    def carried(self) -> pa.Schema:
+        return self._inner.carried
+
+    @property
+    def on_events(self) -> bool:
+        return self._inner.on_events
+
+    def _groups(self, batch: Batch) -> tuple[Indices, Indices]:
+        """An order of the rows, group after group, and the groups' first rows + length."""
+        if batch.table.num_rows == 0:
+            return np.zeros(0, np.int64), np.zeros(1, np.int64)
+        codes, _ = group_codes(batch.table, self._stage.keys)
+        combined = batch.owner * (int(codes.max(initial=0)) + 1) + codes
+        order = np.argsort(combined, kind="stable")
+        starts = np.append(first_rows(combined[order]), len(order)).astype(np.int64)
+        return order, starts
+
+    def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
+        memory.grow(int(batch.places.max(initial=-1)) + 1)
+        order, starts = self._groups(batch)
+        table = batch.table.take(pa.array(order))
+        placed = self._placed(batch, memory, table, order, starts)
+        extra_starts = np.full(len(placed.owner) - len(starts) + 1, starts[-1])
+        inner = Batch(
+            table,
+            np.concatenate([starts, extra_starts]).astype(np.int64),
+            placed.place,
+            placed.fresh,
+            batch.complete[placed.owner],
+            batch.once,
+        )
+        outcome = self._inner.run(inner, memory.inner[0], True)
+        memory.release(placed.freed)
+        assert outcome.values is not None and outcome.defined is not None
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        values, defined = outcome.values.take(pa.array(back)), outcome.defined[back]
+        carried = None if outcome.carried is None else taken(outcome.carried, pa.array(back))
+        some = placed.last >= 0
+        ends_defined = np.zeros(len(some), np.bool_)
+        ends_defined[some] = outcome.ends_defined[placed.last[some]]
+        ends = outcome.ends.take(
+            pa.array(np.where(ends_defined, placed.last, 0), mask=~ends_defined)
+        )
+        extra = _by_owner(outcome.extra, placed)
+        return Outcome(ends, ends_defined, values, defined, carried, extra)
+
+    def _placed(
+        self, batch: Batch, memory: Memory, table: pa.Table, order: Indices, starts: Indices
+    ) -> _Placed:
+        """Where each group keeps its state, partition by partition: a place may serve in turn."""
+        count = len(starts) - 1
+        owners = batch.owner[order[starts[:-1]]] if count else np.zeros(0, np.int64)
+        columns = [
+            table.column(name).take(pa.array(starts[:-1])).to_pylist() for name in self._stage.keys
+        ]
+        keys = [tuple(map(key_value, key)) for key in zip(*columns, strict=True)]
+        group_of = np.empty(len(order), np.int64)  # per row
+        group_of[order] = np.repeat(np.arange(count), np.diff(starts))
+        found = _Placed(owners.tolist(), [0] * count, [False] * count)
+        begins = np.searchsorted(owners, np.arange(len(batch.places) + 1))
+        for owner, place in enumerate(batch.places.tolist()):
+            if batch.fresh[owner]:
+                found.freed += memory.groups.pop(place, {}).values()
+                memory.seen[place] = 0
+            groups = memory.groups.setdefault(place, {})
+            active = range(int(begins[owner]), int(begins[owner + 1]))
+            # Groups are numbered as they first appear.
+            for index in sorted(active, key=lambda i: int(order[starts[i]])):
+                found.fresh_[index] = keys[index] not in groups
+                if found.fresh_[index]:
+                    groups[keys[index]] = memory.group()
+                found.place_[index] = groups[keys[index]]
+            if batch.starts[owner + 1] > batch.starts[owner]:
+                last = int(group_of[batch.starts[owner + 1] - 1])
+                memory.numbers[place], memory.seen[place] = found.place_[last], 1
+                found.last_.append(last)
+            else:
+                found.last_.append(-1)
+            if batch.complete[owner]:
+                found.end(owner, groups, {found.place_[i] for i in active}, memory, place)
+        return found
+
+    def per_group(self, batch: Batch, memory: Memory) -> pa.Table:
+        """The key columns and the value of each group, in order of first appearance."""
+        order, starts = self._groups(batch)
+        table = batch.table.take(pa.array(order))
+        outcome = self._inner.run(Batch.whole(table, starts), memory, False)
+        firsts = order[starts[:-1]]
+        shown = np.argsort(firsts)
+        keys = table.select(list(self._stage.keys)).take(pa.array(starts[:-1][shown]))
+        return keys.append_column(VALUE, outcome.ends.take(pa.array(shown)))
+
+    @property
+    def inner(self) -> Bound:
+        return self._inner
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self._stage.keys
+
+    def explain(self) -> list[str]:
+        keys = ", ".join(self._stage.keys)
+        return [f"for each {keys}: {line}" for line in self._inner.explain()]
+
+    @property
+    def output_type(self) -> pa.DataType | None:
+        return self._inner.output_type
+
+
+# -- operations -----------------------------------------------------------------------------------
+
+
+@dataclass
+class Joined(Stage):
+    """op of several stages on the same events, where all are defined."""
+
+    operation: Operation
+    operands: list[Stage]
+
+    def reports(self, schema: pa.Schema | None) -> list[Report]:
+        return [report for part in self.operands for report in part.reports(schema)]
+
+    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+        return replace(self, operands=[p.allowing(allow, assume) for p in self.operands])
+
+    def reads(self) -> frozenset[str] | None:
+        found: frozenset[str] = frozenset()
+        for part in self.operands:
+            names = part.reads()
+            if names is None:
+                return None
+            found |= names
+        return found
+
+    def parts(self) -> tuple[Stage, ...]:
+        return tuple(self.operands)
+
+    def title(self) -> str:
+        return str(self.operation)
+
+    def bind(self, schema: pa.Schema) -> Bound:
+        return _BoundJoined(self, [part.bind(schema) for part in self.operands])
+
+
+class _BoundJoined(Bound):
+    def __init__(self, stage: Joined, parts: list[Bound]) -> None:
+        self._stage, self._parts = stage, parts
+        self.schema = parts[0].schema
+        self._type: pa.DataType | None = None
+        kinds = [part.output_type for part in parts]
+        known = tuple(from_arrow(kind) for kind in kinds if kind is not None)
+        if len(known) == len(kinds):
+            kind = stage.operation.kind(known, "combine" if len(parts) > 1 else "apply")
+            self._type = None if kind is None else to_arrow(kind)
+
+    def memory(self) -> Memory:
+        return Memory(inner=[part.memory() for part in self._parts])
+
+    @property
+    def carried(self) -> pa.Schema:
+        if len(self._parts) == 1:
+            return self._parts[0].carried
+        return self.schema if self.on_events else pa.schema([])
+
+    @property
+    def on_events(self) -> bool:
+        return all(part.on_events for part in self._parts)
+
+    def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
+        found = [
+            part.run(batch, inner, streaming)
+            for part, inner in zip(self._parts, memory.inner, strict=True)
+        ]
+        ends, ends_defined = self._apply([o.ends for o in found], [o.ends_defined for o in found])
+        if not streaming:
+            return Outcome(ends, ends_defined)
+        values, defined = self._apply([o.values for o in found], [o.defined for o in found])
+        if len(found) == 1:
+            extra = self._applied(found[0].extra)
+            return Outcome(ends, ends_defined, values, defined, found[0].carried, extra)
+        # Where a part has a value after the last event, so has the whole, with the others' last.
+        late = np.zeros(len(ends_defined), np.bool_)
+        for outcome in found:
+            if outcome.extra is not None:
+                late[outcome.extra.owner] = True
+        rows = np.flatnonzero(late & ends_defined)
+        extra = Extra(rows, ends.take(pa.array(rows)), pa.table({})) if len(rows) else None
+        carried = None if self.on_events else pa.table({})
+        return Outcome(ends, ends_defined, values, defined, carried, extra)
+
+    def advance(self, places: Indices, memory: Memory, mark: Mark) -> Extra | None:
+        if len(self._parts) > 1:
+            return None  # the values of several parts meet at events
+        return self._applied(self._parts[0].advance(places, memory.inner[0], mark))
+
+    def due(self, memory: Memory, column: str) -> int | None:
+        return self._parts[0].due(memory.inner[0], column) if len(self._parts) == 1 else None
+
+    def passed(self, mark: Mark) -> Mark | None:
+        return self._parts[0].passed(mark) if len(self._parts) == 1 else None
+
+    def reached(self, mark: Mark) -> Mark | None:
+        return self._parts[0].reached(mark) if len(self._parts) == 1 else None
+
+    def _applied(self, extra: Extra | None) -> Extra | None:
+        if extra is None:
+            return None
+        values, _ = self._apply([extra.values], [np.ones(len(extra.owner), np.bool_)])
+        return replace(extra, values=values)
+
+    def _apply(self, values: list[Any], flags: list[Any]) -> tuple[pa.Array, Flags]:
+        defined: Flags = np.logical_and.reduce(flags)
+        rows = np.flatnonzero(defined)
+        picked = [value.take(pa.array(rows)) for value in values]
+        operation = self._stage.operation
+        if operation.tree is not None:
+            columns = dict(zip(operation.names, picked, strict=True))
+            answer = evaluate(operation.tree, Rows(columns, len(rows), None))
+        else:
+            lists = [value.to_pylist() for value in picked]
+            answer = as_array([operation(*v) for v in zip(*lists, strict=True)], self._type)
+        at = np.full(len(defined), -1, np.int64)
+        at[rows] = np.arange(len(rows))
+        return answer.take(pa.array(np.maximum(at, 0), mask=at < 0)), defined
+
+    def explain(self) -> list[str]:
+        return [line for part in self._parts for line in part.explain()]
+
+    @property
+    def output_type(self) -> pa.DataType | None:
+        return self._type
