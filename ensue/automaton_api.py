@@ -29,11 +29,13 @@ from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.cleanse import Cleanse, Released
 from ensue.evaluate.revision import RevisionEvaluator, Timing, all_matches
 from ensue.evaluate.revision_operator import Operator, Settings
+from ensue.evaluate.state import from_bytes, to_bytes
 from ensue.front.expressions import Scope, parse_condition
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
 from ensue.pattern.query import OrderKey
 
+RESERVED = ("op", "match_id", "match_number", "first", "last", "until", "state")
 _ZERO = {"int": 0, "float": 0.0, "boolean": False}
 
 
@@ -54,6 +56,11 @@ def register_fields(
             )
     found = []
     for name, text in register.items():
+        if name in RESERVED:
+            raise errors.ReservedNameError(
+                f"the register cannot have a field {name!r}: the result has a column of that name",
+                remedy=f"choose another name; {', '.join(RESERVED)} are taken",
+            )
         kind = k.from_name(text) if isinstance(text, str) else None
         if kind is None:
             raise errors.ColumnTypeError(
@@ -303,6 +310,13 @@ class Automaton:
         self._machine.check()
         return AutomatonMatcher(self, settings, schema, speculation)
 
+    def restore(self, state: bytes, **options: Any) -> AutomatonMatcher:
+        """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`."""
+        blobs = from_bytes("automaton", state)[0].column("state").to_pylist()
+        matcher = self.matcher(pa.ipc.read_schema(pa.py_buffer(blobs[1])), **options)
+        matcher.take_over(blobs[0], blobs[2])
+        return matcher
+
     def _settings(self, **given: Any) -> Settings:
         return Settings(sequenced=self._timing.sequence is not None, **given)
 
@@ -458,7 +472,17 @@ class AutomatonMatcher:
 
     def snapshot(self) -> bytes:
         """The whole state as Arrow IPC bytes; `automaton.restore(...)` goes on from it."""
-        return self._known().snapshot()
+        evaluator = self._known()
+        held = b"" if self._cleanse is None else self._cleanse.to_bytes()
+        blobs = [evaluator.snapshot(), evaluator.schema.serialize().to_pybytes(), held]
+        table = pa.table({"state": pa.array(blobs, pa.large_binary())})
+        return to_bytes("automaton", table, {})
+
+    def take_over(self, evaluator: bytes, held: bytes) -> None:
+        """Parts of a snapshot."""
+        self._known().restore(evaluator)
+        if self._cleanse is not None:
+            self._cleanse.restore(held)
 
     def _known(self, schema: pa.Schema | None = None) -> RevisionEvaluator:
         if self._evaluator is None:

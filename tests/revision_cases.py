@@ -18,7 +18,7 @@ from ensue.kernels.revision_store import INFINITY
 from ensue.pattern import kinds as k
 from tests import oracle_revision as oracle
 
-FIELDS = register_fields({"n": "bigint", "last": "bigint"}, {})
+FIELDS = register_fields({"n": "bigint", "prior": "bigint"}, {})
 KINDS = {"kind": k.STRING, "x": k.BIGINT}
 INF = float("inf")
 
@@ -28,26 +28,26 @@ FENCES: list[tuple[str | None, Any]] = [
     ("kind = 'b'", lambda e, r: e["kind"] == "b"),
     ("kind <> 'a'", lambda e, r: e["kind"] != "a"),
     ("x > 1", lambda e, r: e["x"] > 1),
-    ("x >= last", lambda e, r: e["x"] >= r[1]),
-    ("kind = 'a' AND x > last", lambda e, r: e["kind"] == "a" and e["x"] > r[1]),
+    ("x >= prior", lambda e, r: e["x"] >= r[1]),
+    ("kind = 'a' AND x > prior", lambda e, r: e["kind"] == "a" and e["x"] > r[1]),
     ("n < 2", lambda e, r: r[0] < 2),
     ("kind = 'b' AND n + x > 2", lambda e, r: e["kind"] == "b" and r[0] + e["x"] > 2),
 ]
 SILENT: list[tuple[str | None, Any]] = [
     (None, lambda e, r: True),
     ("n > 0", lambda e, r: r[0] > 0),
-    ("last % 2 = 0", lambda e, r: r[1] % 2 == 0),
+    ("prior % 2 = 0", lambda e, r: r[1] % 2 == 0),
 ]
 TRANSFERS: list[tuple[dict[str, str], Any]] = [
     ({}, lambda e, r: r),
     ({"n": "n + 1"}, lambda e, r: (r[0] + 1, r[1])),
-    ({"last": "x"}, lambda e, r: (r[0], e["x"])),
-    ({"n": "n + x", "last": "n"}, lambda e, r: (r[0] + e["x"], r[0])),
+    ({"prior": "x"}, lambda e, r: (r[0], e["x"])),
+    ({"n": "n + x", "prior": "n"}, lambda e, r: (r[0] + e["x"], r[0])),
 ]
 SILENT_TRANSFERS: list[tuple[dict[str, str], Any]] = [
     ({}, lambda e, r: r),
     ({"n": "n + 1"}, lambda e, r: (r[0] + 1, r[1])),
-    ({"last": "0"}, lambda e, r: (r[0], 0)),
+    ({"prior": "0"}, lambda e, r: (r[0], 0)),
 ]
 
 
@@ -81,7 +81,7 @@ def random_arc(
     when: Any = fence[0]
     if slow and pick.random() < 0.5:
         said = fence[1]
-        when = lambda e, r: said(e, (r["n"], r["last"]))  # noqa: E731
+        when = lambda e, r: said(e, (r["n"], r["prior"]))  # noqa: E731
     arc = make_arc(
         FIELDS,
         source,

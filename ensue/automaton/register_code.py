@@ -106,6 +106,10 @@ class Code:
     def state(self, name: str) -> int:
         return self._states.setdefault(name, len(self._states))
 
+    def forget_states(self) -> None:
+        self._states.clear()
+        self._known.clear()
+
     @property
     def states(self) -> list[str]:
         return list(self._states)

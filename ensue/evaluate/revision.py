@@ -8,6 +8,7 @@ under the arcs with the lifetimes they resolved to (SEMANTICS, disorder 1 and 4)
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.registers import Arc, Machine
+from ensue.evaluate import revision_state, state
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
 from ensue.evaluate.base import Metrics
@@ -419,6 +421,55 @@ class RevisionEvaluator:
             )
             return self._output(0, self._first, empty)
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All partitions as Arrow IPC bytes."""
+        names = list(self._operators)
+        keys = pa.table(
+            [
+                pa.array(
+                    [self._keys[name][place] for name in names], self.schema.field(column).type
+                )
+                for place, column in enumerate(self.partition_by)
+            ],
+            names=list(self.partition_by),
+        )
+        blobs = [revision_state.to_bytes(op) for op in (self._first, *self._operators.values())]
+        blobs += [state.to_bytes("keys", keys, {}), state.to_bytes(REASON, self.late, {})]
+        blobs.append(state.to_bytes(REASON, self.rejected, {}))
+        table = pa.table({"state": pa.array([bytes(blob) for blob in blobs], pa.large_binary())})
+        numbers = {
+            "watermark": self.watermark,
+            "arc_watermark": self._arc_watermark,
+            **{f"name {place}": name for place, name in enumerate(names)},
+        }
+        return state.to_bytes("revisions", table, numbers, self._fingerprint)
+
+    @property
+    def _fingerprint(self) -> str:
+        told = repr((self.machine.fields, self.timing, self.partition_by, str(self.schema)))
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+    def restore(self, blob: bytes) -> None:
+        """Go on from a snapshot of the same automaton and columns."""
+        table, numbers = state.from_bytes("revisions", blob, self._fingerprint)
+        first, *blobs = table.column("state").to_pylist()
+        *blobs, keys_blob, late, rejected = blobs
+        keys = state.from_bytes("keys", keys_blob)[0].to_pylist()
+        revision_state.from_bytes(self._first, first)
+        self.watermark, self._arc_watermark = numbers["watermark"], numbers["arc_watermark"]
+        for place, part in enumerate(blobs):
+            made = Operator(self.machine, dict(self.kinds), self.settings)
+            revision_state.from_bytes(made, part)
+            name = numbers[f"name {place}"]
+            self._operators[name] = made
+            self._keys[name] = tuple(keys[place][c] for c in self.partition_by) if keys else ()
+        for gathered, stored in ((self._gathered.late, late), (self._gathered.rejected, rejected)):
+            gathered[:] = [state.from_bytes(REASON, stored)[0].replace_schema_metadata(None)]
+        arcs, machine = list(self._first.arcs), self._first.machine
+        self._edits = [lambda operator: operator.replace_arcs(machine, arcs)]
 
     @property
     def nbytes(self) -> int:

@@ -275,6 +275,8 @@ class Operator:
             self.watermark = max(self.watermark, time)
         delta = self._close(ending=False)
         settled = self.settled
+        if settled == MINUS_INFINITY:
+            return delta
         if self.settings.sequenced:
             self.kernels.clean_sequenced(self.store, settled, self.traced)
         else:
@@ -450,6 +452,10 @@ class Operator:
         if len(self.code.inputs) > known:
             self._widen()
 
+    def replace_arcs(self, machine: Machine, arcs: Sequence[Arc]) -> None:
+        """The arcs that another operator of the same automaton has; before the first event."""
+        self._take_over(machine, list(arcs))
+
     def _wants_intervals(self, arcs: Sequence[Arc]) -> bool:
         return (
             self.settings.ignoring
@@ -566,6 +572,25 @@ class Operator:
             else:
                 fresh.append(row)
         return joined([_chosen(went, sorted(gone)), _chosen(came, fresh)])
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def retracted_keys(self) -> list[list[int]]:
+        return [list(key) for key in self._gone]
+
+    def resume(self, arcs: list[Arc], told: dict[str, Any], store: layout.Store) -> None:
+        """Go on from stored state (`revision_state.py`)."""
+        self.code.machine = replace(
+            self.machine, finals=frozenset(told["finals"]), starts=tuple(told["starts"])
+        )
+        self.arcs = arcs
+        self.watermark, self.arc_watermark = told["watermark"], told["arc_watermark"]
+        self.newest, self.next_event = told["newest"], told["next_event"]
+        self._gone = {(key[0], key[1], key[2]): None for key in told["retracted"]}
+        self._ignoring = told["ignoring"]
+        self._rebuild()
+        self.store = store
+        self._verify()
 
     # -- size and invariants ---------------------------------------------------------------------
 

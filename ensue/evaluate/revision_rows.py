@@ -115,6 +115,10 @@ class RowStore:
             self._chunks = kept
             self._lists.clear()
 
+    def chunks(self) -> list[tuple[int, int, pa.Table]]:
+        """Number of the first row, greatest timestamp and rows of each chunk."""
+        return [(chunk.first, chunk.latest, chunk.table) for chunk in self._chunks]
+
     @property
     def nbytes(self) -> int:
         return sum(chunk.table.nbytes for chunk in self._chunks)
