@@ -508,11 +508,11 @@ def run_partitions(
     cells: Any,
 ) -> int:
     """Complete partitions one after the other, as far as row `stop`."""
-    classes, low, masks, order, bounds, _begin, _end, oldest = rows_
+    classes, low, masks, order, bounds = rows_[:5]
     while meta[PARTITION] < starts.shape[0] - 1:
         partition = meta[PARTITION]
         first, last = starts[partition], starts[partition + 1]
-        here = (classes, low, masks, order, bounds, first, last, oldest)
+        here = (classes, low, masks, order, bounds, first, last, rows_[7], rows_[8])
         status = run_rows(
             min(stop, last), here, tables, guards, features, arena, heads, output, model, meta,
             knobs, work, scratch, cells,

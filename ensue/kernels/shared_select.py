@@ -46,18 +46,17 @@ CHECK_EVERY = 16
 ROOM = 0.95  # a selection leaves this much of the bound used
 FREE_AGAIN = 0.95
 FAR_OVER = 1.2  # up to here a higher cut is enough
-AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and rows that a decision looks ahead
+AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them still to come
+# What the last rows left of the bound is spent over so many rows; never less and never more than
+# these parts of the bound, so that one tight stretch does not shed everything.
+SPREAD, CAREFUL, LEAST, GREATEST = 300.0, 0.98, 0.7, 3.0
 
 
 @njit(cache=True, nogil=True)
 def age_of(first: int, row: int, rows_: Any) -> float:
     """The share of the longest window that has passed since the first event."""
-    low = rows_[1]
-    if low.shape[0] == 0:
-        return 0.0
-    begin = rows_[7]
-    span = row - begin[row]
-    return min(1.0, (row - first) / span) if span > 0 else 0.0
+    position, size = rows_[7], rows_[8]
+    return min(1.0, (position[row] - position[first]) / size)
 
 
 @njit(cache=True, nogil=True)
@@ -230,7 +229,8 @@ def check_load(
     # The moving average may be used up: what the last rows left over is there for the next ones.
     limit = knobs[LIMIT_WORK]
     if limit < np.inf:
-        limit = max((limit * AVERAGED - meta[WINDOWED]) / AHEAD, 0.1 * limit)
+        spare = limit * (AVERAGED - AHEAD) - meta[WINDOWED]
+        limit = min(max(CAREFUL * limit + spare / SPREAD, LEAST * limit), GREATEST * limit)
     over = load > limit or meta[RECORDS] > knobs[LIMIT_RECORDS]
     full = load > FREE_AGAIN * limit or meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
     everyone = over

@@ -25,7 +25,7 @@ from ensue.kernels.guards import run_guard
 LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
 EDGES = 63
-SAMPLE = 256
+SAMPLE = 512
 AGE_BINS = 8
 
 
@@ -81,9 +81,11 @@ def bucket_of(
         source = cell[feature]
         if not cell_nulls[source]:
             value = cell_floats[source] if floating[feature] else float(cell_ints[source])
-            if seen[feature] < SAMPLE:
-                sample[feature, seen[feature]] = value
-                seen[feature] += 1
+            slot = seen[feature]
+            if slot >= SAMPLE:  # overwritten here and there: a sample of the recent values
+                slot = (slot * 40503 >> 3) % SAMPLE
+            sample[feature, slot] = value
+            seen[feature] += 1
             found = 1 + bin_of(value, edges[feature], bins[node])
         mixed = (mixed ^ np.uint64(found)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed ^= mixed >> np.uint64(29)

@@ -10,7 +10,6 @@ import ensue
 from ensue.api import Pattern
 
 
-
 def rows(count: int = 3000, seed: int = 1) -> pa.Table:
     rng = np.random.default_rng(seed)
     return pa.table(

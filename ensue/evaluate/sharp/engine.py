@@ -171,7 +171,8 @@ class Engine:
         low, masks, order, oldest = self._windows(columns, starts)
         rows = (
             classes.astype(np.int32), low, masks, order,
-            np.array(self.union.bounds or (0,), np.float64), 0, length, oldest,
+            np.array(self.union.bounds or (0,), np.float64), 0, length,
+            *self._ages(order, length),
         )  # fmt: skip
         guards = self.compiled.guards
         compiled = (
@@ -211,6 +212,16 @@ class Engine:
             order.astype(np.float64),
             oldest,
         )
+
+    def _ages(self, order: NDArray[np.float64], length: int) -> tuple[NDArray[np.float64], float]:
+        """Where rows stand in the longest window, and its size; without one nothing ages."""
+        windows = [member.plan.query.within for member in self.union.members]
+        if any(window is None for window in windows):
+            return np.zeros(length), 1.0
+        known = [window for window in windows if window is not None]
+        if any(window.kind is not WindowKind.ROWS for window in known):
+            return order, max(float(window.size) for window in known) or 1.0
+        return np.arange(length, dtype=np.float64), max(float(window.size) for window in known)
 
     def run(
         self, prepared: Prepared, starts: NDArray[np.int64], lane: Lane, stop: int, complete: bool

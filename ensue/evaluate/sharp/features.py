@@ -27,6 +27,7 @@ _FLOATS = frozenset({vm.LOAD_FLOAT, vm.FLOAT_REGISTER, vm.FLOAT_CONSTANT, vm.TO_
                      vm.MOVE_FLOAT, vm.DIVIDE_FLOAT})  # fmt: skip
 MAX_KEYS = 512  # of one node, before the window's bins
 MOST = 3  # features of one node
+_FIRST_SAMPLE = 64
 
 
 @dataclass(frozen=True)
@@ -133,20 +134,21 @@ class Bins:
         self.edges = np.zeros((count, EDGES), np.float64)
         self.seen = np.zeros(count, np.int64)
         self.sample = np.zeros((count, SAMPLE), np.float64)
-        self._known = np.zeros(count, np.bool_)
+        self._known = np.zeros(count, np.int64)  # values seen when the edges were learned
 
     def learn(self) -> None:
-        """Edges at the quantiles of the first values seen, once there are enough."""
-        for index in np.flatnonzero((self.seen >= SAMPLE) & ~self._known):
+        """Edges at the quantiles of a sample; anew whenever four times as many values were seen."""
+        for index in np.flatnonzero(self.seen >= np.maximum(_FIRST_SAMPLE, 4 * self._known)):
             steps = np.arange(1, EDGES + 1) / (EDGES + 1)
-            self.edges[index] = np.quantile(self.sample[index], steps)
-            self._known[index] = True
+            size = min(int(self.seen[index]), SAMPLE)
+            self.edges[index] = np.quantile(self.sample[index, :size], steps)
+            self._known[index] = self.seen[index]
 
     def restore(self, edges: NDArray[np.float64]) -> None:
         """Edges learned before."""
         self.edges[:] = edges
-        self._known[:] = edges.any(axis=1)
-        self.seen[self._known] = SAMPLE
+        self._known[:] = np.where(edges.any(axis=1), SAMPLE, 0)
+        self.seen[:] = self._known
 
     def arrays(
         self, code: NDArray[np.int64], guard_offset: NDArray[np.int64]

@@ -1,0 +1,82 @@
+"""Workloads on Spark: the answers of the same workloads in process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue.api import Pattern
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = np.random.default_rng(5)
+    return pa.table(
+        {
+            "t": np.arange(600),
+            "u": rng.integers(0, 4, 600),
+            "kind": rng.choice(list("ABCD"), 600),
+            "x": rng.integers(0, 20, 600),
+        }
+    )
+
+
+def q(text: str, **define: str) -> Pattern:
+    pattern = ensue.pattern(text, types="kind").define(**define)
+    return pattern.partition_by("u").order_by("t")
+
+
+EVENTS = {
+    "low": q("A ->> B ->> C", C="x > A.x").within(60).measures(top="MAX(x)", n="COUNT(*)"),
+    "high": q("A ->> B ->> D", D="x < B.x").within(60).measures(top="D.x"),
+    "text": q("A ->> B ->> C", C="concat(A.kind, kind) = 'AC' AND x = A.x").within(60)
+    .measures(n="COUNT(*)"),
+}  # fmt: skip
+ROWS = q("A B", B="x > A.x").after_match("to next row")
+
+
+def rows(found: Any) -> list[str]:
+    listed = found.to_pylist() if isinstance(found, pa.Table) else [
+        row.asDict(recursive=True) for row in found.collect()
+    ]  # fmt: skip
+    return sorted(str(sorted(row.items())) for row in listed)
+
+
+def test_event_patterns_like_in_process(spark: Any, table: pa.Table) -> None:
+    load = ensue.workload(EVENTS)
+    df = spark.createDataFrame(table)
+    found = load.matches(df)
+    assert found.columns == ["pattern", "u", "top", "n"]
+    assert rows(found) == rows(load.matches(table).select(found.columns))
+    # a bound that is never reached changes nothing
+    shared = ensue.workload({name: EVENTS[name] for name in ("low", "high")})
+    assert rows(shared.matches(df, ensue.Budget(work=1e9))) == rows(shared.matches(table))
+    with pytest.raises(ensue.EnsueError, match="cannot shed"):
+        load.matches(df, ensue.Budget(work=1))
+
+
+def test_row_patterns_aggregates_and_statements(spark: Any, table: pa.Table) -> None:
+    df = spark.createDataFrame(table)
+    load = ensue.workload(r=ROWS)
+    exact = rows(load.matches(table))
+    assert rows(load.matches(df, ensue.Budget(work=1e9))) == exact
+    some = rows(ROWS.matches(df, budget=ensue.Budget(work=0.1)))
+    assert 0 < len(some) < len(exact)
+    counted = ensue.workload(low=EVENTS["low"], high=EVENTS["high"]).aggregate(df, n="count(*)")
+    local = ensue.workload(low=EVENTS["low"], high=EVENTS["high"]).aggregate(table, n="count(*)")
+    assert rows(counted) == rows(local)
+    df.createOrReplaceTempView("workload_events")
+    statement = """SELECT * FROM workload_events MATCH_RECOGNIZE (
+        PARTITION BY u ORDER BY t MEASURES A.x AS a, B.x AS b AFTER MATCH SKIP {skip}
+        PATTERN (A B) DEFINE A AS kind = 'A', B AS kind = 'B' AND x > A.x)"""
+    texts = [statement.format(skip="TO NEXT ROW")] * 2
+    first, second = ensue.sql(texts, spark=spark, budget=ensue.Budget(work=1e9))
+    assert first.count() == second.count() == len(exact)
+    with pytest.raises(ensue.EnsueError, match="depend on each other"):
+        ensue.sql(statement.format(skip="PAST LAST ROW"), spark=spark, budget=ensue.Budget(work=1))
+    with pytest.raises(ensue.EnsueError, match="no row pattern"):
+        ensue.sql("SELECT 1", spark=spark, budget=ensue.Budget(work=1))
