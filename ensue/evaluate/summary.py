@@ -59,6 +59,19 @@ class SummaryMetrics:
     recall: float = 1.0
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """What rows of a table say, for one insert."""
+
+    masks: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    values: pa.Array | None
+    groups: NDArray[np.int64]  # the masks where there are none
+    times: NDArray[Any] | None
+    ordered: NDArray[Any] | None
+    keys: list[tuple[Key, slice | NDArray[np.int64]]]
+
+
 class Summary:
     """See the module; made by `Pattern.summarize`."""
 
@@ -86,23 +99,32 @@ class Summary:
     # -- in --------------------------------------------------------------------------------------
 
     def insert(self, events: Any) -> Summary:
-        """Events in order of time (per key): Arrow, pandas or Polars, or a list of dicts."""
+        """Events in order of time (per key): Arrow, pandas or Polars, or a list of dicts.
+
+        Where they cannot be taken the summary stays as it was.
+        """
         if isinstance(events, list) and not events:
             return self
         table = intake.as_table(events, self._read, self._schema)
-        if self._schema is None:
+        first = self._schema is None
+        if first:
             self._open(table.schema)
         assert self._schema is not None
-        schema = intake.widened(self._schema, table.schema)
-        table = intake.aligned(table, schema).combine_chunks()
+        try:
+            schema = intake.widened(self._schema, table.schema)
+            table = intake.aligned(table, schema).combine_chunks()
+            found = self._readings(table)
+        except errors.EnsueError:
+            self._schema = None if first else self._schema
+            raise
         if schema != self._schema:
             self._schema = schema
             self._held = [(ids, _widened(held, schema)) for ids, held in self._held]
-        step = table.num_rows
-        if self._options.budget is not None:
-            step = max(self._options.budget // 8, 1)
-        for begin in range(0, table.num_rows, max(step, 1)):
-            self._insert(table.slice(begin, step))
+        budget = self._options.budget
+        step = max(table.num_rows, 1) if budget is None else max(budget // 8, 1)
+        for begin in range(0, table.num_rows, step):
+            part = table.slice(begin, step)
+            self._insert(part, found if step >= table.num_rows else self._readings(part))
             self._keep_budget()
         return self
 
@@ -113,45 +135,55 @@ class Summary:
         self._total = bound_total(self._total, names)
         self._schema = schema.remove_metadata()
 
-    def _insert(self, table: pa.Table) -> None:
+    def _readings(self, table: pa.Table) -> _Rows:
+        """What the rows say, checked; nothing is changed by it."""
         assert self._bound is not None
         query = self._bound
         masks = reading.masks(self._conditions, query.labels, table)
-        classes = self._classes(masks)
-        found = None
+        values = None
         if self._total is not None:
             needed = masks & sum(1 << label for label in self._total.labels) != 0
-            found = reading.values(self._total, table, needed)
-        weights = reading.weights(found, table.num_rows)
-        groups = self._groups.codes(table) if self._groups is not None else None
-        if found is not None:
-            table = table.append_column(_VALUE, found)
-        # All keys are read and checked before any of them is changed.
-        clock = reading.times_of(query, table)
-        ordered = reading.order_values(query, table)
-        parts = list(intake.by_key(table, query.partition_by))
-        if ordered is not None:
-            first = query.order_by[0]
-            for key, rows in parts:
+            values = reading.values(self._total, table, needed)
+        found = _Rows(
+            masks,
+            self._classes(masks),
+            values,
+            self._groups.codes(table) if self._groups is not None else masks,
+            reading.times_of(query, table),
+            reading.order_values(query, table),
+            list(intake.by_key(table, query.partition_by)),
+        )
+        if found.ordered is not None:
+            key = query.order_by[0]
+            for name, rows in found.keys:
                 reading.in_order(
-                    ordered[rows],
-                    self._latest.get(key),
-                    first.column,
-                    self._seen(key),
-                    -1 if first.descending else 1,
+                    found.ordered[rows],
+                    self._latest.get(name),
+                    key.column,
+                    self._seen(name),
+                    -1 if key.descending else 1,
                 )
+        return found
+
+    def _insert(self, table: pa.Table, found: _Rows) -> None:
+        weights = reading.weights(found.values, table.num_rows)
+        if found.values is not None:
+            table = table.append_column(_VALUE, found.values)
         ids = np.arange(self._rows, self._rows + table.num_rows)
-        for key, rows in parts:
-            if ordered is not None:
-                self._latest[key] = ordered[rows][-1].item()
-            seen = self._seen(key)
-            times = clock[rows] if clock is not None else seen + np.arange(len(ids[rows]))
+        for key, rows in found.keys:
+            if found.ordered is not None:
+                self._latest[key] = found.ordered[rows][-1].item()
+            times = (
+                self._seen(key) + np.arange(len(ids[rows]))
+                if found.times is None
+                else found.times[rows]
+            )
             store = self._store(key, times.dtype)
+            mine = (weights[rows], ids[rows])
             if isinstance(store, GroupedStore):
-                assert groups is not None
-                store.insert_grouped(times, masks[rows], weights[rows], ids[rows], groups[rows])
+                store.insert_grouped(times, found.masks[rows], *mine, found.groups[rows])
             else:
-                store.insert(times, classes[rows], weights[rows], ids[rows])
+                store.insert(times, found.classes[rows], *mine)
         self._rows += table.num_rows
         self._held.append((ids, table))
         self._settled = False

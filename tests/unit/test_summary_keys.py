@@ -281,3 +281,20 @@ def test_many_keys_are_answered_like_few(window: Any) -> None:
         key[0]: summary._answer(key).as_dict(True) for key in summary._stores
     }
     assert summary.count() == sum(result["count"] for result in summary.result().values())
+
+
+@pytest.mark.parametrize("budget", [None, 8])
+def test_what_cannot_be_taken_changes_nothing(budget: int | None) -> None:
+    found = query("a b* c", 20)
+    summary = found.summarize(size=10, budget=budget, total="sum(v)")
+    with pytest.raises(errors.DataError, match="row 1 is None"):
+        summary.insert(stream("ab", v=[1, None]))
+    # The first table that is taken says what the columns are.
+    summary.insert(stream("abbc", v=[1.0, 2.0, 3.0, 4.5]))
+    before, events = summary.result(), summary.events()
+    with pytest.raises(errors.DataError, match="row 11 is None"):
+        summary.insert(stream("ab" * 6, list(range(5, 17)), v=[1.0] * 11 + [None]))
+    with pytest.raises(errors.DataError, match="t 15 after 16"):
+        summary.insert(stream("ab" * 6, [*range(6, 17), 15], v=[1.0] * 12))
+    assert summary.result() == before and summary.events().equals(events)
+    assert summary.metrics.rows == 4
