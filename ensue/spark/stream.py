@@ -8,6 +8,7 @@ evaluator; Spark computes the measures of what they find. The stateful operator 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -24,11 +25,11 @@ from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.suse.options import SummaryOptions
-from ensue.pattern import rules
+from ensue.pattern import nodes, rules, stored
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import Query
-from ensue.pattern.sql import query_sql, row_sql
+from ensue.pattern.sql import row_sql
 from ensue.spark import batch, control, stream_operator
 from ensue.spark.lanes import (
     ID,
@@ -172,7 +173,7 @@ def run(
     read_sql: Read | None = None,
 ) -> DataFrame:
     """The matches of a pattern in a streaming DataFrame; `read_sql` reads edits."""
-    _own_names(df, options)
+    own_names(df, options)
     if query.missing is not None:
         raise errors.UnsupportedError(
             "allow_missing does not run on a stream yet",
@@ -211,7 +212,7 @@ def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None
 
 def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) -> DataFrame:
     """Aggregates over all matches of an event pattern in a streaming DataFrame."""
-    _own_names(df, options)
+    own_names(df, options)
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
     read = batch.input_columns(planned, df)
@@ -229,7 +230,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
 
 def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Options) -> DataFrame:
     """A summary for each key of a streaming DataFrame."""
-    _own_names(df, options)
+    own_names(df, options)
     bound = bind(query, df.columns)
     columns = [F.col(_quoted(name)) for name in df.columns]
     prepared = Prepared.of(bound, df, options, columns)
@@ -238,7 +239,7 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     return prepared.run(summary_work(bound, asked, *arguments))
 
 
-def _own_names(df: DataFrame, options: Options) -> None:
+def own_names(df: DataFrame, options: Options) -> None:
     """Columns that a stream adds must not be there already."""
     added = [OP, MATCH_ID] if options.emit == "changes" else []
     added += [STATUS, SHOWN] if options.late else []
@@ -311,7 +312,7 @@ class Prepared:
         told = {
             "lanes": str(self.options.lanes),
             "partition_by": ", ".join(self.query.partition_by) or "(none)",
-            "pattern": query_sql(self.query),
+            "pattern": _said(self.query),
             "emit": self.options.emit,
             "columns": ", ".join(
                 f"{f.name} {f.type}" for f in self.schema if not f.name.startswith(PREFIX)
@@ -338,6 +339,12 @@ class Prepared:
                 self.frame.sparkSession, self.options.control, self.options.lanes
             )
         return stream_operator.run(self.frame, work, self.delay, orders)
+
+
+def _said(query: Query) -> str:
+    """The pattern in words where SQL has them, with a fingerprint of all that it asks."""
+    mark = hashlib.sha256(stored.to_json(query).encode()).hexdigest()[:12]
+    return f"{nodes.pattern_text(query.pattern)} (fingerprint {mark})"
 
 
 def _event_time(query: Query) -> str:

@@ -99,7 +99,7 @@ def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
         files(table.slice(120), tmp_path / "more")
         for path in sorted((tmp_path / "more").iterdir()):
             path.rename(source / f"9{path.name}")
-        query = sink.start()
+        query = sink.trigger(processingTime="0 seconds").start()
         query.processAllAvailable()
         line = progress_line(query)
         control.end()
@@ -141,11 +141,7 @@ def test_changes_upserted_into_sqlite_through_sql(spark: Any, tmp_path: Path) ->
     files(table, source)
     stream = stream_of(spark, source)
     stream.createOrReplaceTempView("stream_events")
-    text = (
-        PATTERN.sql()
-        .replace("FROM events", "FROM stream_events")
-        .replace("FROM data", "FROM stream_events")
-    )
+    text = PATTERN.sql().replace("FROM input", "FROM stream_events")
     by_sql = ensue.sql(text, spark=spark)
     assert by_sql.isStreaming
     control = Control(tmp_path / "control")
