@@ -9,7 +9,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks import acep, graph, graph_budget, quantify, rows, sequences, suse, suse_data
+from benchmarks import (
+    acep,
+    graph,
+    graph_budget,
+    quantify,
+    replay,
+    rows,
+    sequences,
+    suse,
+    suse_data,
+)
 from benchmarks.harness import OUT, say
 
 BENCHMARKS = {
@@ -25,6 +35,7 @@ BENCHMARKS = {
     **suse.COMMANDS,
     **suse_data.COMMANDS,
     **quantify.COMMANDS,
+    **replay.COMMANDS,
 }
 
 

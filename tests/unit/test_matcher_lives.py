@@ -1,7 +1,11 @@
-"""Whatever the order of arrival, copies, corrections, restarts and edits: the net is the answer."""
+"""Whatever the order of arrival, copies, corrections, restarts and edits: the net is the answer.
+
+`ENSUE_LIVES=2000` runs thousands of random lives; by default there are a few hundred.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
@@ -16,8 +20,9 @@ from ensue.evaluate import replay
 from tests.generate import generated_case, query_texts, tables
 from tests.matcher_runs import SIGMAS, Life
 
+LIVES = int(os.environ.get("ENSUE_LIVES", "30"))
 thorough = settings(
-    max_examples=400,
+    max_examples=LIVES,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
@@ -91,10 +96,10 @@ def events(chooser: random.Random) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(LIVES))
 def test_event_patterns(seed: int) -> None:
     chooser = random.Random(seed)
-    for _ in range(3):
+    for _ in range(2):
         query = event_query(chooser)
         edits = {"first": query, "second": event_query(chooser)} if chooser.random() < 0.4 else {}
         if edits and edits["second"].measures != query.measures:
