@@ -346,6 +346,11 @@ class Summary:
         return answer(self._selection, store, reading.scaled(found, store.count), shares)
 
     @property
+    def keys(self) -> list[Key]:
+        """The keys seen so far; costs nothing, unlike `metrics`, which counts."""
+        return list(self._stores)
+
+    @property
     def metrics(self) -> SummaryMetrics:
         found = SummaryMetrics(keys=len(self._stores))
         expected = -math.inf

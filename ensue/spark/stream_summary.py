@@ -18,7 +18,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Key, key_at
+from ensue.evaluate.base import Key, key_at, key_value
 from ensue.evaluate.buffer import CONTENT
 from ensue.evaluate.summary import Summary
 from ensue.evaluate.suse import reading
@@ -129,7 +129,7 @@ class SummaryStage:
             values = key if isinstance(key, tuple) else (key,)
             for name, value in zip(names, values, strict=True):
                 columns[name].append(value)
-            columns["events"].append(rows.get(tuple(values), []))
+            columns["events"].append(rows.get(tuple(map(key_value, values)), []))
             for name in found.names[len(names) : -1]:
                 columns[name].append(_number(answer.get(name), found.field(name).type))
         table = pa.table(
@@ -174,7 +174,7 @@ class SummaryStage:
 
     @property
     def keys(self) -> int:
-        return self._summary.metrics.keys
+        return len(self._summary.keys)
 
 
 def _number(value: Any, kind: pa.DataType) -> Any:
