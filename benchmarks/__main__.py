@@ -17,6 +17,7 @@ from benchmarks import (
     replay,
     rows,
     sequences,
+    stream,
     suse,
     suse_data,
 )
@@ -32,6 +33,7 @@ BENCHMARKS = {
     **graph.COMMANDS,
     **graph_budget.COMMANDS,
     **sequences.COMMANDS,
+    **stream.COMMANDS,
     **suse.COMMANDS,
     **suse_data.COMMANDS,
     **quantify.COMMANDS,

@@ -28,15 +28,17 @@ PACKAGE = "apache-flink==2.3.0"
 NEWEST_PYTHON = (3, 12)
 
 
-def run(workload: str, table: pa.Table, data: Path, repeat: int) -> tuple[Measurement, Measurement]:
-    """(reading only, matching) of a workload in Flink, batch mode, on two cores."""
+def run(
+    workload: str, table: pa.Table, data: Path, repeat: int, mode: str = "batch"
+) -> tuple[Measurement, Measurement]:
+    """(reading only, matching) of a workload in Flink, in batch or streaming mode, on two cores."""
     _install()
-    path = data / f"{workload}-{table.num_rows}.csv"
+    path = data / f"{workload}-{table.num_rows}-{mode}.csv"  # a stream's rows are in order of time
     if not path.exists():
         _write_csv(table, path)
     java = find_java()
     say(f"Flink: {WARM_UP} runs to warm up and {repeat} measured, on {java.describe()}")
-    command = [PYTHON, "-m", "benchmarks.flink_job", workload, path, WARM_UP, repeat, 2]
+    command = [PYTHON, "-m", "benchmarks.flink_job", workload, path, WARM_UP, repeat, 2, mode]
     done = subprocess.run(
         [str(part) for part in command],
         cwd=HERE.parent,

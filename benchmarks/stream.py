@@ -10,17 +10,19 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks import rows
+from benchmarks import flink, rows
 from benchmarks.harness import Target, compare, report, say
 from benchmarks.rows import MILLION, Settings, Workload
 
 BATCHES = 5
+EDITED = 10  # micro-batches of the stream whose pattern is edited
 PER_KEY_ROWS = 20_000  # the per-key way is slow: fewer rows, compared by rate
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -113,6 +115,65 @@ def per_key(frame: Any, work: Workload) -> Any:
     )
 
 
+def edited(settings: Settings, work: Workload, stream: Any, every_batch: bool) -> None:
+    """W2 with patterns that may be edited; an edit in every micro-batch, or none."""
+    from ensue.spark.control import Control
+
+    folder = settings.folder / f"edits-{uuid.uuid4().hex}"
+    control = Control(folder / "control")
+    found = work.query.matches(stream, control=str(control.folder), edits=True, name="funnel")
+
+    def sink(frame: Any, number: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+        if every_batch and number < EDITED - 1:
+            # Another meaning of C each time; the same columns.
+            view, _, *rest = work.query._draft.define
+            other = (view, ("C", f"kind = 'cart' AND amount > {number % 3}"), *rest)
+            control.put("funnel", type(work.query)(replace(work.query._draft, define=other)))
+
+    query = (
+        found.writeStream.foreachBatch(sink)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .start()
+    )
+    query.processAllAvailable()
+    query.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_edits(settings: Settings) -> bool:
+    """stream-edits: W2 on a stream whose pattern is edited in every micro-batch"""
+    settings.spark.conf.set(PROVIDER, ROCKS)
+    count = settings.rows or MILLION
+    work = rows.w2()
+    stream = source(settings, work, count, EDITED).withWatermark("ts", "10 seconds")
+    found = compare(
+        {
+            "no edit": (count, lambda: edited(settings, work, stream, False)),
+            "an edit in every micro-batch": (count, lambda: edited(settings, work, stream, True)),
+        },
+        repeat=settings.repeat,
+        warm_up=1,
+    )
+    ratio = found[1].cpu_median / found[0].cpu_median
+    limits = [Target("CPU, edits ÷ none", ratio, 1.1)]
+    return report(f"edits, {count:,} rows in {EDITED} micro-batches", found, limits, "stream-edits")
+
+
+def against_flink(settings: Settings, work: Workload, count: int) -> bool:
+    """The same rows through Flink SQL in streaming mode, and the pattern that both can run."""
+    table = work.make(work.keys, count).sort_by("ts")
+    read, match = flink.run(work.name, table, settings.folder, settings.repeat, "streaming")
+    stream = source(settings, work, count).withWatermark("ts", "10 seconds")
+    ours = compare(
+        {"Ensue": (count, lambda: drain(settings, work.peer_query.matches(stream)))},
+        repeat=settings.repeat,
+    )[0]
+    limits = [Target("CPU, Flink ÷ Ensue", match.cpu_median / ours.cpu_median, 4, at_most=False)]
+    title = f"{work.name} on a stream, {count:,} rows, Flink SQL in streaming mode"
+    return report(title, [ours, match, read], limits, f"stream-{work.name}-flink")
+
+
 def run_stream(settings: Settings) -> bool:
     """stream: W1 and W2 on a stream, against a stateless stream and one call per key"""
     settings.spark.conf.set(PROVIDER, ROCKS)
@@ -140,8 +201,10 @@ def run_stream(settings: Settings) -> bool:
             limits.append(Target("rate, Ensue ÷ one call per key", ratio, 15, at_most=False))
         title = f"{work.name} on a stream, {count:,} rows in {BATCHES} micro-batches"
         met &= report(title, found, limits, f"stream-{work.name}")
+        if settings.peer == "flink":
+            met &= against_flink(settings, work, count)
     say("state store: RocksDB; sink: noop; watermark 10 seconds behind")
     return met
 
 
-COMMANDS = {"stream": run_stream}
+COMMANDS = {"stream": run_stream, "stream-edits": run_edits}
