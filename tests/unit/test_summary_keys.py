@@ -298,3 +298,20 @@ def test_what_cannot_be_taken_changes_nothing(budget: int | None) -> None:
         summary.insert(stream("ab" * 6, [*range(6, 17), 15], v=[1.0] * 12))
     assert summary.result() == before and summary.events().equals(events)
     assert summary.metrics.rows == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"equal": {"user": "ab"}}, "does not list labels"),
+        ({"equal": {"user": []}}, "does not list labels"),
+        ({"budget": 1}, "below the shortest match of 2"),
+        ({"budget": 2.5}, "whole number"),
+        ({"seed": "x"}, "64 bits"),
+        ({"probabilities": {"a": -0.5, "b": 1.5}}, "'a' is -0.5"),
+        ({"probabilities": {"a": "x"}}, "'a' is 'x'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(errors.QueryError, match=words):
+        query("a b", 9).summarize(size=5, **options)

@@ -82,6 +82,11 @@ def group_labels(query: Query, equal: Mapping[str, Sequence[str]] | None) -> Gro
             remedy="join them into one column, or use partition_by for those all labels share",
         )
     column, labels = next(iter(equal.items()))
+    if isinstance(labels, str) or not labels:
+        raise errors.QueryError(
+            f"equal={{{column!r}: {labels!r}}} does not list labels",
+            remedy=f"write equal={{{column!r}: ['a', 'b']}} with labels of the pattern",
+        )
     for label in labels:
         if label not in query.labels:
             raise errors.UnknownVariableError(
