@@ -260,7 +260,7 @@ class Pattern:
         `lanes`, `control`, ...): docs/streaming.md.
 
         Of an event pattern: the first `limit`, or `sample` of them drawn uniformly at random (with
-        replacement, in process only); `timeouts` adds partial matches that ran out of time. More
+        replacement); `timeouts` adds partial matches that ran out of time. More
         than `max_matches` in one task is an error that says how many there are.
         """
         query = self.query
@@ -279,9 +279,9 @@ class Pattern:
                 from ensue.spark import batch
 
                 warm_up()
-                if sample is not None:
+                if sample is not None and data.isStreaming:
                     raise errors.UnsupportedError(
-                        "sample= draws from all matches and runs in process only",
+                        "sample= draws from all matches, and a stream has no last one",
                         remedy="use limit=..., or q.aggregate(...) on the DataFrame",
                     )
                 if data.isStreaming:

@@ -8,7 +8,7 @@ give matrices whose product, an associative one, is taken in a tree. The answer 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -74,11 +74,13 @@ def event_classes(batch: EventBatch) -> tuple[NDArray[np.int32], list[int]]:
     return classes.astype(np.int32).ravel(), bits
 
 
-def build_table(subsets: Subsets, bits: list[int]) -> Table | None:
-    """The table over all states that these classes reach; None where it is too large."""
+def build_table(
+    subsets: Subsets, bits: list[int], states: Sequence[int] = (START,)
+) -> Table | None:
+    """The table over `states` and all that these classes reach; None where it is too large."""
     steps: dict[tuple[int, int], list[int]] = {}
     ends: dict[tuple[int, int], int] = {}
-    seen, frontier = {START}, [START]
+    seen, frontier = set(states), list(states)
     while frontier:
         state = frontier.pop()
         for kind, value in enumerate(bits):
@@ -332,6 +334,48 @@ def _product(left: Matrix, right: Matrix) -> Matrix:
         [sum(a * b for a, b in zip(row, column, strict=True) if a and b) for column in columns]
         for row in left
     ]
+
+
+# -- pieces of one sequence in different tasks ----------------------------------------------------
+
+
+def all_states(subsets: Subsets, most: int = 4096) -> list[int] | None:
+    """Every state that some stream reaches, in an order that all tasks agree on; None: too many."""
+    seen, frontier, tried = {START}, [START], 0
+    while frontier:
+        state = frontier.pop()
+        mask = subsets.masks[state]
+        tried += 1 << mask.bit_count()
+        if tried > MAX_TABLE or len(seen) > most:
+            return None
+        bits = mask
+        while True:  # every subset of the atoms that the state tests
+            step = subsets.step(state, bits)
+            for target in (*(take.target for take in step.takes), step.skip):
+                if target != NOWHERE and target not in seen:
+                    seen.add(target)
+                    frontier.append(target)
+            if bits == 0:
+                break
+            bits = (bits - 1) & mask
+    return sorted(seen, key=subsets.canonical)
+
+
+def piece_matrix(batch: EventBatch, subsets: Subsets, states: list[int]) -> Matrix | None:
+    """Of one contiguous piece: ways from each of `states` to each, and matches completed."""
+    classes, bits = event_classes(batch)
+    table = build_table(subsets, bits, states)
+    if table is None:
+        return None
+    found = _piece_matrix(classes, table, 0, len(classes))
+    own = sorted(states)  # the table numbers states as they were found
+    place = [own.index(state) for state in states] + [len(own)]
+    return [[found[row][column] for column in place] for row in place]
+
+
+def product_of(pieces: list[Matrix]) -> int:
+    """The number of matches of pieces in order, by an associative product in a tree."""
+    return _tree(pieces)[0][-1] if pieces else 0
 
 
 # -- cores ----------------------------------------------------------------------------------------

@@ -172,18 +172,20 @@ def total(query: Query, collected: Collector) -> int:
 
 
 def drawn(
-    query: Query, collected: list[Collector], size: int, seed: int
-) -> list[tuple[int, Pairs]]:
-    """`size` matches drawn uniformly at random, with their partition; none where there are none."""
+    query: Query, collected: list[Collector], size: int, seed: int | str
+) -> tuple[list[tuple[int, Pairs]], int]:
+    """`size` matches drawn uniformly at random, with their partition, and of how many."""
     chooser = random.Random(seed)
     if query.skip.mode is not SkipMode.NONE:
         every = [(i, pairs) for i, part in enumerate(collected) for pairs, _ in listed(query, part)]
-        return [every[chooser.randrange(len(every))] for _ in range(size)] if every else []
+        if not every:
+            return [], 0
+        return [every[chooser.randrange(len(every))] for _ in range(size)], len(every)
     ends = [(i, item.node) for i, part in enumerate(collected) for item in part.settled]
     counts = [count_node(node) for _, node in ends]
     everything = sum(counts)
     if not everything:
-        return []
+        return [], 0
     running, sums = 0, []
     for count in counts:
         running += count
@@ -196,7 +198,8 @@ def drawn(
             position += 1
         before = sums[position] - counts[position]
         found.append((ends[position][0], nth_match(ends[position][1], pick - before)))
-    return found
+    chooser.shuffle(found)  # so that any first few of them are a sample too
+    return found, everything
 
 
 def too_many(count: int, limit: int) -> errors.LimitError:

@@ -58,6 +58,8 @@ class Output:
 
     plan: Plan
     timeouts: bool
+    # Further columns that are one value per partition.
+    carried: tuple[str, ...] = field(default=(), kw_only=True)
 
     def table(self, batch: EventBatch, found: Found) -> pa.Table:
         query = self.plan.query
@@ -67,7 +69,7 @@ class Output:
         partition = np.array(found.partition, np.int64)
         first_rows = batch.starts[partition] if len(found) else np.zeros(0, np.int64)
         names, arrays = [], []
-        for name in query.partition_by:
+        for name in (*query.partition_by, *self.carried):
             names.append(name)
             arrays.append(batch.columns[name].take(pa.array(first_rows)))
         if query.measures is None:

@@ -291,6 +291,23 @@ def _piece(
     )
 
 
+def cut_piece(events: Events, fresh: NDArray[np.int64], base: NDArray[np.int64]) -> Piece:
+    """Complete partitions of which the rows before `fresh` only fill the window."""
+    begins, nothing = events.starts[:-1], np.full(len(base), -1, np.int64)
+    return Piece(
+        [],
+        events.table,
+        events.starts,
+        base,
+        begins,
+        fresh,
+        np.zeros(len(base), np.int64),
+        nothing,
+        nothing,
+        np.ones(len(base), np.bool_),
+    )
+
+
 def _key_out(value: object, kind: pa.DataType) -> object:
     """A key's value as its column has it; see `key_value`."""
     return math.nan if value == "NaN" and pa.types.is_floating(kind) else value

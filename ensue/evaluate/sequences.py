@@ -60,7 +60,7 @@ from ensue.evaluate.sequence_listing import (
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequence_output import Output as Columns
 from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs
-from ensue.evaluate.sequence_tails import Piece, Tails
+from ensue.evaluate.sequence_tails import Piece, Tails, cut_piece
 from ensue.pattern.query import Query, SkipMode
 
 CHUNK = 1 << 14  # matches per output table
@@ -86,8 +86,16 @@ class SequencesEvaluator(Refusing):
     name = "the event sequence evaluator"
     capabilities = Capabilities(ordered_input=True)
 
-    def __init__(self, listing: Listing | None = None) -> None:
+    def __init__(
+        self,
+        listing: Listing | None = None,
+        carried: tuple[str, ...] = (),
+        seed: int | str | None = None,
+    ) -> None:
         self.metrics = Metrics()
+        self._carried = carried
+        self._seed = seed
+        self.drawn_from = 0  # matches that the last sample was drawn from
         self._listing = listing or Listing()
         self._reported = 0
 
@@ -122,7 +130,7 @@ class SequencesEvaluator(Refusing):
             found = event_machine(plan, self._subsets, schema, self._listing.timeouts)
             self._machine = None if isinstance(found, str) else found
             self.engine = found if isinstance(found, str) else "compiled classes"
-        self._columns = Columns(plan, self._listing.timeouts)
+        self._columns = Columns(plan, self._listing.timeouts, carried=self._carried)
         self._tails = Tails(plan, schema, self._clock.numbers)
         if state is not None:
             self._tails.restore(state.keys)
@@ -158,6 +166,17 @@ class SequencesEvaluator(Refusing):
         """The output of no matches: its columns and types."""
         batch = EventBatch(self._plan, self._subsets, schema.empty_table(), np.zeros(1, np.int64))
         return self._columns.table(batch, Found())
+
+    def insert_cut(
+        self, events: Events, fresh: NDArray[np.int64], base: NDArray[np.int64]
+    ) -> Output:
+        """Stretches of one long sequence, each with the rows of the window before it.
+
+        `fresh` is the first row of each that is its own: matches that end before it belong to the
+        stretch before. `base` numbers the first row of each inside the sequence.
+        """
+        self.metrics.rows += events.table.num_rows
+        return Output(self._run(cut_piece(events, fresh, base)))
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -287,9 +306,9 @@ class SequencesEvaluator(Refusing):
     def _sampled(self, batch: EventBatch, size: int) -> Iterator[pa.Table]:
         found = Found()
         parts = list(self.collect(batch))
-        for number, (partition, pairs) in enumerate(
-            drawn(self._plan.query, parts, size, self._listing.seed), 1
-        ):
+        seed = self._listing.seed if self._seed is None else self._seed
+        sample, self.drawn_from = drawn(self._plan.query, parts, size, seed)
+        for number, (partition, pairs) in enumerate(sample, 1):
             found.add(partition, number, pairs)
         if len(found):
             yield self._columns.table(batch, found)

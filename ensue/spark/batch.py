@@ -30,6 +30,7 @@ from ensue.pattern import rules
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
+from ensue.spark import sequence_cuts, sequence_sample
 
 OUTPUT_ROWS = 10_000
 
@@ -51,11 +52,15 @@ def run(
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
-    keys = [F.col(quoted(name)) for name in bound.partition_by]
-    shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
-    schema = arrow_schema(prepared)
-    found = _output_schema(planned, schema, listing, budget)
-    matched = shuffled.mapInArrow(_worker(planned, listing, budget), found)
+    if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
+        matched = sequence_cuts.matches(planned, prepared, arrow_schema(prepared), listing)
+    elif listing is not None and listing.sample is not None:
+        matched = sequence_sample.matches(planned, prepared, arrow_schema(prepared), listing)
+    else:
+        keys = [F.col(quoted(name)) for name in bound.partition_by]
+        shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
+        found = _output_schema(planned, arrow_schema(prepared), listing, budget)
+        matched = shuffled.mapInArrow(_worker(planned, listing, budget), found)
     result = _measures(planned, matched)
     if plain:
         written = {safe: name for name, safe in plain.items()}
@@ -86,6 +91,9 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
     schema = arrow_schema(prepared)
     first = Totals(planned, grouping)
+    if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):
+        counted = sequence_cuts.count_by_product(planned, prepared)
+        return counted.select(*(F.col("count").alias(m.name) for m in planned.outer))
     finish = Finish(planned, grouping, schema)
 
     def partials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,7 +109,10 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
         tables = [pa.Table.from_batches([batch]) for batch in batches]
         yield from finish.table(tables, alone=not grouping.by).combine_chunks().to_batches()
 
-    found = shuffled.mapInArrow(partials, from_arrow_schema(first.schema(schema)))
+    if sequence_cuts.can_cut(planned, prepared, None):
+        found = sequence_cuts.partials(planned, prepared, schema, grouping)
+    else:
+        found = shuffled.mapInArrow(partials, from_arrow_schema(first.schema(schema)))
     groups = [F.col(quoted(name)) for name in grouping.by]
     gathered = found.repartition(*groups) if groups else found.repartition(1)
     summed = gathered.mapInArrow(finished, from_arrow_schema(finish.table([]).schema))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import ensue
@@ -67,6 +70,106 @@ def test_aggregates(spark: Any) -> None:
     same(spark, lambda data: pattern.aggregate(data, every=2, slide=1, **asked))
     frame = spark.createDataFrame(EVENTS)
     assert pattern.count(frame) == pattern.count(EVENTS) == len(pattern.matches(EVENTS))
+
+
+def long_sequence(rows: int = 400) -> pa.Table:
+    """One sequence without a key: ties, gaps and null times."""
+    chooser = random.Random(11)
+    time, times = 0, []
+    for _ in range(rows):
+        time += chooser.choice([0, 1, 1, 1, 1, 2, 2, 3, 40])
+        times.append(None if chooser.random() < 0.02 else time)
+    kinds = [chooser.choice("ABCX") for _ in range(rows)]
+    x = [chooser.randrange(5) for _ in range(rows)]
+    return pa.table({"t": times, "i": list(range(rows)), "kind": kinds, "x": x})
+
+
+@pytest.mark.parametrize("condition", [None, "x > A.x"])
+def test_a_sequence_without_a_key_is_cut_by_time(spark: Any, condition: str | None) -> None:
+    table = long_sequence()
+    frame = spark.createDataFrame(table).repartition(3)
+    pattern = ensue.pattern("A ->> B ->> C", types="kind").order_by("t", "i").within(6)
+    if condition is not None:
+        pattern = pattern.define(B=condition)
+    expected = pattern.matches(table).to_pylist()
+    found = [row.asDict(recursive=True) for row in pattern.matches(frame).collect()]
+    assert sorted(found, key=lambda row: row["match_number"]) == expected
+    assert len(expected) > 5
+    measured = pattern.measures(a="A.x", n="COUNT(*)", c="C.t")
+    remote = sorted(str(row.asDict()) for row in measured.matches(frame).collect())
+    assert remote == sorted(map(str, measured.matches(table).to_pylist()))
+    asked = {"n": "count(*)", "s": "sum(B.x)", "m": "max(C.x)"}
+    assert (
+        pattern.aggregate(frame, **asked).collect()[0].asDict()
+        == (pattern.aggregate(table, **asked).to_pylist()[0])
+    )
+
+
+def test_times_are_cut_too(spark: Any) -> None:
+    table = long_sequence(200)
+    start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    times = [
+        None if t is None else start + datetime.timedelta(seconds=t)
+        for t in table.column("t").to_pylist()
+    ]
+    table = table.set_column(0, "t", pa.array(times, pa.timestamp("us", "UTC")))
+    pattern = ensue.pattern("A -> B+ -> C", types="kind").order_by("t", "i").within("9 seconds")
+    frame = spark.createDataFrame(table)
+    assert "stretch" in pattern.matches(frame)._jdf.queryExecution().toString()
+    found = pattern.matches(frame).orderBy("match_number").collect()
+    expected = pattern.matches(table).to_pylist()
+    assert [[e["row"] for e in row["events"]] for row in found] == [
+        [e["row"] for e in match["events"]] for match in expected
+    ]
+    assert pattern.count(frame) == pattern.count(table) == len(expected) > 10
+
+
+def test_counts_without_a_window_are_a_product_of_matrices(spark: Any) -> None:
+    table = long_sequence().filter(pa.compute.is_valid(long_sequence().column("t")))
+    frame = spark.createDataFrame(table).repartition(4)
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("t", "i")
+    expected = pattern.count(table)
+    assert expected > 10**29
+    assert pattern.count(frame) == expected
+    strict = ensue.pattern("A -> B C", types="kind").order_by("t DESC", "i DESC")
+    assert strict.count(frame) == strict.count(table) > 0
+    empty = spark.createDataFrame(table).where("false")
+    assert pattern.count(empty) == 0
+
+
+def test_samples_are_matches_and_reach_every_partition(spark: Any) -> None:
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").partition_by("user").order_by("id")
+    every = {
+        (row["user"], tuple(e["row"] for e in row["events"]))
+        for row in pattern.matches(EVENTS).to_pylist()
+    }
+    drawn = pattern.matches(spark.createDataFrame(EVENTS), sample=200, seed=3).collect()
+    found = [(row["user"], tuple(e["row"] for e in row["events"])) for row in drawn]
+    assert len(found) == 200
+    assert set(found) == every
+    assert sorted(row["match_number"] for row in drawn) == list(range(1, 201))
+    # uniform over the matches: no match is drawn far more often than another
+    counts = [found.count(match) for match in every]
+    mean = 200 / len(every)
+    assert sum((count - mean) ** 2 / mean for count in counts) < 40
+    none = pattern.matches(spark.createDataFrame(EVENTS).where("kind <> 'C'"), sample=5)
+    assert none.count() == 0
+
+
+def test_aggregates_over_all_matches_in_sql(spark: Any) -> None:
+    spark.createDataFrame(EVENTS).createOrReplaceTempView("sequence_events")
+    found = ensue.sql(
+        """SELECT user, n, s FROM sequence_events MATCH_RECOGNIZE (
+             PARTITION BY user ORDER BY id
+             MEASURES COUNT(*) OVER ALL MATCHES AS n, SUM(B.x) OVER ALL MATCHES AS s
+             PATTERN (A ->> B+ ->> C)
+             DEFINE A AS kind = 'A', B AS kind = 'B', C AS kind = 'C')
+           ORDER BY user""",
+        spark=spark,
+    ).collect()
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").partition_by("user").order_by("id")
+    expected = pattern.aggregate(EVENTS, by="user", n="count(*)", s="sum(B.x)").to_pylist()
+    assert [row.asDict() for row in found] == expected
 
 
 def test_timeouts(spark: Any) -> None:
