@@ -20,10 +20,11 @@ from ensue.api import _to_arrow as to_arrow
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events
 from ensue.evaluate.quantify.checks import Report
+from ensue.evaluate.quantify.groups import BoundGroups
 from ensue.evaluate.quantify.model import Automaton
 from ensue.evaluate.quantify.operator import QuantifyOperator
 from ensue.evaluate.quantify.picture import HierarchyPicture
-from ensue.evaluate.quantify.pipes import BoundGroups, Pipe
+from ensue.evaluate.quantify.pipes import Pipe
 from ensue.evaluate.quantify.prefix import parallel
 from ensue.evaluate.quantify.run import Outcome
 from ensue.evaluate.quantify.stages import VALUE, AutomatonStage, Batch, Bound, Stage
@@ -116,6 +117,7 @@ class Quantity:
         threads: int = 1,
         allow: str | None = None,
         assume: str | None = None,
+        **stream: Any,
     ) -> Any:
         """The value of the table, None where undefined.
 
@@ -135,7 +137,10 @@ class Quantity:
         if is_spark(table):
             from ensue.spark import quantify as spark
 
-            return spark.evaluate(query.stage, table, keys, _orders(order_by))
+            return spark.evaluate(
+                query.stage, table, keys, _orders(order_by), _taken(table, stream)
+            )
+        _taken(table, stream)
         arranged, starts = _arranged(table, keys, order_by)
         bound = query.stage.bind(arranged.schema)
         _free(VALUE, keys)
@@ -160,6 +165,7 @@ class Quantity:
         order_by: Names = (),
         allow: str | None = None,
         assume: str | None = None,
+        **stream: Any,
     ) -> Any:
         """One value per event: that of the stream up to it; null where undefined.
 
@@ -167,8 +173,14 @@ class Quantity:
         """
         if is_spark(table):
             return self.label(
-                table, partition_by=partition_by, order_by=order_by, allow=allow, assume=assume
+                table,
+                partition_by=partition_by,
+                order_by=order_by,
+                allow=allow,
+                assume=assume,
+                **stream,
             )
+        _taken(table, stream)
         return self._streamed(table, partition_by, order_by, allow, assume)[1].values
 
     def label(
@@ -180,6 +192,7 @@ class Quantity:
         order_by: Names = (),
         allow: str | None = None,
         assume: str | None = None,
+        **stream: Any,
     ) -> Any:
         """The events, arranged, with the value of the stream up to each in a column.
 
@@ -189,7 +202,9 @@ class Quantity:
             from ensue.spark import quantify as spark
 
             stage = self.allowing(allow, assume).stage
-            return spark.label(stage, table, name, _names(partition_by), _orders(order_by))
+            keys, order = _names(partition_by), _orders(order_by)
+            return spark.label(stage, table, name, keys, order, _taken(table, stream))
+        _taken(table, stream)
         arranged, outcome = self._streamed(table, partition_by, order_by, allow, assume)
         _free(name, arranged.column_names)
         return in_kind(arranged.append_column(name, outcome.values), table)
@@ -202,6 +217,7 @@ class Quantity:
         order_by: Names = (),
         allow: str | None = None,
         assume: str | None = None,
+        **stream: Any,
     ) -> Any:
         """One row per value: the ends of blocks and windows, as `>>` would pass them on.
 
@@ -212,7 +228,9 @@ class Quantity:
         if is_spark(table):
             from ensue.spark import quantify as spark
 
-            return spark.values(query.stage, table, _names(partition_by), _orders(order_by))
+            keys, order = _names(partition_by), _orders(order_by)
+            return spark.values(query.stage, table, keys, order, _taken(table, stream))
+        _taken(table, stream)
         operator = QuantifyOperator(query.stage, _names(partition_by), "defined")
         arranged, starts = _arranged(table, operator.partition_by, order_by)
         operator.open(None, arranged.schema)
@@ -239,6 +257,16 @@ class Quantity:
         operator = QuantifyOperator(self.stage, _names(partition_by), output)
         operator.open(None, given)
         return operator
+
+
+def _taken(table: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of streams (docs/streaming.md), which only a streaming DataFrame takes."""
+    if options and not (is_spark(table) and table.isStreaming):
+        raise errors.QueryError(
+            f"{next(iter(options))}= is for streams, and this is no streaming DataFrame",
+            remedy="leave it out",
+        )
+    return options
 
 
 def _free(name: str, taken: Sequence[str]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ensue.evaluate.quantify.pipes import Groups, Joined, Pipe
+from ensue.evaluate.quantify.groups import Groups
+from ensue.evaluate.quantify.pipes import Joined, Pipe
 from ensue.evaluate.quantify.stages import AutomatonStage, Stage
 from ensue.evaluate.quantify.windows import Windows
 from tests.oracle_quantify import NOTHING, Event, evaluate, value_of

@@ -11,8 +11,9 @@ from typing import Any
 from ensue import errors
 from ensue.evaluate.quantify import build
 from ensue.evaluate.quantify.build import MISSING
+from ensue.evaluate.quantify.groups import Groups
 from ensue.evaluate.quantify.model import Fold, Operation, Predicate, Weight
-from ensue.evaluate.quantify.pipes import Groups, Joined
+from ensue.evaluate.quantify.pipes import Joined
 from ensue.evaluate.quantify.stages import AutomatonStage
 from ensue.evaluate.quantify.windows import Windows
 from ensue.front.builder import window

@@ -8,7 +8,7 @@ evaluated on Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -20,10 +20,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ensue import errors
+from ensue.automaton import plan
 from ensue.evaluate.quantify.checks import check
+from ensue.evaluate.quantify.groups import Groups
 from ensue.evaluate.quantify.model import ALWAYS, Expression
 from ensue.evaluate.quantify.operator import QuantifyOperator
-from ensue.evaluate.quantify.pipes import Groups
 from ensue.evaluate.quantify.run import column_kinds
 from ensue.evaluate.quantify.stages import VALUE, WINDOW, AutomatonStage, Batch, Stage
 from ensue.evaluate.sorting import sorted_events
@@ -31,20 +32,27 @@ from ensue.pattern.condition import Column
 from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
 from ensue.pattern.sql import row_sql
+from ensue.spark import stream_quantify
 from ensue.spark.batch import OUTPUT_ROWS, analysed, quoted
 from ensue.spark.plain import plain_aggregate
 
-PREFIX = "__ensue_quantify_"
+PREFIX = plan.PREFIX + "quantify_"
 
 
 def evaluate(
-    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+    stage: Stage,
+    df: DataFrame,
+    keys: tuple[str, ...],
+    order: tuple[OrderKey, ...],
+    options: Mapping[str, Any],
 ) -> Any:
     """With keys, a DataFrame of them and `value`; without, the value of the whole DataFrame."""
     if isinstance(stage, Groups) and not keys:
         # The groups are the keys: each is one partition of Spark's.
-        return evaluate(stage.inner, df, stage.keys, order)
-    found = None if df.isStreaming else _plain(stage, df, keys)
+        return evaluate(stage.inner, df, stage.keys, order, options)
+    if df.isStreaming:
+        return stream_quantify.run(stage, df, keys, order, "demand", VALUE, dict(options))
+    found = _plain(stage, df, keys)
     if found is None:
         found = _run(stage, df, keys, order, per_row=None)
     if keys:
@@ -66,19 +74,32 @@ def _plain(stage: Stage, df: DataFrame, keys: tuple[str, ...]) -> DataFrame | No
 
 
 def label(
-    stage: Stage, df: DataFrame, name: str, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+    stage: Stage,
+    df: DataFrame,
+    name: str,
+    keys: tuple[str, ...],
+    order: tuple[OrderKey, ...],
+    options: Mapping[str, Any],
 ) -> DataFrame:
     """The events with the value of the stream up to each."""
+    if df.isStreaming:
+        return stream_quantify.run(stage, df, keys, order, "every", name, dict(options))
     return _run(stage, df, keys, order, per_row=name)
 
 
 def values(
-    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+    stage: Stage,
+    df: DataFrame,
+    keys: tuple[str, ...],
+    order: tuple[OrderKey, ...],
+    options: Mapping[str, Any],
 ) -> DataFrame:
     """One row per value: the ends of blocks and windows."""
+    if df.isStreaming:
+        return stream_quantify.run(stage, df, keys, order, "defined", VALUE, dict(options))
     operator = QuantifyOperator(stage, keys, "defined")
     keys, stage = operator.partition_by, operator.stage
-    _known(df, keys, order)
+    known_columns(df, keys, order)
     prepared, inner = _prepared(stage, df, list(df.columns))
     schema = _arrow_schema(prepared)
     shown = _arrow_schema(df).names
@@ -107,7 +128,7 @@ def _shuffled(df: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     return df.repartition(*[F.col(quoted(name)) for name in keys]) if keys else df.repartition(1)
 
 
-def _known(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]) -> None:
+def known_columns(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]) -> None:
     for name in (*keys, *(key.column for key in order)):
         if name not in df.columns:
             raise errors.UnknownColumnError(
@@ -130,18 +151,13 @@ def _run(
     order: tuple[OrderKey, ...],
     per_row: str | None,
 ) -> DataFrame:
-    if df.isStreaming:
-        raise errors.UnsupportedInputError(
-            "a streaming DataFrame was given; quantitative queries run on batch DataFrames",
-            remedy="call f.operator(...).insert on each micro-batch inside foreachBatch",
-        )
-    _known(df, keys, order)
+    known_columns(df, keys, order)
     if (per_row or VALUE) in (df.columns if per_row is not None else keys):
         raise errors.DuplicateNameError(
             f"the values would stand in a column {per_row or VALUE!r}, and there is one already",
             remedy="rename the column, or label(df, 'another name')",
         )
-    carried = list(df.columns) if per_row is not None else _needed(stage, df, keys, order)
+    carried = list(df.columns) if per_row is not None else needed(stage, df, keys, order)
     prepared, inner = _prepared(stage, df, carried)
     schema = _arrow_schema(prepared)
     bound = inner.bind(schema)
@@ -161,7 +177,7 @@ def _run(
     return _shuffled(prepared, keys).mapInArrow(worker, from_arrow_schema(output))
 
 
-def _needed(
+def needed(
     stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
 ) -> list[str]:
     """Columns the worker reads; an automaton's own arrive as computed inputs."""
@@ -175,10 +191,15 @@ def _needed(
 
 
 def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFrame, Stage]:
+    columns, inner = inputs(stage, df, carried)
+    return df.select(*columns), inner
+
+
+def inputs(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[list[Any], Stage]:
     """Spark computes the predicates and values of an automaton into columns."""
     columns = [F.col(quoted(name)) for name in carried]
     if not isinstance(stage, AutomatonStage):
-        return df.select(*columns), stage
+        return columns, stage
     # Types and disjointness are decided on what the user wrote, before it becomes columns.
     kinds = column_kinds(_arrow_schema(df))
     report = check(stage.automaton, kinds, allow=stage.allow, assume=stage.assume)
@@ -194,7 +215,7 @@ def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFram
     automaton = stage.automaton.mapped(lambda part: names.get(part, part))
     if not columns:
         columns = [F.lit(0).alias(f"{PREFIX}row")]
-    return df.select(*columns), _Checked(automaton, report)
+    return columns, _Checked(automaton, report)
 
 
 class _Checked(AutomatonStage):

@@ -17,8 +17,8 @@ import pytest
 from ensue import errors
 from ensue import quantify as q
 from ensue.evaluate.base import Events, Snapshot, Watermark
+from ensue.evaluate.quantify.groups import Groups
 from ensue.evaluate.quantify.operator import QuantifyOperator
-from ensue.evaluate.quantify.pipes import Groups
 from tests.oracle_quantify import NOTHING
 from tests.oracle_stages import final, told
 

@@ -8,7 +8,6 @@ values, and `explain` says why.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.evaluate.quantify.assemble import (
+    Assembly,
+    NotNumericError,
+    bits_of,
+    is_float,
+    require_number,
+)
 from ensue.evaluate.quantify.folds import COLLECTS
 from ensue.evaluate.quantify.general import GeneralConfiguration
 from ensue.evaluate.quantify.model import (
@@ -36,38 +42,12 @@ from ensue.evaluate.quantify.model import (
 from ensue.evaluate.quantify.tokens import closure, silent_order
 from ensue.evaluate.quantify.typing import Types, types_of
 from ensue.kernels import quantify as vm
+from ensue.kernels import quantify_code as opcodes
 from ensue.pattern import kinds as k
-from ensue.pattern.infer import Typed, typed
 from ensue.pattern.kinds import Kind
 
 MAX_PREDICATES = 60
-MAX_STACK = 60
-_INTEGERS = ("int", "boolean", "date", "timestamp", "null")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_BINARY = {
-    "add": vm.ADD,
-    "sub": vm.SUBTRACT,
-    "mul": vm.MULTIPLY,
-    "mod": vm.MODULO,
-    "greatest": vm.GREATEST,
-    "least": vm.LEAST,
-    "eq": vm.EQUAL,
-    "neq": vm.NOT_EQUAL,
-    "lt": vm.LESS,
-    "lte": vm.LESS_EQUAL,
-    "nullsafeeq": vm.SAME,
-}
-_SWAPPED = {"gt": vm.LESS, "gte": vm.LESS_EQUAL}
-_FLOAT_ONLY = {"div": vm.DIVIDE, "sqrt": vm.ROOT, "exp": vm.EXPONENTIAL, "power": vm.POWER}
-_UNARY = {"neg": vm.NEGATE, "abs": vm.ABSOLUTE}
-_LOGIC = {"not": vm.NOT, "isnull": vm.IS_NULL, "istrue": vm.IS_TRUE, "isfalse": vm.IS_FALSE}
-
-
 NO_KIND = Kind("null")
-
-
-class NotNumericError(Exception):
-    """Why a hierarchy cannot be compiled."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +74,6 @@ def flatten(automaton: Automaton, columns: Mapping[str, Kind], joined: bool = Fa
     return _Flattening(automaton, types_of(automaton, columns), joined).numeric()
 
 
-def is_float(kind: Kind) -> bool:
-    return kind.name == "float"
-
-
 @dataclass
 class _Place:
     """One occurrence of an automaton."""
@@ -110,8 +86,9 @@ class _Place:
     calls: list[tuple[int, int, int, int]] = field(default_factory=list)  # call, target, actions
 
 
-class _Flattening:
+class _Flattening(Assembly):
     def __init__(self, automaton: Automaton, types: Types, joined: bool) -> None:
+        super().__init__()
         self._types = types
         self._joined = joined
         self._root = automaton
@@ -129,16 +106,13 @@ class _Flattening:
         self._starts: list[tuple[int, int, int, int]] = []
         self._tokens: list[tuple[int, int, int]] = []
         self._initial: list[tuple[int, int]] = []
-        self._code: list[tuple[int, int]] = []
-        self._cells: list[tuple[int, int]] = []
-        self._constants: dict[tuple[int, int], int] = {}
         self._weights: dict[tuple[Weight, bool], int] = {}
         self._predicates = automaton.predicates()
-        self._result = self._cell(0, vm.NULL)
+        self._result = self._cell(0, opcodes.NULL)
         widest = max(a.width for a in automaton.hierarchy())
         self._argument = len(self._cells)
         for _ in range(max(2, widest)):
-            self._cell(0, vm.NULL)
+            self._cell(0, opcodes.NULL)
 
     def numeric(self) -> Numeric:
         if not self._types.closed:
@@ -149,9 +123,9 @@ class _Flattening:
             raise NotNumericError("a predicate or value is a Python callable")
         for kinds in self._types.slots.values():
             for kind in kinds:
-                _require_number(kind)
+                require_number(kind)
         for output in self._types.outputs.values():
-            _require_number(output)
+            require_number(output)
         root = self._place(self._root, 0, 0)
         begin = len(self._tokens)
         self._start_tokens(root, False)
@@ -182,7 +156,7 @@ class _Flattening:
             self._slots += prefix + automaton.width
         cell = len(self._cells)
         for _ in range(automaton.width):
-            self._cell(0, vm.NULL)
+            self._cell(0, opcodes.NULL)
         place = _Place(automaton, number, states, cell)
         for transition in automaton.transitions:
             source, target = states[transition.source], states[transition.target]
@@ -274,13 +248,13 @@ class _Flattening:
         for state, values in first.items():
             constant = len(self._initial)
             for value, kind in zip(values, slots, strict=True):
-                self._initial.append(_bits(value, kind))
+                self._initial.append(bits_of(value, kind))
             self._tokens.append((place.states[state], int(stacked), constant))
             if state in place.ends:
                 ended = folded(values, place.automaton.final[state], {})
                 constant = len(self._initial)
                 for value, kind in zip(ended, slots, strict=True):
-                    self._initial.append(_bits(value, kind))
+                    self._initial.append(bits_of(value, kind))
                 self._tokens.append((place.ends[state], int(stacked), constant))
 
     # -- folds and expressions -------------------------------------------------------------------
@@ -333,7 +307,7 @@ class _Flattening:
 
     def _weight(self, weight: Weight, kind: Kind, result: Kind | None) -> int:
         if isinstance(weight, Constant):
-            return -1 - self._constant(*_bits(weight.value, kind))
+            return -1 - self._constant(*bits_of(weight.value, kind))
         if isinstance(weight, Result):
             return -1 - self._result
         assert isinstance(weight, (Expression, Function))
@@ -359,117 +333,21 @@ class _Flattening:
             return 0, 0
         return self._operation(Operation.identity(), [self._output_kind()], [root], NO_KIND)
 
-    def _operation(
-        self,
-        operation: Operation,
-        kinds: list[Kind | None],
-        arguments: list[Any],  # a cell, or the place whose output it is
-        result: Kind,
-    ) -> tuple[int, int]:
-        begin = len(self._code)
-        if operation.is_identity:
-            assert kinds[0] is not None
-            self._argument_code(arguments[0])
-            kind = kinds[0]
-        else:
-            if operation.tree is None:
-                raise NotNumericError(f"the operation {operation} is a Python callable")
-            by_name = dict(zip(operation.names, kinds, strict=True))
-            places = dict(zip(operation.names, arguments, strict=True))
-
-            def kind_of(leaf: Any) -> Kind:
-                known = by_name[leaf.name]
-                assert known is not None
-                return known
-
-            node = typed(operation.tree, kind_of)
-            self._expression(node, places)
-            kind = node.kind
-        if is_float(result) and not is_float(kind):
-            self._code.append((vm.TO_FLOAT, 0))
-        return self._fits(begin)
-
-    def _argument_code(self, argument: Any) -> None:
+    def load(self, argument: Any) -> None:
+        """A cell, or the output of the automaton at a place."""
         if not isinstance(argument, _Place):
-            self._code.append((vm.LOAD, argument))
-            return
+            return super().load(argument)
         automaton = argument.automaton
         if automaton.finish is None:
-            self._code.append((vm.LOAD, argument.cell))
-            return
+            return super().load(argument.cell)
         slots = list(self._types.slots[id(automaton)])
         cells = [argument.cell + i for i in range(automaton.width)]
         output = self._types.outputs[id(automaton)]
         assert output is not None
         self._operation(automaton.finish, slots, cells, output)
-
-    def _expression(self, node: Typed, cells: Mapping[str, Any]) -> None:
-        floating = int(any(is_float(operand.kind) for operand in node.operands))
-        operation = node.operation
-        match operation:
-            case "literal":
-                self._code.append((vm.LOAD, self._constant(*_bits(node.value, node.kind))))
-                return
-            case "leaf":
-                self._argument_code(cells[node.origin.name])  # type: ignore[union-attr]
-                return
-            case "case":
-                self._case(list(node.operands), cells)
-                return
-        operands = node.operands
-        if operation in _SWAPPED:
-            operands = operands[::-1]
-        for index, operand in enumerate(operands):
-            self._expression(operand, cells)
-            if operation in ("greatest", "least", "coalesce") and index:
-                code = vm.COALESCE if operation == "coalesce" else _BINARY[operation] + floating
-                self._code.append((code, 0))
-        if operation in ("greatest", "least", "coalesce"):
-            return
-        if operation in _BINARY:
-            self._code.append((_BINARY[operation] + floating, 0))
-        elif operation in _SWAPPED:
-            self._code.append((_SWAPPED[operation] + floating, 0))
-        elif operation in _FLOAT_ONLY and is_float(node.kind):
-            self._code.append((_FLOAT_ONLY[operation], 0))
-        elif operation in ("ln", "log") and len(operands) == 1:
-            self._code.append((vm.LOGARITHM, 0))
-        elif operation in _UNARY:
-            self._code.append((_UNARY[operation] + floating, 0))
-        elif operation in ("and", "or"):
-            self._code.append((vm.AND if operation == "and" else vm.OR, 0))
-        elif operation in _LOGIC:
-            self._code.append((_LOGIC[operation], 0))
-        elif operation == "cast" and is_float(node.kind) and operands[0].kind.name == "int":
-            self._code.append((vm.TO_FLOAT, 0))
-        elif operation == "cast" and node.kind.name == operands[0].kind.name != "decimal":
-            if node.kind.bits < operands[0].kind.bits:
-                raise NotNumericError(f"a cast to {node.kind} may lose digits")
-        elif operation == "cast" and operands[0].kind.name == "null":
-            pass
-        else:
-            raise NotNumericError(f"{operation} to {node.kind} is not compiled")
-        _require_number(node.kind)
-
-    def _case(self, operands: list[Typed], cells: Mapping[str, Any]) -> None:
-        *branches, default = operands
-        pairs = list(zip(branches[::2], branches[1::2], strict=True))
-        for condition, value in pairs:
-            self._expression(condition, cells)
-            self._expression(value, cells)
-        self._expression(default, cells)
-        self._code += [(vm.SELECT, 0)] * len(pairs)
+        return None
 
     # -- arrays ----------------------------------------------------------------------------------
-
-    def _cell(self, bits: int, mark: int) -> int:
-        self._cells.append((bits, mark))
-        return len(self._cells) - 1
-
-    def _constant(self, bits: int, mark: int) -> int:
-        if (bits, mark) not in self._constants:
-            self._constants[bits, mark] = self._cell(bits, mark)
-        return self._constants[bits, mark]
 
     def _join(self) -> int:
         if not self._joined:
@@ -509,22 +387,6 @@ class _Flattening:
                     changed = True
         return live
 
-    def _fits(self, begin: int) -> tuple[int, int]:
-        """The range of an expression, once it is known to fit the machine's stack."""
-        height = 0
-        takes = {vm.SELECT: 2, vm.COALESCE: 1, vm.AND: 1, vm.OR: 1, vm.DIVIDE: 1, vm.POWER: 1}
-        unary = {vm.NEGATE, vm.NEGATE + 1, vm.ABSOLUTE, vm.ABSOLUTE + 1}
-        for operation, _ in self._code[begin:]:
-            if operation == vm.LOAD:
-                height += 1
-            elif vm.ADD <= operation < vm.DIVIDE and operation not in unary:
-                height -= 1
-            else:
-                height -= takes.get(operation, 0)
-            if height > MAX_STACK:
-                raise NotNumericError("an operation is nested too deeply")
-        return begin, len(self._code)
-
     def _program(self, root: tuple[int, ...]) -> vm.Program:
         starts = [row[1:] for row in sorted(self._starts, key=lambda row: row[0])]
         return vm.Program(
@@ -561,15 +423,10 @@ def _table(rows: Any, width: int) -> NDArray[np.int64]:
     return np.array(rows, np.int64).reshape(-1, width)
 
 
-def _require_number(kind: Kind | None) -> None:
-    if kind is None or not (is_float(kind) or kind.name in _INTEGERS):
-        raise NotNumericError(f"a value of type {kind} is not a number")
-
-
 def _require_foldable(kind: Kind | None) -> None:
     if kind is not None and kind.name == "decimal":
         raise NotNumericError(f"a value of type {kind} keeps exact fractions")
-    _require_number(kind)
+    require_number(kind)
 
 
 def _constant_kind(value: Any) -> Kind:
@@ -578,19 +435,3 @@ def _constant_kind(value: Any) -> Kind:
     if isinstance(value, bool):
         return k.BOOLEAN
     return k.BIGINT if isinstance(value, int) else k.DOUBLE
-
-
-def _bits(value: Any, kind: Kind | None) -> tuple[int, int]:
-    """A constant as 64 bits and its mark."""
-    if value is None:
-        return 0, vm.NULL
-    if kind is not None and is_float(kind):
-        return int(np.float64(value).view(np.int64)), vm.VALUE
-    if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return (aware - _EPOCH) // dt.timedelta(microseconds=1), vm.VALUE
-    if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days, vm.VALUE
-    if isinstance(value, (bool, int)) and -(2**63) <= value < 2**63:
-        return int(value), vm.VALUE
-    raise NotNumericError(f"the constant {value!r} does not fit 64 bits")

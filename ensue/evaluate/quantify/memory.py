@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.kernels import quantify as vm
+from ensue.kernels import quantify_code as opcodes
 
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -44,7 +44,7 @@ class Kept:
             room = max(places, 2 * have, 16) - have
             self.occupied = np.pad(self.occupied, ((0, room), (0, 0)))
             self.bits = np.pad(self.bits, ((0, room), (0, 0)))
-            self.marks = np.pad(self.marks, ((0, room), (0, 0)), constant_values=vm.NULL)
+            self.marks = np.pad(self.marks, ((0, room), (0, 0)), constant_values=opcodes.NULL)
             self.configurations += [None] * room
 
     def select(self, places: Indices) -> Kept:

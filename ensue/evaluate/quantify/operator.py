@@ -32,8 +32,8 @@ from ensue.evaluate.base import (
     Watermark,
     keys_of,
 )
+from ensue.evaluate.quantify.groups import Groups
 from ensue.evaluate.quantify.memory import Indices, Memory
-from ensue.evaluate.quantify.pipes import Groups
 from ensue.evaluate.quantify.run import Extra
 from ensue.evaluate.quantify.saved import fingerprint, load_memory, save_memory
 from ensue.evaluate.quantify.stages import VALUE, WINDOW, Batch, Bound, Mark, Stage
@@ -224,6 +224,10 @@ class QuantifyOperator(Refusing):
         elif self._output == "defined":
             fields += [f for f in bound.carried if f.name == WINDOW]
         return pa.schema([*fields, pa.field(self._value, kind)])
+
+    def known(self) -> list[Key]:
+        """The keys there are, in the order of `snapshot_together`."""
+        return list(self._places)
 
     @property
     def stage(self) -> Stage:

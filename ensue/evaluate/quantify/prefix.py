@@ -21,7 +21,7 @@ from ensue.evaluate.quantify.model import Automaton, Fold, State, folded
 from ensue.evaluate.quantify.run import Machine, Outcome, as_array, whole
 from ensue.evaluate.quantify.stages import AutomatonStage, Bound, Stage
 from ensue.evaluate.quantify.tokens import Configuration, closure
-from ensue.kernels import quantify as vm
+from ensue.kernels import quantify_code as opcodes
 
 Slots = tuple[Any, ...]
 _MERGED = {"count": "sum", "rows": "sum"}  # the monoid of a fold whose weights are of another type
@@ -145,7 +145,7 @@ def _run_from(machine: Machine, piece: pa.Table, kept: Any, place: int) -> None:
 
 
 def _plain(bits: Any, mark: int, kind: str) -> Any:
-    if mark != vm.VALUE:
+    if mark != opcodes.VALUE:
         return None
     if kind == "float":
         return float(bits.view(np.float64)[0])

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
 from ensue.evaluate.columns import Rows, evaluate, predicate
+from ensue.evaluate.quantify.assemble import NotNumericError
 from ensue.evaluate.quantify.checks import Report
-from ensue.evaluate.quantify.flatten import NotNumericError, Numeric, flatten
+from ensue.evaluate.quantify.flatten import Numeric, flatten
 from ensue.evaluate.quantify.general import GeneralConfiguration
 from ensue.evaluate.quantify.memory import Kept
 from ensue.evaluate.quantify.model import (
@@ -36,6 +37,7 @@ from ensue.evaluate.quantify.model import (
 from ensue.evaluate.quantify.tokens import UNDEFINED, Configuration
 from ensue.evaluate.quantify.typing import types_of
 from ensue.kernels import quantify as vm
+from ensue.kernels import quantify_code as opcodes
 from ensue.pattern.kinds import Kind
 
 CHUNK = 1 << 16
@@ -216,7 +218,7 @@ class Machine:
         self, bits: NDArray[np.int64], marks: NDArray[np.uint8]
     ) -> tuple[pa.Array, NDArray[np.bool_]]:
         assert self.numeric is not None
-        missing = marks != vm.VALUE
+        missing = marks != opcodes.VALUE
         kind = self.numeric.output
         mask = missing if missing.any() else None
         if kind.name == "null":
@@ -375,7 +377,7 @@ def called(call: Callable[[Any], Any], event: dict[str, Any], row: int) -> Any:
 
 
 def _fault(kind: int, row: int) -> errors.DataError:
-    if kind == vm.OVERFLOW:
+    if kind == opcodes.OVERFLOW:
         return errors.OverflowDataError(
             f"a whole number left the range of 64 bits at row {row}",
             remedy="cast the value to double, as in CAST(x AS DOUBLE)",
@@ -389,3 +391,8 @@ def _fault(kind: int, row: int) -> errors.DataError:
 def whole(table: pa.Table) -> Indices:
     """The table as one partition."""
     return np.array([0, table.num_rows], np.int64)
+
+
+def taken(table: pa.Table, rows: pa.Array) -> pa.Table:
+    """Rows of a table; one without columns has none to take."""
+    return table.take(rows).combine_chunks() if table.num_columns else table
