@@ -249,7 +249,7 @@ def _cheapest(machine: Thompson, costs: list[int | None], bound: int, source: in
     """
     best: dict[int, tuple[int, int, tuple[int, ...]]] = {}  # to be at a state, its letter skipped
     found: dict[int, tuple[int, int, tuple[int, ...]]] = {}  # to match it next
-    heap = [(0, 0, (), source)]
+    heap: list[tuple[int, int, tuple[int, ...], int]] = [(0, 0, (), source)]
     while heap:
         cost, length, skipped, here = heapq.heappop(heap)
         if here in best:

@@ -90,7 +90,7 @@ class ApproximateEvaluator(Refusing):
                 remedy="use limit=...",
             )
         states = letter_states(plan.query, every_way=plan.correlated)
-        self._columns = MissingOutput(plan, False, Words(states))
+        self._columns = MissingOutput(plan, False, words=Words(states))
         if budget is None:
             self._engine: BudgetEngine | GuardedEngine = GuardedEngine(plan, states)
         else:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, plan
+from ensue.evaluate.acep.exact import ExactMissing
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.base import Events, Key
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
@@ -50,8 +51,11 @@ class Lifetime:
 
 def supports(query: Query) -> str | None:
     """Why the matcher cannot run the query; None where it can."""
-    if getattr(query, "missing", None) is not None:
-        return "patterns with events missing (allow_missing) run on complete tables only"
+    if query.missing is not None and plan(query).correlated:
+        return (
+            "patterns with events missing (allow_missing) whose conditions read other events run "
+            "on complete tables only"
+        )
     return None
 
 
@@ -85,7 +89,8 @@ class Lane:
             self.evaluator = rows
             self.reason = f"rows ({rows.engine.name}): {rows.engine.reason}"
         else:
-            sequences = SequencesEvaluator(Listing(max_matches=_UNLIMITED))
+            kind = SequencesEvaluator if self._bound.missing is None else ExactMissing
+            sequences = kind(Listing(max_matches=_UNLIMITED))
             sequences.open(self.plan, prepared.schema)
             self.evaluator = sequences
             self.reason = "sequences: all matches under their selection policies"

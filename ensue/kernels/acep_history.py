@@ -47,7 +47,7 @@ def ones(word: np.uint64) -> int:
     word = word + (word >> np.uint64(8))
     word = word + (word >> np.uint64(16))
     word = word + (word >> np.uint64(32))
-    return np.int64(word & np.uint64(0x7F))
+    return int(np.int64(word & np.uint64(0x7F)))
 
 
 @njit(cache=True, nogil=True)

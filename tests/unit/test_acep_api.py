@@ -227,3 +227,32 @@ def test_recover_needs_what_it_reads() -> None:
         trip().recover(TRIPS, found)
     with pytest.raises(errors.UnsupportedError, match="measures"):
         trip().measures(n="count(*)").allow_missing(1).recover(TRIPS, found)
+
+
+# -- beside other runners -------------------------------------------------------------------------
+
+
+def test_a_matcher_reports_them_as_events_come() -> None:
+    pattern = trip().allow_missing(1)
+    matcher = pattern.matcher()
+    rows = TRIPS.sort_by([("ts", "ascending"), ("car", "ascending")])
+    found = [matcher.insert(rows.slice(begin, 3)) for begin in (0, 3, 6)]
+    found.append(matcher.end())
+    got = [row for piece in found for row in piece.to_pylist()]
+    assert {row["op"] for row in got} == {"+"}
+
+    def told(match: Any) -> Any:
+        return match["car"], match["first"], match["last"], match["errors"], *match["missing"]
+
+    assert sorted(map(told, got)) == sorted(map(told, pattern.matches(TRIPS).to_pylist()))
+    with pytest.raises(errors.UnsupportedError, match="complete tables only"):
+        trip().define(payment="ts > gps.ts").allow_missing(1).matcher(schema=TRIPS.schema)
+
+
+def test_a_workload_has_exact_and_approximate_patterns() -> None:
+    exact = ensue.pattern("start ->> gps", types="kind").partition_by("car").order_by("ts")
+    loose = trip().allow_missing(1)
+    found = ensue.workload(exact=exact.within(10), loose=loose).matches(TRIPS).to_pylist()
+    counts = {name: sum(row["pattern"] == name for row in found) for name in ("exact", "loose")}
+    assert counts == {"exact": 3, "loose": len(loose.matches(TRIPS))}
+    assert all(row["errors"] is None for row in found if row["pattern"] == "exact")

@@ -44,7 +44,7 @@ class FoundMissing(Found):
 class MissingOutput(Output):
     """Columns of the result for one query."""
 
-    words: Words
+    words: Words = field(kw_only=True)
 
     def table(self, batch: EventBatch, found: Found) -> pa.Table:
         table = super().table(batch, found)

@@ -28,4 +28,4 @@ class ExactMissing(SequencesEvaluator):
         super().open(plan, schema, budget, state)
         self._subsets = missing_subsets(plan)
         words = Words(letter_states(plan.query, every_way=False))
-        self._columns = MissingOutput(plan, False, words)
+        self._columns = MissingOutput(plan, False, words=words)

@@ -8,6 +8,7 @@ first bundles are learnt in full and then hashed; counts add up and maps unite, 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -74,7 +75,7 @@ class Learned:
 
     def save(self, fingerprint: str, numbers: dict[str, int]) -> bytes:
         history, learner = self.history, self.learner
-        arrays = {
+        arrays: dict[str, Any] = {
             "registers": history.registers, "slots": history.slots,
             "counts": history.counts, "maps": history.maps.view(np.int64),
             "scores": history.scores, "factors": history.factors,

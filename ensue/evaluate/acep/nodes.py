@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,15 +84,17 @@ class NodeStore:
     """One partition's nodes and agents."""
 
     def __init__(self, states: int, levels: int, places: int, capacity: int = 256) -> None:
-        arrays = [np.zeros(capacity, kind) for kind in _NODE_TYPES]
-        links = [np.zeros(2 * capacity, np.int32) for _ in LINK_FIELDS]
+        arrays: dict[str, Any] = {
+            name: np.zeros(capacity, kind)
+            for name, kind in zip(NODE_FIELDS, _NODE_TYPES, strict=True)
+        }
+        arrays |= {name: np.zeros(2 * capacity, np.int32) for name in LINK_FIELDS}
         self.nodes = kernels.Nodes(
-            np.zeros(kernels.REGISTERS, np.int64),
-            *arrays,
-            np.full(states, NONE, np.int32),
-            np.full((states, levels), NONE, np.int32),
-            *links,
-            np.zeros(1, np.float64),
+            registers=np.zeros(kernels.REGISTERS, np.int64),
+            top=np.full(states, NONE, np.int32),
+            best=np.full((states, levels), NONE, np.int32),
+            last_match=np.zeros(1, np.float64),
+            **arrays,
         )
         self.ends = np.zeros((capacity, 2), np.int64)
         self.agents = empty_agents(places)
@@ -177,7 +180,7 @@ class NodeStore:
 
 
 def empty_agents(places: int) -> Agents:
-    arrays = [np.zeros(places, kind) for kind in _AGENT_TYPES]
+    arrays: list[Any] = [np.zeros(places, kind) for kind in _AGENT_TYPES]
     agents = Agents(*arrays)
     agents.node[:] = NONE
     agents.q_state[:] = -1
