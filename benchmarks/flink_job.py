@@ -1,7 +1,8 @@
 """The workloads in Flink SQL; runs in the environment that `flink.py` makes.
 
 Called as `python -m benchmarks.flink_job WORKLOAD CSV WARM_UP REPEAT PARALLELISM MODE`, the mode
-being batch or streaming; prints one JSON object a run on standard output. `read` is the same source with a plain aggregate over it.
+being batch or streaming; prints one JSON object a run on standard output. `read` is the same source
+with a plain aggregate over it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -184,7 +184,10 @@ class Lane:
         if self._shed:
             columns = zip(*self._shed, strict=True)
             fields = [self.work.schema.field(name) for name in self.work.partition_by]
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)]
+            arrays = [
+                pa.array([key_out(value, f.type) for value in column], f.type)
+                for column, f in zip(columns, fields, strict=True)
+            ]
             shed = pa.Table.from_arrays(arrays, names=list(self.work.partition_by))
             parts[SHED] = arrow_state.to_bytes(SHED, shed, {})
         blob = state.to_bytes(parts, self.work.description)
@@ -450,6 +453,11 @@ class Lane:
         return pa.table(columns).cast(self.work.output)
 
 
+def key_out(value: object, kind: pa.DataType) -> object:
+    """A key's value as its column has it; see `key_value`."""
+    return float("nan") if value == "NaN" and pa.types.is_floating(kind) else value
+
+
 def _told_apart(rows: pa.Table) -> pa.Table:
     """Rows that are equal in everything get a content of their own, by their number among equals.
 
@@ -510,10 +518,6 @@ def _by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
 
 def _differ(left: pa.Table, right: pa.Table) -> bool:
     return repr(left.to_pylist()) != repr(right.to_pylist())
-
-
-def with_settings(work: Work, **changes: Any) -> Work:
-    return replace(work, settings=replace(work.settings, **changes))
 
 
 def is_end(order: str) -> bool:

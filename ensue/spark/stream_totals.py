@@ -24,7 +24,7 @@ from ensue.evaluate.sequence_pieces import TotalsInPieces
 from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequence_totals import TOTAL, WINDOW_START, Finish, Grouping
 from ensue.pattern.query import WindowKind
-from ensue.spark.lanes import ID, Settings, Stage, Work
+from ensue.spark.lanes import ID, Settings, Stage, Work, key_out
 from ensue.spark.stream_events import HeldRows, ordered
 from ensue.spark.stream_stages import refused
 
@@ -167,7 +167,7 @@ class TotalsStage(HeldRows):
         blobs = self._pieces.snapshot().keys
         fields = [self._work.schema.field(name) for name in self._query.partition_by]
         columns = {
-            f"key_{i}": pa.array([_key_out(key[i]) for key in blobs], f.type)
+            f"key_{i}": pa.array([key_out(key[i], f.type) for key in blobs], f.type)
             for i, f in enumerate(fields)
         }
         columns["state"] = pa.array(list(blobs.values()), pa.binary())
@@ -187,7 +187,3 @@ class TotalsStage(HeldRows):
             key_at(keys, row, names): keys["state"][row].as_py() for row in range(keys.num_rows)
         }
         self._pieces = self._opened(Snapshot(blobs))
-
-
-def _key_out(value: object) -> object:
-    return float("nan") if value == "NaN" else value
