@@ -182,10 +182,10 @@ def run_drift(settings: Any) -> bool:
             table = s.table_of(before + tail)
             full = s.run(s.query("Q1", WINDOW, 2), table, None, acep_run.EVERYTHING)
             truth = s.bundles(full.points, WINDOW)
-            learnt = truth[HISTORY // 2 - 1][2] + WINDOW
+            learnt = truth[HISTORY - 1][2] + WINDOW
             budget = max(1, int(0.05 * full.work / full.events))
             for adapt in ("frozen", "secondary", "agents"):
-                pattern = s.query("Q1", WINDOW, 2, history=HISTORY // 2, adapt=adapt)
+                pattern = s.query("Q1", WINDOW, 2, history=HISTORY, adapt=adapt)
                 run = s.run(pattern, table, budget)
                 day = (len(tail)) // 4
                 curve = [s.fraction(truth, run.points, learnt, size)] + [

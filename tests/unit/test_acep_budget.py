@@ -88,7 +88,7 @@ def test_no_event_has_more_than_its_work() -> None:
     """After learning, extensions are at most the budget times the matching events."""
     table = table_of(streams.tweets(2_000, 3, window=40, every=120, story="Q2"))
     pattern = streams.query("Q2", 40, 1, history=2, adapt="agents")
-    engine = engine_of(pattern, table, 5)
+    engine = engine_of(pattern, table, 20)  # two agents
     batch, track = whole(engine, pattern, table)
     engine.match_points(batch, track)
     learnt = engine.counters[acep_nodes.WORK]
@@ -96,7 +96,7 @@ def test_no_event_has_more_than_its_work() -> None:
     before = int(learnt)
     matching = int((batch.words != 0).any(axis=1).sum())
     engine.match_points(batch, Track())
-    assert int(engine.counters[acep_nodes.WORK]) - before <= 5 * matching
+    assert int(engine.counters[acep_nodes.WORK]) - before <= 20 * matching
 
 
 def table_of(letters: list[str]) -> pa.Table:
@@ -299,7 +299,8 @@ VARIANTS = {
         asked("A ->> B ->> C", 1, define={"B": "x >= PREV(x) AND x > A.x", "C": "NEXT(x) > 1"}),
         None,
     ),
-    "budget": (asked("A ->> B+ ->> C", 1, history=4), Budget(work=3)),
+    "budget": (asked("A ->> B+ ->> C", 1, history=2, adapt="secondary"), Budget(work=3)),
+    "agents": (asked("A ->> B+ ->> C", 1, 12, history=2), Budget(work=10)),
     "proxy": (asked("A ->> B+ ->> C", 2, history=4, proxy=True), Budget(work=3)),
     "sketch": (asked("A ->> B+ ->> C", 2, history=4, sketch=40), Budget(work=3)),
     "budget and conditions": (

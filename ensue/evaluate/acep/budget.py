@@ -297,14 +297,14 @@ class BudgetEngine:
         self._scratch = scratch_of(self._candidates, len(self._scratch.stack), self.counters)
 
     def _places(self) -> int:
-        """Agents of a partition: none without adaptation, few where the budget is small."""
+        """Agents of a partition: none without adaptation, or where each unit of work is needed."""
         if self._effort.adapt != "agents" or self.policy != runs.BY_HISTORY:
             return 0
         if self._plan.correlated:
             return 0
         allowance = self._allowance
         work = allowance.work if allowance is not None else None
-        return MAX_AGENTS // 8 if work is None else min(MAX_AGENTS, max(1, work // AGENT_SHARE))
+        return MAX_AGENTS // 8 if work is None else min(MAX_AGENTS, work // AGENT_SHARE)
 
     # -- conditions on other events --------------------------------------------------------------
 
