@@ -50,7 +50,7 @@ def from_json(text: str | bytes) -> query.Query:
                 remedy="read it with the version of Ensue that wrote it, or a later one",
             )
         found = _decode(told["query"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
         found = None
     if not isinstance(found, query.Query):
         raise errors.StateError(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from dataclasses import asdict
+from itertools import permutations
 from typing import Any
 
 import pyarrow as pa
@@ -308,10 +310,6 @@ def test_calls_that_come_too_early_or_make_no_sense() -> None:
 def test_what_it_cannot_run_it_refuses() -> None:
     with pytest.raises(errors.QueryError, match="there is no order_by"):
         ensue.pattern("A B").matcher()
-    with pytest.raises(errors.UnsupportedError, match="allow_missing"):
-        PAIR.allow_missing(1).matcher(
-            schema=pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
-        )
     with pytest.raises(errors.UnknownColumnError, match="could be their id"):
         PAIR.matcher(id="nothing").insert(rows(("p", 1, 1)))
 
@@ -374,3 +372,28 @@ def test_what_is_kept_is_bounded_by_the_watermark(pattern: ensue.Pattern) -> Non
         kept.append(sum(lane.correctable for lane in matcher._lanes))
     assert max(kept) <= 3 * 400
     assert matcher.metrics.correctable <= 101
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ensue.pattern("A B+ C").define(A="x = 1", B="x = 2", C="x = 3").order_by("t"),
+        ensue.pattern("A -> B").define(A="x <= 2", B="x = 2").order_by("t"),
+        ensue.pattern("A -> !C").define(A="x <= 2", C="x = 3").order_by("t").within(3),
+    ],
+    ids=["rows", "next", "not"],
+)
+@pytest.mark.parametrize("sigma", [0, math.inf])
+def test_all_orders_of_arrival_with_equal_times_and_copies(
+    pattern: ensue.Pattern, sigma: Any
+) -> None:
+    events = [{"t": t, "x": x} for t, x in ((1, 1), (1, 2), (1, 2), (2, 3))]
+    answers = set()
+    for order in set(permutations(range(4))):
+        matcher = pattern.matcher(speculation=sigma)
+        found = [matcher.insert([events[i]]) for i in order] + [matcher.end()]
+        standing = Counter[str]()
+        for change in (row for table in found for row in table.to_pylist()):
+            standing[change["match_id"]] += 1 if change["op"] == "+" else -1
+        answers.add(frozenset((+standing).items()))
+    assert len(answers) == 1
