@@ -56,7 +56,7 @@ class Control:
 
     def drop(self, name: str) -> Path:
         """Take a pattern away; its partial matches are forgotten."""
-        return self._write(name, "drop", "")
+        return self._write(name, "drop", "drop\n")  # Spark reads nothing from an empty file
 
     def end(self) -> Path:
         """Close the stream, once all its rows were read: `query.processAllAvailable()` first."""

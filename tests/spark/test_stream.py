@@ -195,7 +195,6 @@ def test_aggregates_and_another_lane_count(spark: Any, tmp_path: Path) -> None:
     other = pattern.aggregate(
         stream, **asked, every="60 seconds", lanes=3, control=str(control.folder)
     )
-    files(events(20, 5), tmp_path / "in")
     Control(tmp_path / "control").drop("nothing")  # a row for every lane
     query = writer(other, tmp_path, collect(got)).start()
     with pytest.raises(Exception, match="lanes was 16 and is 3"):
