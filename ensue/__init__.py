@@ -7,6 +7,7 @@ from ensue.api import Pattern, begin, pattern, restore, sase
 from ensue.automaton_api import Automaton
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
+from ensue.evaluate.compact_output import expand
 from ensue.evaluate.path_similarity import Question
 from ensue.graph_api import Graph, graph
 from ensue.statements import sql
@@ -23,6 +24,7 @@ __all__ = [
     "Question",
     "Workload",
     "begin",
+    "expand",
     "graph",
     "pattern",
     "quantify",

@@ -252,6 +252,7 @@ class Pattern:
         sample: int | None = None,
         seed: int = 0,
         max_matches: int = MAX_MATCHES,
+        compact: bool = False,
         **stream: Any,
     ) -> Any:
         """All matches in `data`, in the kind of table that was given.
@@ -260,11 +261,12 @@ class Pattern:
         `lanes`, `control`, ...): docs/streaming.md.
 
         Of an event pattern: the first `limit`, or `sample` of them drawn uniformly at random (with
-        replacement); `timeouts` adds partial matches that ran out of time. More
-        than `max_matches` in one task is an error that says how many there are.
+        replacement); `timeouts` adds partial matches that ran out of time. More than `max_matches`
+        in one task is an error that says how many there are. `compact` gives one row per end event
+        with the graph of its matches, which `ensue.expand` lists.
         """
         query = self.query
-        listing = Listing(timeouts, limit, sample, seed, max_matches)
+        listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
         if budget is not None and query.missing is None:
             from ensue.workload import matches_of_one
 

@@ -22,7 +22,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import Kind
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.evaluate.arrow_kinds import from_arrow
-from ensue.evaluate.match_graph import NODES, ROOTS, Stretch, list_roots
+from ensue.evaluate.match_graph import NODES, ROOTS, L, Lister
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.thread_engine import _Banks, _banks
 from ensue.kernels import event_runs as kernels
@@ -54,7 +54,9 @@ class EventMachine:
     steps: kernels.Steps
     most_takes: int
 
-    def stretches(self, batch: EventBatch, most: int, live: NDArray[np.int64]) -> Iterator[Stretch]:
+    def stretches(
+        self, batch: EventBatch, most: int, live: NDArray[np.int64], lister: Lister[L]
+    ) -> Iterator[L]:
         """As `match_graph.stretches`; GuardOverflowError where nothing of a row is listed yet."""
         reach = batch.reach
         if not len(reach.begins):
@@ -88,7 +90,7 @@ class EventMachine:
             )
             if status == kernels.GUARD_OVERFLOW:
                 found = int(np.searchsorted(roots[:found, 0], place[1]))
-            for stretch in list_roots(nodes, roots, found, most):
+            for stretch in lister(nodes, roots, found, most):
                 most -= len(stretch.lengths)
                 yield stretch
             if most <= 0 or status == kernels.DONE:

@@ -7,9 +7,9 @@ nothing is read off the graph before it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,10 +181,6 @@ class Graph:
                 array = getattr(self, name)
                 setattr(self, name, np.concatenate((array, np.empty_like(array))))
 
-    def list(self, found: int, most: int) -> Iterator[Stretch]:
-        """The matches of the roots found, at most `most`."""
-        return list_roots(self, self.roots, found, most)
-
 
 class Arrays(Protocol):
     """The arrays of a match graph that listing reads."""
@@ -239,14 +235,24 @@ def list_roots(graph: Arrays, roots: NDArray[np.int64], found: int, most: int) -
             return
 
 
+class Listed(Protocol):
+    @property
+    def lengths(self) -> NDArray[np.int64]: ...
+
+
+L = TypeVar("L", bound=Listed)
+Lister = Callable[[Arrays, NDArray[np.int64], int, int], Iterator[L]]
+
+
 def stretches(
     batch: EventBatch,
     steps: Steps,
     classes: NDArray[np.int32],
     most: int,
     live: NDArray[np.int64],
-) -> Iterator[Stretch]:
-    """Matches of all partitions, in order of their ends; at most `most`.
+    lister: Lister[L],
+) -> Iterator[L]:
+    """What `lister` makes of the matches of all partitions, in order of their ends.
 
     `live` receives, per partition, the first row that partial matches still hold at its end.
     """
@@ -259,7 +265,7 @@ def stretches(
     while place[0] < len(begins):
         before = place.copy()
         found = graph.advance(classes, place, batch, live, lows)
-        for stretch in graph.list(found, most):
+        for stretch in lister(graph, graph.roots, found, most):
             most -= len(stretch.lengths)
             yield stretch
         if most <= 0:

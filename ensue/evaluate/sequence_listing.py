@@ -31,6 +31,7 @@ class Listing:
     sample: int | None = None  # so many, each drawn uniformly at random (with replacement)
     seed: int = 0
     max_matches: int = MAX_MATCHES
+    compact: bool = False  # one row per end event, with the graph of its matches
 
 
 @dataclass

@@ -41,8 +41,9 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
 )
+from ensue.evaluate.compact_output import Subgraphs, compact_table, subgraphs
 from ensue.evaluate.event_machine import EventMachine, GuardOverflowError, event_machine
-from ensue.evaluate.match_graph import Stretch, prepared, stretches
+from ensue.evaluate.match_graph import Stretch, list_roots, prepared, stretches
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_counts import count_partitions, countable
@@ -122,6 +123,11 @@ class SequencesEvaluator(Refusing):
                 "within(...)",
                 remedy="add within('1 hour'), or leave timeouts out",
             )
+        if self._listing.compact and plan.query.measures is not None:
+            raise errors.QueryError(
+                "compact=True keeps the matches of an end event together, and measures are of one",
+                remedy="leave measures out, or expand the rows with ensue.expand(row['graph'])",
+            )
         self._plan = plan
         self._clock = Clock(plan.query)
         self._machine: EventMachine | None = None
@@ -165,6 +171,8 @@ class SequencesEvaluator(Refusing):
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
         batch = EventBatch(self._plan, self._subsets, schema.empty_table(), np.zeros(1, np.int64))
+        if self._listing.compact:
+            return compact_table(self._plan, batch, [])
         return self._columns.table(batch, Found())
 
     def insert_cut(
@@ -227,17 +235,31 @@ class SequencesEvaluator(Refusing):
         if not self._listing.timeouts and countable(self._plan, self._subsets):
             ready = prepared(batch, self._subsets)
             if ready is not None:
-                found = stretches(batch, *ready, self._most(), live)
+                if self._listing.compact:
+                    graphs = stretches(batch, *ready, self._most(), live, subgraphs)
+                    yield from self._graphs(batch, graphs, matches)
+                    return
+                found = stretches(batch, *ready, self._most(), live, list_roots)
                 yield from self._compact(batch, found, matches)
                 return
         elif self._machine is not None:
             try:
-                found = self._machine.stretches(batch, self._most(), live)
+                if self._listing.compact:
+                    graphs = self._machine.stretches(batch, self._most(), live, subgraphs)
+                    yield from self._graphs(batch, graphs, matches)
+                    return
+                found = self._machine.stretches(batch, self._most(), live, list_roots)
                 yield from self._compact(batch, found, matches)
                 return
             except GuardOverflowError as problem:
                 self._machine = None  # numbers beyond 64 bits: plain Python from here on
                 batch = _from(batch, problem.partition, problem.row)
+        if self._listing.compact:
+            raise errors.UnsupportedError(
+                "compact=True needs the compiled engines, and here matches are followed in plain "
+                f"Python: {self.engine}",
+                remedy="leave compact out; q.explain() says which engine runs",
+            )
         yield from self._by_classes(batch, live, matches, carried)
 
     def _by_classes(
@@ -302,6 +324,22 @@ class SequencesEvaluator(Refusing):
                 held, waiting = [], 0
         if held:
             yield self._columns.table(batch, _joined(held, batch, matches))
+
+    def _graphs(
+        self, batch: EventBatch, found: Iterable[Subgraphs], matches: NDArray[np.int64]
+    ) -> Iterator[pa.Table]:
+        """Tables of graphs, one per end event."""
+        held: list[Subgraphs] = []
+        size = 0
+        for part in found:
+            self._reported += len(part.lengths)
+            held.append(part)
+            size += int(part.lengths.sum())
+            if size >= CHUNK:
+                yield compact_table(self._plan, batch, held)
+                held, size = [], 0
+        if held:
+            yield compact_table(self._plan, batch, held)
 
     def _sampled(self, batch: EventBatch, size: int) -> Iterator[pa.Table]:
         found = Found()

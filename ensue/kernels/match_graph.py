@@ -280,3 +280,81 @@ def list_matches(
         place[1] = height
         if height == 0:
             place[0] += 1
+
+
+@njit(cache=True, nogil=True)
+def subgraph(
+    roots: NDArray[np.int64],
+    begin: int,
+    end: int,
+    rows: NDArray[np.int64],
+    labels: NDArray[np.int32],
+    lefts: NDArray[np.int32],
+    rights: NDArray[np.int32],
+    newest: NDArray[np.int64],
+    seen: NDArray[np.int64],
+    numbers: NDArray[np.int32],
+    out_labels: NDArray[np.int32],
+    out_rows: NDArray[np.int64],
+    out_lefts: NDArray[np.int32],
+    out_rights: NDArray[np.int32],
+) -> int:
+    """Copies what the roots begin..end, all of one row, reach; older nodes first.
+
+    The last node copied is the union of the roots. Sides that have left the window are cut off.
+    -1: the output is too small. `seen` marks nodes by the first root, so it needs no clearing.
+    """
+    found = np.empty(out_rows.shape[0], np.int64)
+    count = 0
+    for root in range(begin, end):
+        node = roots[root, 1]
+        if seen[node] != begin:
+            if count >= found.shape[0]:
+                return -1
+            seen[node] = begin
+            found[count] = node
+            count += 1
+    low = roots[begin, 2]
+    done = 0
+    while done < count:
+        node = found[done]
+        done += 1
+        for side in range(2):
+            below = lefts[node] if side == 0 else NOTHING
+            if side == 1 and rows[node] == UNION and newest[rights[node]] >= low:
+                below = rights[node]
+            if below == NOTHING or seen[below] == begin:
+                continue
+            if count >= found.shape[0]:
+                return -1
+            seen[below] = begin
+            found[count] = below
+            count += 1
+    if count + end - begin + 1 > out_rows.shape[0]:
+        return -1
+    ordered = np.sort(found[:count])
+    for number in range(count):
+        node = ordered[number]
+        numbers[node] = number
+        union = rows[node] == UNION
+        out_labels[number] = -1 if union else labels[node]
+        out_rows[number] = 0 if union else rows[node]
+        out_lefts[number] = NOTHING if lefts[node] == NOTHING else numbers[lefts[node]]
+        out_rights[number] = NOTHING
+        if union and newest[rights[node]] >= low:
+            out_rights[number] = numbers[rights[node]]
+    top = numbers[roots[begin, 1]]
+    for root in range(begin + 1, end):
+        out_labels[count] = -1
+        out_rows[count] = 0
+        out_lefts[count] = top
+        out_rights[count] = numbers[roots[root, 1]]
+        top = count
+        count += 1
+    if top != count - 1:  # the only root is not the newest node: a union of one side points to it
+        out_labels[count] = -1
+        out_rows[count] = 0
+        out_lefts[count] = top
+        out_rights[count] = NOTHING
+        count += 1
+    return count

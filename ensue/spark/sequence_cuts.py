@@ -61,7 +61,7 @@ def can_cut(planned: Plan, prepared: DataFrame, listing: Listing | None) -> bool
         return False
     if query.missing is not None or planned.lookback or planned.lookahead:
         return False
-    if listing is not None and (listing.timeouts or listing.sample is not None):
+    if listing is not None and (listing.timeouts or listing.compact or listing.sample):
         return False
     if query.order_by[0].descending or not isinstance(query.within.size, int):
         return False
