@@ -385,7 +385,7 @@ def test_another_bound_is_another_query() -> None:
 
 
 def test_budgets_in_time_and_per_cent_run() -> None:
-    table = table_of(streams.tweets(4_000, 3, window=40, every=120, story="Q2"))
+    table = table_of(streams.tweets(1_500, 3, window=40, every=120, story="Q2"))
     pattern = streams.query("Q2", 40, 1, history=2)
     exact = set(shown(pattern.matches(table)))
     for budget in (Budget(latency="1 ms"), Budget(latency="20%"), Budget(work="20%")):

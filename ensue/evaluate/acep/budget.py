@@ -145,9 +145,9 @@ class BudgetEngine:
         self._scratch = scratch_of(self._candidates, 256, self.counters)
         self._letters = np.array(states.letter, np.int32)
         self._links = links_into(states)
-        self._rows = 0
+        self._rows, self._matching = 0, 0
         self._seconds, self._units = 0.0, 0  # spent on extensions after learning
-        self._need = 0.0  # candidates per event while learning
+        self._need = 0.0  # candidates per matching event while learning
         self._known: dict[int, tuple[Any, ...]] = {}
         self._aligned: Aligned | None = None
         window = plan.query.within
@@ -214,6 +214,8 @@ class BudgetEngine:
                 self._events(machine, classes, times, lows, place, chunk, shift, track.kept)
                 yield track.kept
             self._rows += chunk - row
+            kinds = classes[row:chunk]
+            self._matching += int((machine.hits[kinds + 1] > machine.hits[kinds]).sum())
             row = chunk
             self._settle()
         self._measure(track)
@@ -379,8 +381,7 @@ class BudgetEngine:
         if self.policy == runs.BY_HISTORY:
             self.learned.settle(self._rows)
         if self.learned.learning:
-            events = max(1, int(self._rows))
-            self._need = float(self.counters[kernels.CANDIDATES]) / events
+            self._need = float(self.counters[kernels.CANDIDATES]) / max(1, self._matching)
 
     def _measure(self, track: Track) -> None:
         metrics = self._metrics
@@ -416,8 +417,8 @@ class BudgetEngine:
     def save_shared(self) -> bytes:
         numbers = {f"counter_{i}": int(value) for i, value in enumerate(self.counters)}
         numbers |= {
-            "rows": self._rows, "units": self._units, "nanoseconds": int(self._seconds * 1e9),
-            "need": int(self._need * 1e6),
+            "rows": self._rows, "matching": self._matching, "units": self._units,
+            "nanoseconds": int(self._seconds * 1e9), "need": int(self._need * 1e6),
             "promise": int(self._choice.promise[0] * 1e6),
             "kept": int(self._choice.promise[1] * 1e6),
         }  # fmt: skip
@@ -427,6 +428,7 @@ class BudgetEngine:
         numbers = self.learned.load(blob, self._plan.fingerprint)
         for index in range(kernels.COUNTERS):
             self.counters[index] = numbers[f"counter_{index}"]
-        self._rows, self._units = numbers["rows"], numbers["units"]
+        self._rows, self._matching = numbers["rows"], numbers["matching"]
+        self._units = numbers["units"]
         self._seconds, self._need = numbers["nanoseconds"] / 1e9, numbers["need"] / 1e6
         self._choice.promise[:] = numbers["promise"] / 1e6, numbers["kept"] / 1e6
