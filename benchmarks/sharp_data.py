@@ -64,24 +64,35 @@ _CHAIN = {
 }
 
 
-def chain(labels: str, window: int, conditions: dict[str, str] | None = None) -> Pattern:
-    """SEQ of the types A, B, ... in any order of skipping; SAME [ID] is the partition."""
+def chain(
+    labels: str, window: int, conditions: dict[str, str] | None = None, partition: bool = True
+) -> Pattern:
+    """SEQ of the types A, B, ..., anything skipped between.
+
+    SAME [ID] is the partition, or with `partition` False a condition on every event but the first,
+    so that all IDs are one stream with a steady load, as in the paper.
+    """
     asked = _CHAIN if conditions is None else conditions
     define = {}
     for label in labels:
         parts = [f"type = '{label.upper()}'", *([asked[label]] if label in asked else [])]
+        if not partition and label != labels[0]:
+            parts.append(f"ID = {labels[0]}.ID")
         define[label] = " AND ".join(parts)
-    return _query(ensue.pattern(" ->> ".join(labels)).define(**define), window)
+    return _query(ensue.pattern(" ->> ".join(labels)).define(**define), window, partition)
 
 
-def _query(pattern: Pattern, window: int) -> Pattern:
-    ids = pattern.measures(ids="collect_list(t)")
-    return ids.partition_by("ID").order_by("t").within(window)
+def _query(pattern: Pattern, window: int, partition: bool = True) -> Pattern:
+    ids = pattern.measures(ids="collect_list(t)").order_by("t").within(window)
+    return ids.partition_by("ID") if partition else ids
 
 
-def q3_q4(window: int) -> dict[str, Pattern]:
+def q3_q4(window: int, partition: bool = True) -> dict[str, Pattern]:
     """Q3 and Q4 share A, B, C, D."""
-    return {"Q3": chain("abcdefg", window), "Q4": chain("abcdhij", window)}
+    return {
+        "Q3": chain("abcdefg", window, partition=partition),
+        "Q4": chain("abcdhij", window, partition=partition),
+    }
 
 
 def offset_queries(window: int, offset: int) -> dict[str, Pattern]:

@@ -29,9 +29,10 @@ from ensue.evaluate.shared import (
     Report,
     SharedEvaluator,
 )
-from ensue.evaluate.sharp.controller import ORDERS, check_budget
+from ensue.evaluate.sharp.controller import ORDERS, Estimate, check_budget
 from ensue.evaluate.sharp.engine import MATERIALISATIONS
 from ensue.evaluate.sharp.groups import Group, groups
+from ensue.evaluate.sharp.offsets import cuts, joined, unite_parts
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
@@ -302,9 +303,12 @@ def run_group(
     if group.alone:
         (name, query), *_ = group.queries.items()
         return {name: local.run(query, table)}, None
-    union = unite(group.queries)
+    separate = options.materialise == "separate" or budget is not None
+    parted = {} if separate else cuts(group.queries)
+    union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)
     evaluator = SharedEvaluator(union, options)
+    evaluator.parts = {name: [] for cut in parted.values() for name in cut.parts}
     evaluator.open(union.plan, prepared.schema, budget)
     first = union.plan.query
     arranged, starts = arrange(prepared, first.partition_by, first.order_by)
@@ -316,9 +320,16 @@ def run_group(
     for index, (member, empty) in enumerate(
         zip(union.members, evaluator.own_schemas(arranged.schema), strict=True)
     ):
-        listed = pa.concat_tables(pieces.get(index, [empty.empty_table()]))
-        found[member.name] = local.finish(member.plan, listed)
-    return found, evaluator.report()
+        if member.name not in evaluator.parts:
+            listed = pa.concat_tables(pieces.get(index, [empty.empty_table()]))
+            found[member.name] = local.finish(member.plan, listed)
+    report = evaluator.report()
+    exact = {name: e for name, e in report.patterns.items() if name not in evaluator.parts}
+    for name, cut in parted.items():
+        whole, count = joined(cut, evaluator.parts, union.plan, arranged, starts)
+        found[name] = local.finish(cut.planned, whole)
+        exact[name] = Estimate(count, 0.0, 1.0, 1.0, 1.0)
+    return found, replace(report, patterns=exact)
 
 
 def together(found: Mapping[str, pa.Table]) -> pa.Table:

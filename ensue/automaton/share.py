@@ -45,6 +45,9 @@ def normal_form(condition: c.Argument, names: Mapping[str | None, object]) -> ob
         case c.Call(function=function) if function in _FLIPPED:
             right, left = (normal_form(condition[r], names) for r in ("this", "expression"))
             return (_FLIPPED[function], left, right)
+        case c.Call(function="lt" | "lte" as function):
+            left, right = (normal_form(condition[r], names) for r in ("this", "expression"))
+            return (function, left, right)
         case c.Call(function=function) if function in _UNORDERED:
             sides = [normal_form(condition[r], names) for r in ("this", "expression")]
             return (function, *sorted(sides, key=repr))
@@ -97,7 +100,7 @@ class _Labels:
         return self._known[label]
 
     def _form(self, label: str) -> Form:
-        definition = self._query.definition(label)
+        definition = c.transform(self._query.definition(label), lambda n: _under_test(n, label))
         names: dict[str | None, object] = {None: "any"}
         for node in c.walk(definition):
             variable = getattr(node, "variable", None)
@@ -111,6 +114,24 @@ class _Labels:
         if any(isinstance(node, (c.Classifier, c.MatchNumber)) for node in c.walk(definition)):
             return ("labels", self._unique, label)
         return ("define", normal_form(definition, names))
+
+
+def label_forms(query: Query, unique: object) -> list[Form]:
+    """The normal form of each label's definition; equal forms mean the same step."""
+    forms = _Labels(query, unique)
+    return [forms.of(label) for label in query.labels]
+
+
+def _under_test(node: c.Condition, label: str) -> c.Condition | None:
+    """In the definition of B, `B.x` is the row under test, as `x` is."""
+    if (
+        isinstance(node, c.Navigate)
+        and node.variable == label
+        and node.anchor is c.Anchor.LAST
+        and node.offset == 0
+    ):
+        return replace(node, variable=None)
+    return None
 
 
 # -- members -------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ class SharedEvaluator(Refusing):
         self._open: dict[Key, _Open] = {}
         self._reported = 0
         self.keep_work = False
+        self.parts: dict[str, list[Found]] = {}  # patterns whose matches are kept, not put out
 
     def open(
         self,
@@ -276,6 +277,10 @@ class SharedEvaluator(Refusing):
             pieces = self.engine.run(prepared, starts, lane, int(starts[-1]), True)
             for chains in pieces:
                 for index, batch, found in self._by_pattern(chains, table, starts, waiting):
+                    name = self.union.members[index].name
+                    if name in self.parts:
+                        self.parts[name].append(found)
+                        continue
                     known = numbers.setdefault(index, np.zeros(len(starts) - 1, np.int64))
                     found.number = _numbered(found.partition, known)
                     yield index, self._columns[index].table(batch, found)

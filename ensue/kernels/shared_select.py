@@ -260,7 +260,12 @@ def check_load(
     elif over:
         select(row, rows_, tables, arena, heads, limit, everyone, model, meta, knobs)
     elif not full and meta[CUT] > 0:
-        meta[CUT] -= 1
+        # The further below the bound, the faster new partial matches are let in again.
+        used = max(load / limit, meta[RECORDS] / knobs[LIMIT_RECORDS])
+        if used < 0.5 and not single:
+            meta[CUT] = 0
+        else:
+            meta[CUT] = max(0, meta[CUT] - (8 if used < 0.8 else 2))
         if meta[CUT] == 0:
             overloaded[:] = 0
 

@@ -53,7 +53,7 @@ def test_figure_3_labels_and_clusters() -> None:
 def test_equal_conditions_are_recognised_however_they_are_written() -> None:
     one = q("A ->> B ->> C", B="x > 1 AND y < 2", C="x + B.x = 3")
     two = ensue.pattern("s ->> m ->> e").define(
-        s="kind = 'A'", m="2 > y AND (1 < x) AND 'B' = kind", e="3 = m.x + x AND kind = 'C'"
+        s="kind = 'A'", m="2 > y AND (1 < x) AND 'B' = kind", e="3 = m.x + e.x AND kind = 'C'"
     ).order_by("id")  # fmt: skip
     other = q("A ->> B ->> C", B="x > 1 AND y < 3", C="x + B.x = 3")
     union = unite({"one": one.query, "two": two.query, "other": other.query})

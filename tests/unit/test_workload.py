@@ -140,6 +140,26 @@ def test_hypothesis_workloads(
         assert got.get(name, []) == expected(pattern, {0: table.to_pylist()}), pattern
 
 
+def test_sub_patterns_are_shared_at_other_places() -> None:
+    def q(text: str, **define: str) -> Pattern:
+        return ensue.pattern(text, types="kind").define(**define)
+
+    patterns = [
+        q("A ->> B ->> C", B="x > 0", C="x >= B.x"),
+        q("X ->> A ->> B ->> A", B="x > 0"),
+        q("C ->> X ->> A ->> B", B="0 < x"),
+    ]
+    all_short_streams(patterns)
+    all_short_streams([pattern.within(3) for pattern in patterns])
+    all_short_streams([pattern.within("4 rows") for pattern in patterns])
+    long = pa.table({"id": range(40), "kind": list("CXABAC" * 6 + "CXAB"), "x": [1, 2] * 20})
+    named = {f"q{i}": p.order_by("id").within(20) for i, p in enumerate(patterns)}
+    shared, apart = ensue.workload(named), ensue.workload(named, materialise="separate")
+    assert listed(shared.matches(long)) == listed(apart.matches(long))
+    assert shared.report.work < apart.report.work
+    assert shared.report.patterns["q1"].found == len(listed(shared.matches(long))["q1"])
+
+
 def test_more_patterns_than_a_word_has_bits() -> None:
     named = {
         f"q{i}": ensue.pattern("A ->> B ->> C", types="kind").define(C=f"x <> {i}").order_by("id")
@@ -224,8 +244,8 @@ def test_in_pieces_with_snapshots_like_at_once() -> None:
     }
     load = ensue.workload({n: p.partition_by("u").order_by("id").within(14) for n, p in q.items()})
     rng = np.random.default_rng(3)
-    table = pa.table({"id": range(60), "u": rng.integers(0, 2, 60),
-                      "kind": rng.choice(list("ABCX"), 60), "x": rng.integers(0, 5, 60)})  # fmt: skip
+    kinds, users = rng.choice(list("ABCX"), 60), rng.integers(0, 2, 60)
+    table = pa.table({"id": range(60), "u": users, "kind": kinds, "x": rng.integers(0, 5, 60)})
     at_once = listed(load.matches(table))
     live, pieces = load.live(table.schema), []
     for begin in range(0, 60, 7):
