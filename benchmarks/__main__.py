@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks import (
     acep,
+    afa,
     graph,
     graph_budget,
     quantify,
@@ -30,6 +31,7 @@ BENCHMARKS = {
     "blowup": rows.run_blowup,
     "memory": rows.run_memory,
     **acep.COMMANDS,
+    **afa.COMMANDS,
     **graph.COMMANDS,
     **graph_budget.COMMANDS,
     **sequences.COMMANDS,

@@ -66,7 +66,7 @@ def q2(delta: float = 0.25, window: int = 500) -> ensue.Automaton:
 def head_and_shoulders(window: int = 100) -> ensue.Automaton:
     """p1 up to p2, down to p3 > p1, up to p4 > p2, down to p5 > p1, up to p6 < p4, below p1.
 
-    The three registers are the paper's: the prices p1, p2 and p4; `before` is the price just before.
+    The registers p1, p2 and p4 are the paper's prices; `before` is the price of the event before.
     """
     rise, fall = "price > before", "price < before AND price > p1"
     keep = {"before": "price"}

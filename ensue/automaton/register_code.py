@@ -37,6 +37,7 @@ TEMPORARIES = 200  # cells that one arc may compute with
 MAX_TESTS = 62
 MAX_INPUTS = 62
 MAX_SILENT = 1_000
+_BRANCHING = ("and", "or", "case", "if", "coalesce")
 _EXACT = ("int", "boolean", "date", "timestamp", "interval")
 
 
@@ -411,6 +412,8 @@ class _Coder(Operators):
         self._code = code.code
         self._cells = code.fields
         self._jumps: list[int] = []
+        self._done: dict[c.Condition, Value] = {}
+        self._branches = 0
         self._leaf_kind = code.machine.kind_of(code.kinds)
 
     def fence(self, parts: Sequence[c.Condition]) -> None:
@@ -442,7 +445,18 @@ class _Coder(Operators):
     def _expression(self, node: c.Condition) -> Value:
         if not _reads_register(node) and c.columns(node):
             return self._input(node)
-        return super()._expression(node)
+        if not isinstance(node, c.Call):
+            return super()._expression(node)
+        # `r + 1` of the fence is that of the transfer, unless a branch may have passed it by.
+        known = self._done.get(node)
+        if known is None:
+            branching = node.function in _BRANCHING
+            self._branches += branching
+            known = super()._expression(node)
+            self._branches -= branching
+            if not self._branches:
+                self._done[node] = known
+        return known
 
     def _input(self, node: c.Condition) -> Value:
         """An expression over the event alone; one that may fail only where the fence lets it."""

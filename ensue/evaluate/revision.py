@@ -184,6 +184,7 @@ class RevisionEvaluator:
             self._arc_watermark = max(self._arc_watermark, code)
         else:
             self.watermark = max(self.watermark, code)
+        self._first.advance(code, on_arcs)
         return self._shown(
             [
                 self._output(name, operator, operator.advance(code, on_arcs))

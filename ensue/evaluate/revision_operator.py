@@ -338,7 +338,7 @@ class Operator:
         control = self.store.control
         if control[layout.NODES] == 0 and self.store.nodes.shape[0] > 4096:
             control[layout.FREE_NODE], control[layout.HIGH_NODE] = NONE, 0
-            small = np.zeros((64, self.store.nodes.shape[1]), np.int64)
+            small = np.full((64, self.store.nodes.shape[1]), NONE, np.int64)
             self.store = self.store._replace(nodes=small)
 
     def promise(self, time: int, condition: c.Condition) -> int:
@@ -439,11 +439,14 @@ class Operator:
         return begin, end, delta
 
     def _take_over(self, machine: Machine, arcs: list[Arc]) -> None:
-        if not self._ignoring and self._wants_intervals(arcs):
-            # From here on derivations are kept as edges; those there are, are made once more.
-            self._ignoring = True
+        intervals = not self._ignoring and self._wants_intervals(arcs)
+        closing = any(arc.closing for arc in arcs) and not len(self.table.closing)
+        if intervals or closing:
+            # From here on more is kept of partial matches; those there are, are made once more.
+            self._ignoring = self._ignoring or intervals
             first = int(self.store.control[layout.FIRST])
             if first >= 0:
+                self._complete()
                 self._made_again(first)
         known = len(self.code.inputs)
         self.code.machine = machine
@@ -451,6 +454,21 @@ class Operator:
         self._rebuild()
         if len(self.code.inputs) > known:
             self._widen()
+
+    def _complete(self) -> None:
+        """What the loop over events in order does not keep of nodes."""
+        nodes, events = self.store.nodes, self.store.events
+        here = np.flatnonzero(nodes[:, layout.AT] >= 0)
+        event = nodes[here, layout.AT]
+        for column, value in (layout.EDGE, NONE), (layout.SUPPORT, 1), (layout.FIRED, 0):
+            nodes[here, column] = value
+        nodes[here, layout.UNTIL] = event
+        for column, source in (
+            (layout.EVENT, layout.IDENTITY),
+            (layout.END, layout.LE),
+            (layout.END_NAME, layout.CONTENT),
+        ):
+            nodes[here, column] = events[event, source]
 
     def replace_arcs(self, machine: Machine, arcs: Sequence[Arc]) -> None:
         """The arcs that another operator of the same automaton has; before the first event."""

@@ -78,9 +78,9 @@ def to_bytes(operator: Operator) -> bytes:
     """The whole state of an operator."""
     control = operator.store.control
     names, dtypes, shapes, blobs = [], [], [], []
-    for name, array in operator.store._asdict().items():
-        if name in _HIGH:
-            array = array[: max(1, int(control[_HIGH[name]]))]
+    for name, whole in operator.store._asdict().items():
+        used = max(1, int(control[_HIGH[name]])) if name in _HIGH else len(whole)
+        array = whole[:used]
         names.append(name)
         dtypes.append(str(array.dtype))
         shapes.append(list(array.shape))

@@ -41,7 +41,6 @@ from ensue.kernels.revision_store import (
     EDGE,
     EDGE_NEXT,
     EDGES,
-    END,
     EVENT_NULLS,
     EVENTS,
     FIRST,
@@ -81,6 +80,7 @@ from ensue.kernels.revision_store import (
     free_node,
     longer,
     more_blocks,
+    more_nodes,
     new_event,
     not_after,
     place_of,
@@ -110,7 +110,7 @@ def with_room(store: Store, nodes: int, edges: int, opened: int) -> Store:
         return store
     node_rows, edge_rows, open_row = store.nodes, store.edges, store.opened
     if control[NODES] + nodes > node_rows.shape[0]:
-        node_rows = taller(node_rows, control[NODES] + nodes)
+        node_rows = more_nodes(node_rows, control[NODES] + nodes)
     if control[EDGES] + edges > edge_rows.shape[0]:
         edge_rows = taller(edge_rows, control[EDGES] + edges)
     if opened > open_row.shape[0]:
@@ -317,8 +317,8 @@ def _cascade(
         node = stack[depth]
         if nodes[node, MATCH] >= 0:
             rows, pairs = report(
-                store, node, -1, nodes[node, MATCH], cause, nodes[node, END],
-                nodes[node, LEAST_RE], fields, traced, rows, pairs, counts,
+                store, node, -1, nodes[node, MATCH], cause, MINUS_INFINITY,
+                nodes[node, LEAST_RE], fields, True, traced, rows, pairs, counts,
             )  # fmt: skip
         edge = nodes[node, EDGE]
         while edge >= 0:
@@ -411,8 +411,8 @@ def remove_spanning(
                 found = True
                 if nodes[node, MATCH] >= 0:
                     rows, pairs = report(
-                        store, node, -1, nodes[node, MATCH], cause, nodes[node, END],
-                        nodes[node, LEAST_RE], fields, traced, rows, pairs, counts,
+                        store, node, -1, nodes[node, MATCH], cause, MINUS_INFINITY,
+                        nodes[node, LEAST_RE], fields, False, traced, rows, pairs, counts,
                     )  # fmt: skip
                 unlink_node(store, node)
                 free_node(store, node, traced)
@@ -452,12 +452,15 @@ def process(
     fields = arcs.sizes[REGISTER_FIELDS]
     most, factor = arcs.sizes[MOST_ARCS], arcs.sizes[SILENT_FACTOR]
     control = store.control
-    plain = not (ignoring or traced or sequenced) and arcs.silent.shape[0] == 0
+    plain = not (ignoring or traced or sequenced) and not (
+        arcs.silent.shape[0] or arcs.closing.shape[0]
+    )
     change = -2 if resume != NONE else -1
     while change + 1 < operations.shape[0]:
         change += 1
         if plain and change >= 0:
-            store = with_room(store, 4 * most, 0, 0)
+            if control[NODES] + 4 * most > store.nodes.shape[0]:
+                store = with_room(store, 4 * most, 0, 0)
             if counts[ROWS] + 4 * most > rows.shape[0]:
                 rows = taller(rows, counts[ROWS] + 4 * most)
             change = append(
@@ -512,7 +515,13 @@ def process(
                 ):
                     status[change] = EQUAL_TIME
                     continue
-            store = with_event_room(store, sequenced)
+            if (
+                sequenced
+                or control[EVENTS] >= store.events.shape[0]
+                or control[HIGH_BLOCK] + 2 > store.order.shape[0]
+                or control[BLOCKS] + 2 > store.order.shape[0]
+            ):
+                store = with_event_room(store, sequenced)
             event = new_event(store)
             row = store.events[event]
             row[LE] = le
@@ -556,7 +565,8 @@ def process(
                         rows, pairs, counts,
                     )  # fmt: skip
             need = (count + arcs.initial.shape[0]) * most * factor
-            store = with_room(store, need, need if ignoring else 0, count if ignoring else 0)
+            if ignoring or control[NODES] + need > store.nodes.shape[0]:
+                store = with_room(store, need, need if ignoring else 0, count if ignoring else 0)
             if frontier.shape[0] < need + count:
                 frontier = longer(frontier, need + count)
             if stays.shape[0] < count:
@@ -601,7 +611,8 @@ def process(
                     control[NEXT_MATCH] += 1
                     rows, pairs = report(
                         store, node, 1, store.nodes[node, MATCH], cause, le,
-                        store.nodes[node, LEAST_RE], fields, traced, rows, pairs, counts,
+                        store.nodes[node, LEAST_RE], fields, ignoring, traced, rows, pairs,
+                        counts,
                     )  # fmt: skip
             propagate = following >= 0
         else:
@@ -682,7 +693,8 @@ def process(
                 if previous >= 0:
                     source, count = alive_at(store, previous, ignoring, source)
             need = (count + arcs.initial.shape[0]) * most * factor
-            store = with_room(store, need, need if ignoring else 0, 0)
+            if ignoring or control[NODES] + need > store.nodes.shape[0]:
+                store = with_room(store, need, need if ignoring else 0, 0)
             if frontier.shape[0] < need + count:
                 frontier = longer(frontier, need + count)
             if stays.shape[0] < count:
@@ -712,8 +724,8 @@ def process(
                     control[NEXT_MATCH] += 1
                     rows, pairs = report(
                         store, node, 1, store.nodes[node, MATCH], cause,
-                        store.events[event, LE], store.nodes[node, LEAST_RE], fields, traced,
-                        rows, pairs, counts,
+                        store.events[event, LE], store.nodes[node, LEAST_RE], fields, ignoring,
+                        traced, rows, pairs, counts,
                     )  # fmt: skip
             source, frontier = frontier, source
             count = created

@@ -1,9 +1,9 @@
 """Events in order, the common case of the AFA operator, in one loop without calls.
 
 `append` does what `process` does for an event that is not before the newest one, where there are no
-intervals, traces, ε-arcs or sequence numbers: the partial matches that end at the newest event meet
-it, and matches begin with it. It stops, and `process` goes on, where an event belongs to the past,
-where an array is full, and where a block of the index ends.
+intervals, traces, ε-arcs, closing arcs or sequence numbers: the partial matches that end at the
+newest event meet it, and matches begin with it. It stops, and `process` goes on, where an event
+belongs to the past, where an array is full, and where a block of the index ends.
 
 `run_quick` is the machine of `kernels/guards.py` cut down to the instructions that fences and
 transfers are made of nearly always; `Arcs.quick` says for which arcs that is enough.
@@ -47,7 +47,6 @@ from ensue.kernels.revision_steps import (
     REGISTER_FIELDS,
     ROWS,
     TARGET,
-    TRACE,
     TRACE_BEGIN,
     TRACE_LENGTH,
     VALUE,
@@ -60,23 +59,16 @@ from ensue.kernels.revision_store import (
     BITS,
     BLOCK,
     BLOCKS,
-    CHILDREN,
     COLUMNS,
     CONTENT,
-    EDGE,
-    END,
-    END_NAME,
-    EVENT,
     EVENT_NULLS,
     EVENTS,
-    FIRED,
     FREE_EVENT,
     FREE_NODE,
     HEAD,
     HIGH_EVENT,
     HIGH_NODE,
     IDENTITY,
-    LABEL,
     LAST,
     LE,
     LEAST_RE,
@@ -87,7 +79,6 @@ from ensue.kernels.revision_store import (
     NODE_NULLS,
     NODES,
     NONE,
-    PARENT,
     PREVIOUS,
     RE,
     REACH,
@@ -98,10 +89,8 @@ from ensue.kernels.revision_store import (
     START_NAME,
     START_SLOT,
     STATE,
-    SUPPORT,
     TAIL,
     TIE,
-    UNTIL,
 )
 
 QUICK = frozenset(
@@ -122,8 +111,7 @@ def run_quick(
     floats: NDArray[np.float64],
     nulls: NDArray[np.bool_],
 ) -> int:
-    """As `run_guard`, for the instructions in QUICK."""
-    target = 0
+    """As `run_guard`, for the instructions in QUICK, and TRUE where no jump was taken."""
     while place < end:
         operation, target = code[place, 0], code[place, 1]
         a, b = code[place, 2], code[place, 3]
@@ -185,7 +173,7 @@ def run_quick(
                 cells[target] = order < 0
             else:
                 cells[target] = order <= 0
-    return vm.TRUE if not nulls[target] and cells[target] != 0 else vm.FALSE
+    return vm.TRUE
 
 
 @njit(cache=True, nogil=True)
@@ -322,7 +310,8 @@ def append(
                 begin, finish = table[arc, BEGIN], table[arc, FINISH]
                 if begin < finish:
                     if quick[arc]:
-                        status = run_quick(code, begin, finish, cells, floats, nulls)
+                        # The last instruction only repeats the verdict.
+                        status = run_quick(code, begin, finish - 1, cells, floats, nulls)
                     else:
                         status = run_guard(
                             code, begin, finish, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats,
@@ -356,7 +345,6 @@ def append(
                                 known = False
                                 break
                         if known:
-                            nodes[other, SUPPORT] += 1
                             break
                     other = nodes[other, BEFORE]
                 if known:
@@ -382,17 +370,7 @@ def append(
                 nodes[node, STATE] = target
                 nodes[node, BEFORE] = tail
                 nodes[node, AFTER] = NONE
-                nodes[node, EDGE] = NONE
-                nodes[node, SUPPORT] = 1
-                nodes[node, UNTIL] = event
                 nodes[node, MATCH] = NONE
-                nodes[node, PARENT] = current
-                nodes[node, LABEL] = table[arc, TRACE]
-                nodes[node, EVENT] = identity
-                nodes[node, CHILDREN] = 0
-                nodes[node, FIRED] = 0
-                nodes[node, END] = le
-                nodes[node, END_NAME] = name
                 marks = 0
                 for field in range(fields):
                     cell = outputs[arc, field]

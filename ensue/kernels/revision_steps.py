@@ -36,6 +36,7 @@ from ensue.kernels.revision_store import (
     LE,
     LEAST_RE,
     MATCH,
+    MINUS_INFINITY,
     NODE_NULLS,
     NONE,
     PARENT,
@@ -455,9 +456,10 @@ def report(
     operation: int,  # 1: a match, -1: withdrawn
     identifier: int,
     cause: int,  # the event that was being processed
-    lifetime_le: int,
+    lifetime_le: int,  # MINUS_INFINITY: that of the last event
     lifetime_re: int,
     fields: int,
+    ignoring: bool,
     traced: bool,
     rows: NDArray[np.int64],
     pairs: NDArray[np.int64],
@@ -473,15 +475,22 @@ def report(
     row[MATCH_ID] = identifier
     row[FIRST_LE] = nodes[node, START]
     row[FIRST_EVENT] = nodes[node, START_EVENT]
-    row[LAST_LE] = nodes[node, END]
-    row[LAST_EVENT] = nodes[node, EVENT]
-    row[LIFETIME_LE] = lifetime_le
     row[LIFETIME_RE] = lifetime_re
     row[FINAL_STATE] = nodes[node, STATE]
     row[NODE] = node
     row[CAUSE] = cause
     row[FIRST_NAME] = nodes[node, START_NAME]
-    row[LAST_NAME] = nodes[node, END_NAME]
+    if ignoring:
+        # An interval may have moved to a later event when the past was cleaned up.
+        row[LAST_LE] = nodes[node, END]
+        row[LAST_EVENT] = nodes[node, EVENT]
+        row[LAST_NAME] = nodes[node, END_NAME]
+    else:
+        at = nodes[node, AT]
+        row[LAST_LE] = store.events[at, LE]
+        row[LAST_EVENT] = store.events[at, IDENTITY]
+        row[LAST_NAME] = store.events[at, CONTENT]
+    row[LIFETIME_LE] = row[LAST_LE] if lifetime_le == MINUS_INFINITY else lifetime_le
     row[OUTPUT_NULLS] = nodes[node, NODE_NULLS]
     for field in range(fields):
         row[OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]

@@ -32,10 +32,11 @@ MINUS_INFINITY = np.iinfo(np.int64).min
 LE, TIE, CONTENT, RE, IDENTITY, PREVIOUS, NEXT, HEAD, TAIL = 0, 1, 2, 3, 4, 5, 6, 7, 8
 BITS, EVENT_NULLS, REACH, SEQUENCE, COLUMNS = 9, 10, 11, 12, 13
 
-# Columns of `nodes`.
-AT, START, START_EVENT, START_SLOT, LEAST_RE, STATE, BEFORE, AFTER = 0, 1, 2, 3, 4, 5, 6, 7
-EDGE, SUPPORT, UNTIL, MATCH, PARENT, LABEL, EVENT, CHILDREN = 8, 9, 10, 11, 12, 13, 14, 15
-FIRED, NODE_NULLS, END, START_NAME, END_NAME, REGISTERS = 16, 17, 18, 19, 20, 21
+# Columns of `nodes`. The first are kept only where intervals, traces or closing arcs need them, so
+# that the loop over events in order writes two cache lines and not three.
+EDGE, SUPPORT, UNTIL, PARENT, LABEL, EVENT, CHILDREN, FIRED, END, END_NAME = range(10)
+AT, START, START_EVENT, START_SLOT, START_NAME, LEAST_RE, STATE, BEFORE, AFTER = range(10, 19)
+MATCH, NODE_NULLS, REGISTERS = 19, 20, 21
 
 # Columns of `edges`.
 CHILD, ARC, EDGE_NEXT = 0, 1, 2
@@ -70,7 +71,7 @@ def new_store(columns: int, registers: int, hashed: bool) -> Store:
     control[GENERATION] = 1
     return Store(
         np.zeros((16, COLUMNS + columns), np.int64),
-        np.zeros((16, REGISTERS + registers), np.int64),
+        np.full((16, REGISTERS + registers), NONE, np.int64),
         np.zeros((16, 3), np.int64),
         np.zeros((1, BLOCK), np.int32),
         np.zeros(1, np.int64),
@@ -90,6 +91,14 @@ def taller(rows: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
     size = max(wanted, rows.shape[0] + rows.shape[0] // 2 + 16)
     found = np.zeros((size, rows.shape[1]), np.int64)
     found[: rows.shape[0]] = rows
+    return found
+
+
+@njit(cache=True, nogil=True)
+def more_nodes(rows: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
+    """As `taller`; a new row has no edges."""
+    found = taller(rows, wanted)
+    found[rows.shape[0] :] = NONE
     return found
 
 

@@ -44,7 +44,6 @@ from ensue.kernels.revision_store import (
     CONTENT,
     EDGE,
     EDGE_NEXT,
-    END,
     FIRED,
     FIRST,
     HEAD,
@@ -132,7 +131,7 @@ def close_windows(
                             continue
                         rows, pairs = report(
                             store, node, 1, store.control[NEXT_MATCH], NONE, closes,
-                            closes if closes == INFINITY else closes + 1, fields, traced,
+                            closes if closes == INFINITY else closes + 1, fields, False, traced,
                             rows, pairs, counts,
                         )  # fmt: skip
                         store.control[NEXT_MATCH] += 1
@@ -240,8 +239,8 @@ def take_away(
             following = nodes[node, AFTER]
             if nodes[node, MATCH] >= 0:
                 rows, pairs = report(
-                    store, node, -1, nodes[node, MATCH], NONE, nodes[node, END],
-                    nodes[node, LEAST_RE], fields, traced, rows, pairs, counts,
+                    store, node, -1, nodes[node, MATCH], NONE, MINUS_INFINITY,
+                    nodes[node, LEAST_RE], fields, ignoring, traced, rows, pairs, counts,
                 )  # fmt: skip
             free_node(store, node, traced)
             node = following

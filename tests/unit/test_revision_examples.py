@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def test_network_rules_hold_in_their_second() -> None:
     found = afa_network.watch(table, ports)
     rows = table.to_pylist()
     expected = []
-    for one, two in zip(rows, rows[1:], strict=False):
+    for one, two in pairwise(rows):
         # Both events under the rule of their second; a partial match survives a change of rules.
         watched = [ports[row["ts"] // afa_network.SECOND] for row in (one, two)]
         same_rule = one["ts"] // afa_network.SECOND == two["ts"] // afa_network.SECOND

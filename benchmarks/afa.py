@@ -1,0 +1,413 @@
+"""AFA: the paper's figures 8 to 13, 16 and 17 as commands, and the promises about speed and memory.
+
+Each writes `out/NAME.csv` and `out/NAME.svg`. The generator is the paper's: ticks that rise with
+probability p by N(0.70, 0.30) truncated at 0, W events per window, one watermark every W events,
+I % of events that no pattern cares about. Times are CPU seconds of this process; ratios are of
+variants that ran in turn in one process. `--rows` is the length of the stream.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import ensue
+from benchmarks.harness import OUT, Target, say
+from benchmarks.rows import Settings
+from ensue.automaton.registers import Machine
+from ensue.automaton_api import make_arc
+from ensue.evaluate.revision_operator import Operator, Times
+from ensue.evaluate.revision_operator import Settings as Options
+from ensue.pattern import kinds as k
+from examples.afa_trading import prices, q1, q2
+
+KINDS = {"ts": k.BIGINT, "price": k.DOUBLE, "change": k.DOUBLE}
+SEQUENCED = Options(keep_rows=False, sequenced=True)
+PLAIN = Options(keep_rows=False, ignoring=False)
+IGNORING = Options(keep_rows=False)
+
+
+def stream(count: int, p: float = 0.5, ignorable: float = 0.0, seed: int = 0) -> pa.Table:
+    """Ticks, of which a share has no change at all: events that every phase ignores."""
+    table = prices(count, p, seed)
+    if not ignorable:
+        return table
+    random = np.random.default_rng(seed + 1)
+    change = np.where(random.random(count) < ignorable, 0.0, np.asarray(table["change"]))
+    return pa.table({"ts": table["ts"], "price": 100 + np.cumsum(change), "change": change})
+
+
+def ignoring_q1(k_: int, window: int, delta: float) -> Machine:
+    """Q1 with self-loops for events without a change."""
+    made = q1(k_, delta, window)
+    for state in ("q1", "q2"):
+        made = made.arc(state, state, when="change = 0", name=f"ignore {state}")
+    return made.machine
+
+
+def can(k_: int) -> Machine:
+    """The two-state automaton that keeps Q1's state in its register (Figure 4)."""
+    down, up = "change < 0", "change > 0"
+    fields = {"q": "bigint", "r1": "bigint", "r2": "bigint"}
+    loops = [
+        (f"{down} AND q = 1", {"r1": "r1 + 1"}),
+        (f"{down} AND q = 1", {"q": "2", "r1": "r1 + 1"}),
+        (f"{up} AND q = 2", {"r1": "r1 - 1"}),
+        (f"{up} AND q = 2 AND r2 + 1 < {k_}", {"q": "1", "r1": "r1 - 1", "r2": "r2 + 1"}),
+    ]
+    made = ensue.Automaton(fields).arc("start", "run", when="change < -0.25", set={"q": "1"})
+    for when, change in loops:
+        made = made.arc("run", "run", when=when, set=change)
+    last = f"{up} AND q = 2 AND r2 + 1 = {k_} AND r1 - 1 = 0"
+    made = made.arc("run", "end", when=last, set={"r1": "r1 - 1", "r2": "r2 + 1"})
+    return made.final("end").machine
+
+
+def q3(ups: Sequence[bool]) -> Machine:
+    """A linear sequence of ticks, one arc each."""
+    made = ensue.Automaton()
+    for place, up in enumerate(ups):
+        when = "change > 0" if up else "change < 0"
+        made = made.arc(f"s{place}", f"s{place + 1}", when=when, name=f"arc {place}")
+    return made.final(f"s{len(ups)}").machine
+
+
+def between(keys: Times, begin: int, end: int) -> Times:
+    names = ("le", "re", "tie", "name", "sequence")
+    return Times(*(getattr(keys, name)[begin:end] for name in names))
+
+
+def times(table: pa.Table, window: int) -> Times:
+    le = np.asarray(table["ts"]).astype(np.int64)
+    zeros = np.zeros(len(le), np.int64)
+    return Times(le, le + window, zeros, le, le)
+
+
+def moved(count: int, share: float, far: int, seed: int = 0) -> np.ndarray[Any, Any]:
+    """An order of arrival in which a share of the events comes later by 1 to `far` events."""
+    random = np.random.default_rng(seed)
+    place = np.arange(count, dtype=np.float64)
+    late = random.random(count) < share
+    place[late] += random.integers(1, far + 1, int(late.sum())) + 0.5
+    return np.argsort(place, kind="stable")
+
+
+def feed(
+    operator: Operator, table: pa.Table, window: int, batch: int, lag: int = 0, order: Any = None
+) -> tuple[float, int, int]:
+    """CPU seconds, changes put out, and the most bytes of state."""
+    if order is not None:
+        table = table.take(pa.array(order))
+    keys = times(table, window)
+    least = np.minimum.accumulate(keys.le[::-1])[::-1]  # the earliest that is still to come
+    size, most = 0, 0
+    clock = time.process_time()
+    for begin in range(0, table.num_rows, batch):
+        end = min(begin + batch, table.num_rows)
+        part = between(keys, begin, end)
+        size += len(operator.insert(table.slice(begin, end - begin), part).rows)
+        most = max(most, operator.partials)
+        if end < table.num_rows:
+            operator.advance(int(least[end]) - lag)
+    return time.process_time() - clock, size, most
+
+
+def measured(make: Callable[[], Operator], *given: Any, **named: Any) -> tuple[float, int, int]:
+    """The best of three runs, after one that compiles."""
+    small = (given[0].slice(0, 200), *given[1:])
+    feed(make(), *small, **{name: v for name, v in named.items() if name != "order"})
+    return min(feed(make(), *given, **named) for _ in range(3))
+
+
+def write(
+    name: str, rows: list[dict[str, Any]], x: str, y: str, by: str, log: bool = False
+) -> None:
+    """A figure as CSV and SVG."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    OUT.mkdir(exist_ok=True)
+    with (OUT / f"{name}.csv").open("w", newline="") as sink:
+        writer = csv.DictWriter(sink, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    figure, axes = pyplot.subplots(figsize=(6, 3.5))
+    for group in dict.fromkeys(row[by] for row in rows):
+        chosen = [row for row in rows if row[by] == group]
+        axes.plot([row[x] for row in chosen], [row[y] for row in chosen], "o-", label=str(group))
+    axes.set(xlabel=x, ylabel=y, xscale="log" if log else "linear")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(OUT / f"{name}.svg")
+    pyplot.close(figure)
+    for row in rows:
+        say(
+            "  ".join(
+                f"{n} {v:,.3g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()
+            )
+        )
+
+
+def run_speed(settings: Settings) -> bool:
+    """afa              Q1 (k = 2, W = 2,000): events/s in order, and what disorder costs."""
+    count = settings.rows or 1_000_000
+    table = stream(count)
+
+    def make() -> Operator:
+        return Operator(q1(2).machine, dict(KINDS), PLAIN)
+
+    ordered, _, _ = measured(make, table, 2000, 50_000, 2000)
+    order = moved(count, 0.05, 1000)
+    late, _, _ = measured(make, table, 2000, 50_000, 2000, order=order)
+    targets = [
+        Target("Q1 in order, million events per CPU second", count / ordered / 1e6, 2.0, False),
+        Target(
+            "5 % of the events up to 1,000 events late, times the time in order",
+            late / ordered,
+            3.0,
+        ),
+    ]
+    for target in targets:
+        say(str(target))
+    return all(target.met for target in targets)
+
+
+def run_approaches(settings: Settings) -> bool:
+    """afa8             AFA, AFA+O, AFA+ignore, two-state automaton, joins (Figure 8)."""
+    count = settings.rows or 100_000
+    table = stream(count)
+    variants = {
+        "AFA": lambda: Operator(q1(2).machine, dict(KINDS), PLAIN),
+        "AFA+O": lambda: Operator(q1(2).machine, dict(KINDS), SEQUENCED),
+        "AFA+ignore": lambda: Operator(ignoring_q1(2, 2000, 0.25), dict(KINDS), IGNORING),
+        "CAN": lambda: Operator(can(2), dict(KINDS), PLAIN),
+    }
+    rows = []
+    answers = set()
+    for name, make in variants.items():
+        seconds, size, _ = measured(make, table, 2000, 2000, 2000)
+        rows.append({"approach": name, "place": len(rows), "events_per_s": count / seconds})
+        answers.add(size)
+    seconds, size = iterative(table, 2, 0.25, 2000)
+    rows.append({"approach": "IPM (joins)", "place": len(rows), "events_per_s": count / seconds})
+    answers.add(size)
+    write("afa8", rows, "place", "events_per_s", "approach")
+    say(f"matches: {answers}")
+    return len(answers) == 1
+
+
+def iterative(table: pa.Table, k_: int, delta: float, window: int) -> tuple[float, int]:
+    """Q1 by joins (IPM): partial matches joined with the next event and with transitions, again and
+    again, one stretch of W events at a time."""
+    transitions = pa.table(
+        {
+            "state": ["q1", "q1", "q2", "q2", "q2"],
+            "down": [True, True, False, False, False],
+            "target": ["q1", "q2", "q2", "q1", "q3"],
+            "v": [0, 0, 0, 1, 1],
+        }
+    )
+    change = np.asarray(table["change"])
+    size = 0
+    clock = time.process_time()
+    events = pa.table({"next": np.arange(len(change)), "down": change < 0})
+    held = pa.table(
+        {
+            "start": np.flatnonzero(change < -delta),
+            "next": np.flatnonzero(change < -delta) + 1,
+            "state": ["q1"] * int((change < -delta).sum()),
+            "r1": np.zeros(int((change < -delta).sum()), np.int64),
+            "r2": np.zeros(int((change < -delta).sum()), np.int64),
+        }
+    )
+    while held.num_rows:
+        joined = held.join(events, "next", join_type="inner")
+        joined = joined.join(transitions, ["state", "down"], join_type="inner")
+        down = np.asarray(joined["down"])
+        r1 = np.asarray(joined["r1"]) + np.where(down, 1, -1)
+        r2 = np.asarray(joined["r2"]) + np.asarray(joined["v"])
+        target = np.asarray(joined["target"])
+        keep = np.where(target == "q3", (r2 == k_) & (r1 == 0), r2 < k_)
+        keep &= np.asarray(joined["next"]) - np.asarray(joined["start"]) < window
+        size += int((keep & (target == "q3")).sum())
+        onward = keep & (target != "q3")
+        held = pa.table(
+            {
+                "start": np.asarray(joined["start"])[onward],
+                "next": np.asarray(joined["next"])[onward] + 1,
+                "state": target[onward].astype(str),
+                "r1": r1[onward],
+                "r2": r2[onward],
+            }
+        )
+    return time.process_time() - clock, size
+
+
+def run_edits(settings: Settings) -> bool:
+    """afa9             an edit every d events, against operator restart (Figure 9)."""
+    count = settings.rows or 20_000
+    table, window = stream(count), 500
+    keys = times(table, window)
+    rows: list[dict[str, Any]] = []
+    overhead = 0.0
+    for every in (10, 100, 1_000, 10_000):
+        used = min(count, max(2_000, 40 * every))
+        for variant in ("static", "edits", "restart"):
+            random = np.random.default_rng(0)
+            ups = [bool(b) for b in random.integers(0, 2, 8)]
+            operator = Operator(q3(ups), dict(KINDS), PLAIN)
+            seconds = 0.0
+            for begin in range(0, used, every):
+                end = min(begin + every, used)
+                part = between(keys, begin, end)
+                clock = time.process_time()
+                operator.insert(table.slice(begin, end - begin), part)
+                operator.advance(max(0, begin - window))
+                if variant != "static" and end < used:
+                    place = int(random.integers(0, 8))
+                    ups[place] = not ups[place]
+                    operator = edited(operator, variant, place, ups, table, keys, end, window)
+                seconds += time.process_time() - clock
+            rows.append({"every": every, "variant": variant, "events_per_s": used / seconds})
+        static, edits = (row["events_per_s"] for row in rows[-3:-1])
+        if every == 10:
+            overhead = static / edits - 1
+    write("afa9", rows, "every", "events_per_s", "variant", log=True)
+    target = Target("overhead of an edit every 10 events, %", 100 * overhead, 10.0)
+    say(str(target))
+    return target.met
+
+
+def edited(
+    operator: Operator, variant: str, place: int, ups: list[bool], table: pa.Table, keys: Times,
+    end: int, window: int,
+) -> Operator:  # fmt: skip
+    if variant == "edits":
+        when = "change > 0" if ups[place] else "change < 0"
+        name = f"arc {place}"
+        arc = make_arc((), f"s{place}", f"s{place + 1}", when, name=name)
+        operator.revise([replace(arc, name=name)], [name])
+        return operator
+    fresh = Operator(q3(ups), dict(KINDS), PLAIN)
+    begin = max(0, end - window)
+    part = between(keys, begin, end)
+    fresh.insert(table.slice(begin, end - begin), part)
+    return fresh
+
+
+def run_speculation(settings: Settings) -> bool:
+    """afa10            output size and latency against σ (Figures 10 and 11)."""
+    count = settings.rows or 20_000
+    rows: list[dict[str, Any]] = []
+    for ignorable in (0.7, 0.9):
+        table = stream(count, ignorable=ignorable)
+        arriving = table.take(pa.array(moved(count, 0.05, 5000)))
+        clock = np.asarray(arriving["ts"])
+        least = np.minimum.accumulate(clock[::-1])[::-1]
+        for sigma in (0, 100, 250, 500, 1000, float("inf")):
+            made = q1(1, 0.25, 500)
+            for state in ("q1", "q2"):
+                made = made.arc(state, state, when="change = 0")
+            matcher = made.matcher(table.schema, speculation=sigma)
+            size, waits = 0, []
+            for begin in range(0, count, 500):
+                found = [matcher.insert(arriving.slice(begin, 500))]
+                end = min(begin + 500, count)
+                if end < count:
+                    found.append(matcher.advance(int(least[end])))
+                for changes in found:
+                    size += changes.num_rows
+                    fresh = np.asarray(changes.filter(pa.compute.equal(changes["op"], "+"))["last"])
+                    waits += (end - np.searchsorted(np.sort(clock[:end]), fresh)).tolist()
+            size += matcher.end().num_rows
+            wait = float(np.mean(waits)) if waits else 0.0
+            rows.append(
+                {"ignorable": ignorable, "sigma": 2000.0 if sigma == float("inf") else float(sigma),
+                 "output": size, "events_waited": wait}
+            )  # fmt: skip
+    write("afa10", rows, "sigma", "output", "ignorable")
+    write("afa11", rows, "sigma", "events_waited", "ignorable")
+    return True
+
+
+def run_disorder(settings: Settings) -> bool:
+    """afa12            throughput and partial matches against disorder (Figures 12 and 13)."""
+    count = settings.rows or 50_000
+    table = stream(count, 0.7)
+    rows = []
+    for share in (0.0, 0.01, 0.05, 0.1, 0.2):
+        for name, options in (("AFA", PLAIN), ("AFA+O", SEQUENCED)):
+
+            def make(options: Options = options) -> Operator:
+                return Operator(q2().machine, dict(KINDS), options)
+
+            order = moved(count, share, 1000) if share else None
+            seconds, _, most = measured(make, table, 500, 500, 0, order=order)
+            rows.append(
+                {"disorder": share, "variant": name, "events_per_s": count / seconds,
+                 "partial_matches": most}
+            )  # fmt: skip
+    write("afa12", rows, "disorder", "events_per_s", "variant")
+    write("afa13", rows, "disorder", "partial_matches", "variant")
+    return True
+
+
+def run_ignorable(settings: Settings) -> bool:
+    """afa16            throughput and partial matches against ignorable events (16 and 17)."""
+    count = settings.rows or 50_000
+    rows = []
+    for share in (0.0, 0.2, 0.4, 0.6, 0.8, 0.9):
+        table = stream(count, ignorable=share)
+        for name, options in (("AFA+ignore", IGNORING), ("AFA", PLAIN)):
+
+            def make(options: Options = options) -> Operator:
+                return Operator(ignoring_q1(1, 500, 0.0), dict(KINDS), options)
+
+            seconds, _, most = measured(make, table, 500, 500, 500)
+            rows.append(
+                {"ignorable": share, "variant": name, "events_per_s": count / seconds,
+                 "partial_matches": most}
+            )  # fmt: skip
+    write("afa16", rows, "ignorable", "events_per_s", "variant")
+    write("afa17", rows, "ignorable", "partial_matches", "variant")
+    return True
+
+
+def run_memory(settings: Settings) -> bool:
+    """afa_memory       bytes of state while 10 million events pass, a watermark every window."""
+    count, batch, window = settings.rows or 10_000_000, 20_000, 2000
+    operator = Operator(q1(2).machine, dict(KINDS), PLAIN)
+    rows = []
+    for begin in range(0, count, batch):
+        table = stream(batch, seed=begin)
+        le = np.arange(begin, begin + batch, dtype=np.int64)
+        zeros = np.zeros(batch, np.int64)
+        operator.insert(table, Times(le, le + window, zeros, le, le))
+        operator.advance(begin + batch - window)
+        if begin // batch % 25 == 24:
+            rows.append({"events": begin + batch, "variant": "AFA", "bytes": operator.nbytes,
+                         "held": operator.events})  # fmt: skip
+    write("afa_memory", rows, "events", "bytes", "variant")
+    target = Target("last bytes of state / first", rows[-1]["bytes"] / rows[0]["bytes"], 1.1)
+    say(str(target))
+    return target.met
+
+
+COMMANDS = {
+    "afa": run_speed,
+    "afa8": run_approaches,
+    "afa9": run_edits,
+    "afa10": run_speculation,
+    "afa12": run_disorder,
+    "afa16": run_ignorable,
+    "afa_memory": run_memory,
+}
