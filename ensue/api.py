@@ -225,11 +225,16 @@ class Pattern:
         return bound, local.prepare(bound, table.slice(0, 0)).schema
 
     def plot(self) -> Picture:
-        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
+        """The automaton of a row pattern as a picture: `.svg`, `.dot`, `.save(path)`."""
+        if not self.query.row_semantics:
+            raise errors.UnsupportedError(
+                "plot() draws the automaton of a row pattern, and this is an event pattern",
+                remedy="q.explain() shows its places and edges",
+            )
         return Picture(self.program)
 
-    def _repr_svg_(self) -> str:
-        return self.plot().svg
+    def _repr_svg_(self) -> str | None:
+        return self.plot().svg if self.query.row_semantics else None
 
     def __repr__(self) -> str:
         return f"<ensue pattern: {nodes.pattern_text(self._draft.pattern)}>"

@@ -33,6 +33,9 @@ def explain_sequence(plan: Plan, shuffle: str) -> str:
         lines += [f"    {where}: {text}" for where, text in parts]
     lines += ["", "Input", f"  {shuffle}", "", "Evaluator: sequences"]
     lines.append("  listing: the shared match graph, read lazily")
+    if plan.correlated or automaton.bounds:
+        lines.append("    conditions on the match so far: compiled guards, classes sorted by what")
+        lines.append("    decides (kernels/event_runs); plain Python where they are too hard")
     told = [] if not keeps_first(query) else ["their first event"]
     if plan.correlated or automaton.bounds:
         told.append("the events that conditions ahead read")
