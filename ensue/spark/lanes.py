@@ -28,17 +28,17 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate import state as arrow_state
-from ensue.evaluate.arrange import flat, group_codes, run_starts
+from ensue.evaluate.arrange import flat, group_codes
 from ensue.evaluate.base import Key, key_at
 from ensue.evaluate.buffer import CONTENT
 from ensue.spark import state
+from ensue.spark.stream_rows import ID, by_id, differ, key_out, newest, told_apart, uncancelled
 
 IDENTITY = PREFIX + "identity"  # hash of the columns that name an event (CDC)
 SEQUENCE = PREFIX + "sequence"  # which of two versions of an event is the newer (CDC)
 SIGN = PREFIX + "sign"  # +1 an event, -1 its withdrawal (CDC), 0 an operation nobody knows
 TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
 OP, MATCH_ID, STATUS, SHOWN = "op", "match_id", "status", "event"
-ID = PREFIX + "identity_of_match"
 MATCHED, LATE, REJECTED, REFUSED = "matched", "late", "rejected", "refused edit"
 PENDING, SPOKEN, STAGE, SHED = "pending", "spoken", "stage", "shed"
 KEY_LIMIT = 1_000_000
@@ -243,7 +243,7 @@ class Lane:
     def _settled(self, ready: pa.Table, watermark: int | None, end: bool) -> Iterator[pa.Table]:
         stage = self._stage
         if ready.num_rows:
-            yield from stage.insert(_told_apart(ready))
+            yield from stage.insert(told_apart(ready))
         if watermark is not None:
             due = stage.next_time()
             if due is not None and due <= watermark:
@@ -311,9 +311,9 @@ class Lane:
         """Withdrawals against what is pending, in any order of arrival."""
         table = self._pending.combine_chunks()
         if self.work.settings.corrections == "identity":
-            keep = _newest(flat(table, IDENTITY).to_numpy(), flat(table, SEQUENCE))
+            keep = newest(flat(table, IDENTITY).to_numpy(), flat(table, SEQUENCE))
         else:
-            keep = _uncancelled(flat(table, CONTENT).to_numpy(), flat(table, SIGN).to_numpy())
+            keep = uncancelled(flat(table, CONTENT).to_numpy(), flat(table, SIGN).to_numpy())
         self.counts.retracted += int((~keep).sum())
         self._pending = table.filter(pa.array(keep))
 
@@ -413,12 +413,12 @@ class Lane:
             stage = self._stage
             if visible.num_rows:
                 stage = stage.copy()
-                tried = list(stage.insert(_told_apart(visible)))
+                tried = list(stage.insert(told_apart(visible)))
             tried += stage.standing()
-        before = _by_id([] if self._spoken is None else [self._spoken])
-        settled, open_ = _by_id(found), _by_id(tried)
+        before = by_id([] if self._spoken is None else [self._spoken])
+        settled, open_ = by_id(found), by_id(tried)
         now = {**open_, **settled}
-        gone = {i: row for i, row in before.items() if i not in now or _differ(row, now[i])}
+        gone = {i: row for i, row in before.items() if i not in now or differ(row, now[i])}
         new = {i: row for i, row in now.items() if i not in before or i in gone}
         for op, rows in (("-", gone), ("+", new)):
             if rows:
@@ -451,73 +451,6 @@ class Lane:
             else:
                 columns[name] = pa.nulls(rows, kind)
         return pa.table(columns).cast(self.work.output)
-
-
-def key_out(value: object, kind: pa.DataType) -> object:
-    """A key's value as its column has it; see `key_value`."""
-    return float("nan") if value == "NaN" and pa.types.is_floating(kind) else value
-
-
-def _told_apart(rows: pa.Table) -> pa.Table:
-    """Rows that are equal in everything get a content of their own, by their number among equals.
-
-    All of them have one event time, so they are always released together.
-    """
-    content = flat(rows, CONTENT).to_numpy()
-    order = np.argsort(content, kind="stable")
-    ordered = content[order]
-    same = np.append(False, ordered[1:] == ordered[:-1])
-    if not same.any():
-        return rows
-    index = np.arange(len(ordered))
-    firsts = np.maximum.accumulate(np.where(same, 0, index))
-    number = np.empty(len(ordered), np.int64)
-    number[order] = index - firsts
-    with np.errstate(over="ignore"):
-        apart = content + number * np.int64(0x5851F42D4C957F2D)
-    position = rows.schema.get_field_index(CONTENT)
-    return rows.set_column(position, CONTENT, pa.array(apart))
-
-
-def _newest(identity: NDArray[np.int64], sequence: pa.Array) -> NDArray[np.bool_]:
-    """Per identity, the row with the greatest sequence."""
-    ranks = pc.rank(sequence, sort_keys="ascending", tiebreaker="first").to_numpy()
-    order = np.lexsort((ranks, identity))
-    ordered = identity[order]
-    last = np.append(ordered[1:] != ordered[:-1], True)
-    keep = np.zeros(len(identity), np.bool_)
-    keep[order[last]] = True
-    return keep
-
-
-def _uncancelled(content: NDArray[np.int64], sign: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Rows left when each withdrawal has taken one row of its content with it."""
-    keep = np.ones(len(content), np.bool_)
-    if (sign > 0).all():
-        return keep
-    order = np.lexsort((sign, content))
-    runs = run_starts(pa.table({"content": content[order]}), ["content"])
-    minus = np.add.reduceat((sign[order] < 0).astype(np.int64), runs[:-1])
-    plus = np.diff(runs) - minus
-    pairs = np.minimum(plus, minus)
-    position = np.arange(len(content)) - np.repeat(runs[:-1], np.diff(runs))
-    of_minus, of_pairs = np.repeat(minus, np.diff(runs)), np.repeat(pairs, np.diff(runs))
-    gone = (position < of_pairs) | ((position >= of_minus) & (position < of_minus + of_pairs))
-    keep[order] = ~gone
-    return keep
-
-
-def _by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
-    """One-row tables by the identity of the match; equal identities are numbered."""
-    found: dict[str, pa.Table] = {}
-    for table in tables:
-        for index, name in enumerate(table[ID].to_pylist()):
-            found[name] = table.slice(index, 1)
-    return found
-
-
-def _differ(left: pa.Table, right: pa.Table) -> bool:
-    return repr(left.to_pylist()) != repr(right.to_pylist())
 
 
 def is_end(order: str) -> bool:

@@ -32,7 +32,6 @@ from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
 from ensue.spark import batch, control, stream_operator
 from ensue.spark.lanes import (
-    ID,
     IDENTITY,
     MATCH_ID,
     MATCHED,
@@ -47,6 +46,7 @@ from ensue.spark.lanes import (
 )
 from ensue.spark.stream_edits import PATTERN, VERSION, Read, edits_work
 from ensue.spark.stream_operator import DELAY, LANE
+from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import rows_work
 from ensue.spark.stream_summary import summary_work
 from ensue.spark.stream_totals import totals_work

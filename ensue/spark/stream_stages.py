@@ -21,7 +21,8 @@ from ensue.evaluate.buffer import CONTENT, EVENT, KEY
 from ensue.evaluate.match_names import EVENTS, HIGH, LOW
 from ensue.evaluate.rows_flat import FlatRows
 from ensue.pattern.query import OrderKey
-from ensue.spark.lanes import ID, Settings, Stage, Work
+from ensue.spark.lanes import Settings, Stage, Work
+from ensue.spark.stream_rows import ID
 
 
 @dataclass(frozen=True)
