@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX
-from ensue.evaluate import intake, state
+from ensue.evaluate import base, intake, state
 from ensue.evaluate.arrange import arrange, flat
-from ensue.evaluate.base import Events, Key, Snapshot, key_value
+from ensue.evaluate.base import Events, Key, Snapshot
 from ensue.evaluate.buffer import AT, CONTENT, EVENT, HIDDEN, KEY, Buffer, numbers
 from ensue.evaluate.clock import HIGHEST, LOWEST, Clock
 from ensue.evaluate.identity import column_hashes, copy_hashes, folded, row_hashes
@@ -366,12 +366,10 @@ class Cleanse:
         of touched keys that are missing.
         """
         table = self._staged(None if touched is None else self.key_hashes(touched))
-        arranged_rows, starts = arrange(table, self.partition_by, ())
-        names = keys_of(arranged_rows, starts, self.partition_by)
+        rows, starts = arrange(table, self.partition_by, ())
+        names = keys_of(rows, starts, self.partition_by)
         entries = {
-            key: state.to_bytes(
-                "cleanse", arranged_rows.slice(begin, end - begin), {}, self._fingerprint
-            )
+            key: state.to_bytes("cleanse", rows.slice(begin, end - begin), {}, self._fingerprint)
             for key, (begin, end) in zip(names, pairwise(starts.tolist()), strict=True)
         }
         return Snapshot(entries, self._shared())
@@ -451,8 +449,4 @@ def arranged(
 
 def keys_of(table: pa.Table, starts: Codes, names: Sequence[str]) -> list[Key]:
     """The key of each partition."""
-    if not names:
-        return [()] * (len(starts) - 1)
-    first = table.select(list(names)).take(pa.array(starts[:-1]))
-    values = (column.to_pylist() for column in first.columns)
-    return [tuple(map(key_value, key)) for key in zip(*values, strict=True)]
+    return base.keys_of(Events(table, starts, np.zeros(len(starts) - 1, np.bool_)), names)

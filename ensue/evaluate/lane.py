@@ -26,11 +26,12 @@ from ensue.evaluate.clock import HIGHEST, LOWEST
 from ensue.evaluate.identity import as_text, folded, text_hash
 from ensue.evaluate.match_names import EVENTS, HIGH, ID, LOW
 from ensue.evaluate.prepare import finish, prepare
-from ensue.evaluate.replay import Replay, Resumable, Straight
+from ensue.evaluate.replay import Replay, Resumable
 from ensue.evaluate.rows_pieces import PiecewiseRows
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.settle import Settle
+from ensue.evaluate.straight import Straight
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query, Rows

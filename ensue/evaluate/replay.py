@@ -1,10 +1,10 @@
 """Replay: corrections of the past for every evaluator that needs order.
 
-The events since the watermark are kept, key by key, in *segments* of about `SPACING` rows, each
-with the state of the evaluator before it and what the evaluator put out on it. An event that
-belongs to the past, or one taken back, puts the state before its segment back and runs on from
-there, segment by segment, until the state is what it was before: from then on everything stays. The
-difference between what was put out then and what is put out now is the change.
+The events since the watermark are kept, key by key, in *segments* of a few thousand rows
+(`segments.py`), each with the state of the evaluator before it and what the evaluator put out on
+it. An event that belongs to the past, or one taken back, puts the state before its segment back and
+runs on from there, segment by segment, until the state is what it was before: from then on
+everything stays. The difference between what was put out then and now is the change.
 
 So a correction costs by how far back it lies (and how long it keeps on mattering), not by how much
 there is: no segment before it is read, and none after the state is the same again. All keys that a
@@ -17,9 +17,9 @@ before the next one stands for it (the paper's cover(t), Appendix C.1).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
 
@@ -28,20 +28,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
-from ensue.evaluate import state
+from ensue.evaluate import segments, state
 from ensue.evaluate.base import Events, Key, Output, Snapshot, Watermark, keys_of
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
 from ensue.evaluate.changes import Changes, difference
 from ensue.evaluate.cleanse import arranged
 from ensue.evaluate.clock import LOWEST
+from ensue.evaluate.segments import Line, Segment, Slice
 from ensue.evaluate.sequence_tails import Held, Tails
 from ensue.pattern import condition as c
 
-SPACING = 2048  # rows between two states that are kept
 Codes = NDArray[np.int64]
-
-
-Slice = tuple[pa.Table, int, int]  # rows of a table that many keys share: the first, and how many
 
 
 class Resumable(Protocol):
@@ -54,43 +51,6 @@ class Resumable(Protocol):
     def end(self, keys: Iterable[Key] | None = None) -> Output: ...
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot: ...
     def no_matches(self, schema: pa.Schema) -> pa.Table: ...
-
-
-@dataclass
-class Segment:
-    """Rows of one key, the state before them, and what they made the evaluator put out."""
-
-    before: Held | None
-    first: int  # least and greatest time, as codes
-    last: int
-    pieces: list[Slice] = field(default_factory=list)
-    rows: int = 0
-    output: list[Slice] = field(default_factory=list)
-
-    def add(self, piece: Slice, last: int) -> None:
-        self.pieces.append(piece)
-        self.rows += piece[2]
-        self.last = last
-
-
-@dataclass
-class Line:
-    """What may still be corrected of one key."""
-
-    key: Key
-    segments: list[Segment] = field(default_factory=list)
-    queued: bool = False  # time is waiting for its first segment
-
-    def place(self, time: int) -> int:
-        """The segment that an event of this time belongs to; rows of one time share one."""
-        low, high = 0, len(self.segments)
-        while low < high:
-            middle = (low + high) // 2
-            if self.segments[middle].first <= time:
-                low = middle + 1
-            else:
-                high = middle
-        return max(0, low - 1)
 
 
 @dataclass
@@ -195,7 +155,7 @@ class Replay:
     def _feed(self, events: Events) -> list[pa.Table]:
         """Rows that come after all others of their key, in pieces of about SPACING."""
         found: list[pa.Table] = []
-        for piece in pieces(events):
+        for piece in segments.pieces(events):
             names = numbers(piece.table, KEY)[piece.starts[:-1]].tolist()
             times = numbers(piece.table, AT)
             keys: list[Key] | None = None
@@ -220,7 +180,7 @@ class Replay:
 
     def _is_full(self, segment: Segment) -> bool:
         """Long enough, or begun before the watermark: so that old segments become droppable."""
-        return segment.rows >= SPACING or segment.first < self._floor
+        return segment.rows >= segments.SPACING or segment.first < self._floor
 
     def _state(self, key: Key, small: int = 0) -> Held | None:
         """The state of a key. Its rows lie in a block with those of others: unless the block is
@@ -422,67 +382,6 @@ class Replay:
 
     def _joined(self, tables: list[pa.Table]) -> pa.Table:
         return pa.concat_tables([self._nothing, *tables])
-
-
-class Straight:
-    """An evaluator behind Cleanse at σ = 0: it sees order, and nothing is ever withdrawn."""
-
-    def __init__(self, evaluator: Resumable, nothing: pa.Table) -> None:
-        self._evaluator = evaluator
-        self._nothing = nothing
-
-    def change(self, added: Events, removed: Events | None = None) -> Changes:
-        return self._changes(self._evaluator.insert(added))
-
-    def advance(self, code: int, time: object) -> Changes:
-        return self._changes(self._evaluator.advance(Watermark(time)))
-
-    def end(self, keys: Sequence[Key] | None = None) -> Changes:
-        return self._changes(self._evaluator.end(keys))
-
-    @property
-    def rows(self) -> int:
-        return 0
-
-    def to_bytes(self) -> bytes:
-        return self._evaluator.tails.together()
-
-    def restore(self, blob: bytes, code: int, time: object) -> None:
-        self._evaluator.tails.restore_together(blob)
-
-    def _changes(self, output: Output) -> Changes:
-        return Changes(pa.concat_tables([self._nothing, *output.tables()]), self._nothing)
-
-
-def pieces(events: Events) -> Iterator[Events]:
-    """Events in pieces of at most about SPACING rows per key; rows of one time stay together."""
-    lengths = np.diff(events.starts)
-    if not len(lengths):
-        return
-    if int(lengths.max()) <= SPACING:
-        yield events
-        return
-    times = numbers(events.table, AT)
-    at = events.starts[:-1].copy()
-    ends = events.starts[1:]
-    while True:
-        active = np.flatnonzero(at < ends)
-        if not len(active):
-            return
-        cuts = np.minimum(at[active] + SPACING, ends[active])
-        for index, (cut, end) in enumerate(zip(cuts.tolist(), ends[active].tolist(), strict=True)):
-            cuts[index] = cut + np.searchsorted(times[cut:end], times[cut - 1], "right")
-        sizes = cuts - at[active]
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        rows = np.repeat(at[active] - starts[:-1], sizes) + np.arange(int(starts[-1]))
-        whole = len(active) == 1
-        table = (
-            events.table.slice(int(at[active[0]]), int(sizes[0]))
-            if whole
-            else events.table.take(pa.array(rows))
-        )
-        yield Events(table, starts, np.zeros(len(active), np.bool_))
-        at[active] = cuts
 
 
 def _stamped(table: pa.Table, times: Codes) -> pa.Table:

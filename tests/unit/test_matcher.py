@@ -14,7 +14,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate import cleanse, replay
+from ensue.evaluate import cleanse, replay, segments
 from ensue.evaluate.lane import Lifetime
 
 FALL = ensue.pattern("A B+ C").define(A="x = 1", B="x = 2", C="x = 3")
@@ -341,7 +341,7 @@ def test_explain_says_what_runs() -> None:
 
 
 def test_a_correction_costs_by_how_far_back_not_by_history(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "SPACING", 16)
+    monkeypatch.setattr(segments, "SPACING", 16)
     fed: list[int] = []
     feed = replay.Replay._feed
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ensue
 from ensue import errors
-from ensue.evaluate import replay
+from ensue.evaluate import segments
 from tests.generate import generated_case, query_texts, tables
 from tests.matcher_runs import SIGMAS, Life
 
@@ -32,7 +32,7 @@ thorough = settings(
 @pytest.fixture(autouse=True, params=[1, 3])
 def short_segments(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """So that a dozen events lie in several segments."""
-    monkeypatch.setattr(replay, "SPACING", request.param)
+    monkeypatch.setattr(segments, "SPACING", request.param)
 
 
 def sigma_of(chooser: random.Random, query: Any) -> Any:

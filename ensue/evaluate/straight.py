@@ -1,0 +1,41 @@
+"""An ordered evaluator with nothing to correct: what stands behind Cleanse at σ = 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from ensue.evaluate.base import Events, Key, Output, Watermark
+from ensue.evaluate.changes import Changes
+from ensue.evaluate.replay import Resumable
+
+
+class Straight:
+    """An evaluator behind Cleanse at σ = 0: it sees order, and nothing is ever withdrawn."""
+
+    def __init__(self, evaluator: Resumable, nothing: pa.Table) -> None:
+        self._evaluator = evaluator
+        self._nothing = nothing
+
+    def change(self, added: Events, removed: Events | None = None) -> Changes:
+        return self._changes(self._evaluator.insert(added))
+
+    def advance(self, code: int, time: object) -> Changes:
+        return self._changes(self._evaluator.advance(Watermark(time)))
+
+    def end(self, keys: Sequence[Key] | None = None) -> Changes:
+        return self._changes(self._evaluator.end(keys))
+
+    @property
+    def rows(self) -> int:
+        return 0
+
+    def to_bytes(self) -> bytes:
+        return self._evaluator.tails.together()
+
+    def restore(self, blob: bytes, code: int, time: object) -> None:
+        self._evaluator.tails.restore_together(blob)
+
+    def _changes(self, output: Output) -> Changes:
+        return Changes(pa.concat_tables([self._nothing, *output.tables()]), self._nothing)
