@@ -52,7 +52,7 @@ def evaluate(
         return evaluate(stage.inner, df, stage.keys, order, options)
     if df.isStreaming:
         return stream_quantify.run(stage, df, keys, order, "demand", VALUE, dict(options))
-    found = _plain(stage, df, keys)
+    found = _plain(stage, df, keys, order)
     if found is None:
         found = _run(stage, df, keys, order, per_row=None)
     if keys:
@@ -61,16 +61,21 @@ def evaluate(
     return rows[0][VALUE] if rows else _empty_value(stage, df)
 
 
-def _plain(stage: Stage, df: DataFrame, keys: tuple[str, ...]) -> DataFrame | None:
+def _plain(
+    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+) -> DataFrame | None:
     """A plain aggregate by Spark itself, once the query has passed its checks and types."""
-    found = plain_aggregate(stage, df, keys)
-    if found is None:
+    known_columns(df, keys, order)
+    if not isinstance(stage, AutomatonStage):
         return None
     try:
         kind = stage.bind(_arrow_schema(df)).output_type
     except errors.UnsupportedFunctionError:
         return None  # a function that only Spark knows: its type comes with the columns
-    return found if _arrow_schema(found).field(VALUE).type == kind else None
+    found = plain_aggregate(stage, df, keys, order)
+    if found is None or _arrow_schema(found).field(VALUE).type != kind:
+        return None
+    return found
 
 
 def label(

@@ -133,6 +133,32 @@ def test_quantile_is_within_its_error() -> None:
         q.quantile("x", 1.5)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_quantiles_of_many_keys_at_once_are_those_of_sketches(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ensue.evaluate.quantify import sketch
+
+    monkeypatch.setattr(sketch, "BUCKETS", 5)  # so that small magnitudes share a bucket
+    chance = np.random.default_rng(seed)
+    special = [0.0, math.inf, -math.inf, math.nan, 1e308, -1e308, 5e-324]
+    values = [
+        None if r < 0.1 else special[int(70 * r) % 7] if r < 0.3 else float(v)
+        for r, v in zip(chance.random(200), chance.normal(0, 50, 200), strict=True)
+    ]
+    events = pa.table({"k": chance.integers(0, 9, 200), "x": pa.array(values, pa.float64())})
+    for part in (0.0, 0.3, 0.5, 0.99, 1.0):
+        f = q.quantile("x", part, error=0.05)
+        fast = f.eval(events, partition_by="k").sort_by("k")["value"].to_pylist()
+        steps = f.operator(events.schema, partition_by="k", output="demand")
+        steps.insert(events)
+        slow = steps.result().sort_by("k")["value"].to_pylist()
+        assert fast == pytest.approx(slow, nan_ok=True)
+    nothing = pa.table({"x": pa.array([None], pa.float64())})
+    assert q.quantile("x", 0.5).eval(nothing) is None
+    assert q.quantile("x", 0.5).eval(nothing.slice(0, 0)) is None
+
+
 def test_windows_by_count_time_and_predicate() -> None:
     assert q.windows(q.sum("x"), rows=3).stream(table()).to_pylist() == [
         None, None, 4, None, None, 10, None, None, 11, None,

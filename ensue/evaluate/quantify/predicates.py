@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ensue import errors
@@ -57,8 +58,14 @@ class Alphabet:
 
 def alphabet(predicates: Sequence[Predicate], kinds: Mapping[str, Kind] | None = None) -> Alphabet:
     """All letters of a set of predicates; `kinds` are those of the columns where known."""
-    distinct = tuple(dict.fromkeys(predicates))
-    known = {**_guessed(distinct), **{name.lower(): kind for name, kind in (kinds or {}).items()}}
+    known = {name.lower(): kind for name, kind in (kinds or {}).items()}
+    return _alphabet(tuple(dict.fromkeys(predicates)), tuple(sorted(known.items(), key=str)))
+
+
+@lru_cache(maxsize=256)
+def _alphabet(distinct: tuple[Predicate, ...], kinds: tuple[tuple[str, Kind], ...]) -> Alphabet:
+    """Each part of a query is checked when it is built: the same question comes again and again."""
+    known = {**_guessed(distinct), **dict(kinds)}
     families = _families(distinct)
     divided = []
     total = 1
