@@ -5,7 +5,8 @@ matches, skips to a following one for its cost, or stays put. Its state is (L-st
 window, error, next letter), the next letter being the following L-state that the event matches, or
 none. Illegal actions, which Algorithm 5 gives the value -∞, are left out when an action is chosen.
 Moving earns R / 2^distance, the distance in letters to a final state, so that matches are worth
-most. An action is tried five times before its value counts.
+most. An action is tried five times before its value counts; of several such, advancing is tried
+first and skipping last.
 
 Where an agent goes is written to the history that decides, so that what it discovers is taken up by
 the collective decisions; the bundle of a match it completes takes the place of the oldest one.
@@ -147,26 +148,23 @@ def act(
         remaining = min(max(remaining, 0), windows - 1)
         here = q_state_of(machine, learner, state, agents.error[agent], remaining, letter)
         best, action = learner.values[here, STAY], STAY
-        least = learner.tries[here, STAY]
-        curious = least < TRIES
+        # Actions that were not tried often enough come first: to advance, to stay, to skip.
+        curious = 2 if learner.tries[here, STAY] < TRIES else 0
         for post in range(begin, end):
-            for kind_of in range(2):
-                option = 1 + 2 * (post - begin) + kind_of
-                target = learner.following[post]
-                if kind_of == 0:
-                    if post - begin != letter:
-                        continue
-                else:
-                    price = learner.price[target]
-                    if price < 0 or agents.error[agent] + price > bound or post - begin == letter:
-                        continue
-                value, tried = learner.values[here, option], learner.tries[here, option]
-                if tried < TRIES:
-                    if not curious or tried < least:
-                        curious, least, action = True, tried, option
-                elif not curious and value > learner.values[here, action]:
-                    action = option
-                best = max(best, value)
+            target = learner.following[post]
+            if post - begin == letter:
+                option, eager = 1 + 2 * letter, 3
+            else:
+                price = learner.price[target]
+                if price < 0 or agents.error[agent] + price > bound:
+                    continue
+                option, eager = 2 + 2 * (post - begin), 1
+            value = learner.values[here, option]
+            best = max(best, value)
+            if learner.tries[here, option] >= TRIES:
+                eager = 0
+            if eager > curious or (eager == curious == 0 and value > learner.values[here, action]):
+                curious, action = eager, option
         _learn(learner, agents, agent, best)
         agents.q_state[agent], agents.action[agent], agents.reward[agent] = here, action, 0.0
         if action == STAY:
@@ -255,7 +253,13 @@ def credit_agents(nodes: Nodes, history: History, ends: NDArray[np.int64], first
         while node != NONE and nodes.agent[node] != NONE:
             link = nodes.agent[node]
             vector = nodes.vector[link]
-            credit(history, 0, vector, registers[AGENT_BIT])
             if history.registers[DEPTH] == 0 and history.slots[vector] >= 0:
-                rescore(history, history.slots[vector])
+                entry = history.slots[vector]
+                if history.scores[entry] == 0.0:
+                    # Its old visits came to nothing and say nothing of the stream as it is now.
+                    history.counts[0, entry] = max(1, history.counts[1, entry])
+                credit(history, 0, vector, registers[AGENT_BIT])
+                rescore(history, entry)
+            else:
+                credit(history, 0, vector, registers[AGENT_BIT])
             node = nodes.before[link]

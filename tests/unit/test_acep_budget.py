@@ -419,3 +419,26 @@ def test_a_fifth_of_the_work_finds_most_bundles() -> None:
     sketched, small = found(adapt="frozen", sketch=120)
     assert sketched >= ours - 0.05
     assert small.history_bytes < run.history_bytes
+
+
+@pytest.mark.compiled
+def test_agents_find_what_the_history_does_not_know_after_a_drift() -> None:
+    window, bits, before, after = 60, 32, 16_000, 10_000
+    told = {"window": window, "every": 4 * window}
+    letters = streams.tweets(before, 0, bull="bdw", news="g", **told)
+    letters += streams.tweets(after, 1, bull="htc", news="eu", **told)
+    table = table_of(letters)
+    full = streams.run(streams.query("Q1", window, 1), table, None, acep_run.EVERYTHING)
+    truth = streams.bundles(full.points, window)
+    budget = int(0.1 * full.work / full.events)
+    found = {}
+    for adapt in ("frozen", "secondary", "agents"):
+        pattern = streams.query("Q1", window, 1, history=bits, adapt=adapt)
+        points = streams.run(pattern, table, budget).points
+        learnt = truth[bits - 1][2] + window
+        found[adapt] = (
+            streams.fraction(truth, points, learnt, before),
+            streams.fraction(truth, points, before + window),
+        )
+    assert found["agents"][0] >= found["secondary"][0] - 0.03  # exploring costs little
+    assert found["agents"][1] > 2 * max(found["frozen"][1], found["secondary"][1])

@@ -49,7 +49,7 @@ from ensue.pattern.query import WindowKind
 
 CHUNK = 1_000  # rows between two looks at the clock
 UNLIMITED = 1 << 40
-AGENT_SHARE = 10  # at most one agent per so many units of work
+AGENT_SHARE = 5  # at most one agent per so many units of work
 MAX_AGENTS = 64
 
 
