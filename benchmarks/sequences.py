@@ -11,7 +11,7 @@ import pyarrow as pa
 import ensue
 from benchmarks import flink_cep
 from benchmarks.harness import Target, compare, report
-from ensue.evaluate import sequence_counts
+from ensue.evaluate import sequence_counts, sequences
 
 LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 PATTERN = "A ->> B ->> C ->> D"
@@ -96,6 +96,51 @@ def run_peers(settings: Any) -> bool:
     return report(f"A ->> B ->> C, {rows:,} events", found, targets, "sequences-peers")
 
 
+def run_correlated(settings: Any) -> bool:
+    """sequences-correlated: conditions on the match so far, compiled and in plain Python."""
+    rows = settings.rows or 4_000
+    chooser = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "id": np.arange(rows),
+            "kind": pa.array(LETTERS[chooser.integers(0, 4, rows)]),
+            "user": chooser.integers(0, 200, rows),
+            "x": chooser.random(rows),
+        }
+    )
+    same = {"B": "user = A.user", "C": "user = A.user"}
+    asked = {
+        "same user": ensue.pattern("A ->> B ->> C", types="kind").define(**same).within(2_000),
+        "x > A.x": ensue.pattern("A ->> B", types="kind").define(B="x > A.x").within(100),
+    }
+    good = True
+    for name, pattern in asked.items():
+        ordered = pattern.order_by("id")
+        found = compare(
+            {
+                "compiled": (rows, lambda p=ordered: len(p.matches(table))),
+                "plain Python": (rows, lambda p=ordered: _in_python(p, table)),
+            },
+            repeat=1,
+            warm_up=1,
+        )
+        assert found[0].answer == found[1].answer
+        ratio = found[1].cpu_median / found[0].cpu_median
+        targets = [Target("plain Python against compiled", ratio, 10, at_most=False)]
+        where = f"sequences-correlated-{name.split()[0]}"
+        good &= report(f"{name}, {rows:,} events", found, targets, where)
+    return good
+
+
+def _in_python(pattern: ensue.Pattern, table: pa.Table) -> int:
+    compiled = sequences.event_machine
+    sequences.event_machine = lambda *given: "left out, to compare"
+    try:
+        return len(pattern.matches(table))
+    finally:
+        sequences.event_machine = compiled
+
+
 def run_by_run(letters: str, window: int) -> int:
     """What engines without sharing do: every partial match is a record of its own."""
     waiting_b: list[tuple[int, ...]] = []
@@ -117,4 +162,5 @@ COMMANDS = {
     "sequences": run_window,
     "sequences-explosion": run_explosion,
     "sequences-peers": run_peers,
+    "sequences-correlated": run_correlated,
 }
