@@ -383,6 +383,7 @@ class AutomatonMatcher:
             found = [] if self._cleanse is None else [self._passed(self._cleanse.advance(time))]
             return pa.concat_tables([*found, evaluator.advance(time)])
         condition = parse(where, "the predicate of the watermark", ())
+        assert isinstance(condition, c.CONDITIONS)
         evaluator.promise(time, condition)
         return evaluator.nothing
 

@@ -305,7 +305,9 @@ class Code:
         lists: list[list[int]] = [[] for _ in self._states]
         for index in chosen:
             lists[int(table[index, steps.SOURCE])].append(index)
-        epochs_of, since, offsets, listed, most = [0], [], [0], [], 1
+        since: list[int] = []
+        listed: list[int] = []
+        epochs_of, offsets, most = [0], [0], 1
         for part in lists:
             edges = {MINUS_INFINITY}
             for index in part:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -23,7 +22,6 @@ def expression_text(value: Expression | None) -> str:
         return "always"
     if isinstance(value, c.CONDITIONS):
         return row_sql(value).replace("`", "").replace(FIELD, "")
-    assert isinstance(value, Callable)
     return f"{getattr(value, '__name__', 'function')}()"
 
 

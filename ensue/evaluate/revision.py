@@ -220,16 +220,12 @@ class RevisionEvaluator:
         added, removed = list(add), list(remove)
         end = None if till is None else self.clock.code(till)
         begin = self._begin(since)
-        operators = [("first", self._first), *self._operators.items()]
 
         def edit(operator: Operator) -> Any:
             return operator.revise(added, removed, begin, end, finals, starts)
 
-        found = []
-        for name, operator in operators:
-            _, _, delta = edit(operator)
-            if name != "first":
-                found.append(self._output(int(name), operator, delta))
+        edit(self._first)  # refuses what does not fit, before any partition has changed
+        found = [self._output(name, op, edit(op)[2]) for name, op in self._all()]
         self._edits.append(edit)
         told = None if begin == MINUS_INFINITY else self.clock.time(begin)
         until = None if end is None else self.clock.time(end)

@@ -173,8 +173,14 @@ class Operator:
         """Corrections: the same row and lifetime as the event that is withdrawn."""
         return self.change(table, times, np.full(len(times.le), -1, np.int8))
 
-    def change(self, table: pa.Table, times: Times, operations: NDArray[np.int8]) -> Delta:
-        """Inserts (1) and retractions (-1) in the order of arrival."""
+    def change(
+        self,
+        table: pa.Table,
+        times: Times,
+        operations: NDArray[np.int8],
+        bits: Numbers | None = None,
+    ) -> Delta:
+        """Inserts (1) and retractions (-1) in the order of arrival; `bits` where they are known."""
         count = len(times.le)
         status = np.zeros(count, np.int8)
         late = times.le < self.watermark
@@ -187,7 +193,8 @@ class Operator:
             status[empty] = EMPTY_LIFETIME
         chosen = np.flatnonzero(status == 0)
         rows = rows_of(table)
-        bits = test_bits(self.code, rows)
+        if bits is None:
+            bits = test_bits(self.code, rows)
         cells, nulls = input_cells(self.code, rows)
         keys = np.empty((count, 8), np.int64)
         keys[:, 0], keys[:, 1], keys[:, 2], keys[:, 3] = times.le, times.tie, times.name, times.re

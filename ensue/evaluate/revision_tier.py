@@ -106,11 +106,11 @@ class SlowTier:
             for name, value in arc.set:
                 after[name] = self._value(value, row, register)
             for place, item in enumerate(fields):
-                value = after[item.name]
+                result: Any = after[item.name]
                 cell = compiled.outputs[place]
-                nulls[cell] = value is None
-                if value is not None:
-                    cells[cell] = self._code.encoded(self._fitting(value, item.kind), item.kind)
+                nulls[cell] = result is None
+                if result is not None:
+                    cells[cell] = self._code.encoded(self._fitting(result, item.kind), item.kind)
         except errors.EnsueError as problem:
             self.problems.append(f"{arc.text}: {problem.problem}")
             return FAILED
