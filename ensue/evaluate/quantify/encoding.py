@@ -18,7 +18,6 @@ from typing import Any
 
 from ensue import errors
 from ensue.evaluate.quantify.model import Event
-from ensue.evaluate.values import compile_value
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
 from ensue.pattern.infer import Typed, require_boolean, typed
@@ -168,8 +167,6 @@ class Encoder:
                 return self._arithmetic(node)
             case "case":
                 return self._case(node)
-            case "cast" if node.kind.temporal and node.operands[0].operation == "literal":
-                return self._moment(node)
             case _:
                 return self._unknown(c.dump(node.origin), node.kind)
 
@@ -197,6 +194,8 @@ class Encoder:
                 return _Term(z3.StringVal(value), false)
             case "int":
                 return _Term(z3.IntVal(value), false)
+            case "date" | "timestamp":
+                return self._moment(node)
             case "float" | "decimal" if not (isinstance(value, float) and math.isnan(value)):
                 return _Term(z3.RealVal(str(Fraction(value))), false)
             case _:
@@ -253,10 +252,7 @@ class Encoder:
 
     def _moment(self, node: Typed) -> _Term:
         """A date or time written out, as a number of days or microseconds."""
-        try:
-            value = compile_value(node.origin, self._kind)(lambda leaf: None)
-        except (errors.EnsueError, ValueError):
-            value = None
+        value = node.value
         if isinstance(value, dt.datetime):
             zone = value.tzinfo
             since = value - _EPOCH.replace(tzinfo=dt.UTC if zone else None)
