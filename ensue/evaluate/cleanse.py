@@ -99,6 +99,9 @@ class Cleanse:
         self._held = Buffer(self.full_schema)  # not let through yet
         self._sent = Buffer(self.full_schema)  # let through, but may still be corrected
         self._gone = Buffer(self.full_schema)  # retracted, since the watermark
+        empty = self.full_schema.empty_table()
+        self._nothing = Events(empty, np.zeros(1, np.int64), np.zeros(0, np.bool_))
+        self._none_rejected = intake.with_reasons(self.schema.empty_table(), "")
         self.watermark = LOWEST  # as a code
         self.newest = LOWEST
 
@@ -323,20 +326,21 @@ class Cleanse:
 
     def _events(self, table: pa.Table | None) -> Events:
         """Key after key, each in order; none of the partitions is complete."""
-        if table is None:
-            table = self.full_schema.empty_table()
-        arranged, starts = self.arranged(table)
-        return Events(arranged, starts, np.zeros(len(starts) - 1, np.bool_))
+        if table is None or not table.num_rows:
+            return self._nothing
+        rows, starts = self.arranged(table)
+        return Events(rows, starts, np.zeros(len(starts) - 1, np.bool_))
 
     def arranged(self, table: pa.Table) -> tuple[pa.Table, Codes]:
         """Rows in the order of this stream, and the partitions' first rows + length."""
         return arranged(table, self.partition_by, self.order_by)
 
     def _refused(self, tables: Iterable[pa.Table]) -> pa.Table:
-        empty = intake.with_reasons(self.full_schema.empty_table(), "")
-        joined = pa.concat_tables([empty, *tables]).select([*self.schema.names, REASON])
-        self.counts.rejected += joined.num_rows
-        return joined
+        some = [table for table in tables if table.num_rows]
+        if not some:
+            return self._none_rejected
+        self.counts.rejected += sum(table.num_rows for table in some)
+        return pa.concat_tables(some).select([*self.schema.names, REASON])
 
     def key_hashes(self, keys: Iterable[Key]) -> Codes:
         """The hidden KEY of keys given as tuples."""

@@ -115,11 +115,13 @@ class Lane:
     def change(self, added: Events, removed: Events | None = None) -> list[pa.Table]:
         added = self._within(added)
         removed = None if removed is None else self._within(removed)
-        if not added.table.num_rows and (removed is None or not removed.table.num_rows):
-            return []
-        if removed is None:
+        if removed is None or not removed.table.num_rows:
+            if not added.table.num_rows:
+                return []
             return self._guarded(lambda: self._stage.change(self._ready(added)))
-        return self._guarded(lambda: self._stage.change(self._ready(added), self._ready(removed)))
+        # Of what is taken back, only the names matter.
+        gone = replace(removed, table=removed.table.select([AT, KEY, EVENT]))
+        return self._guarded(lambda: self._stage.change(self._ready(added), gone))
 
     def advance(self, code: int, time: Any, limit: int = LOWEST) -> list[pa.Table]:
         """A watermark; changes decided before `limit` go out, where changes are held back."""
