@@ -45,11 +45,11 @@ QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16
 ROOM = 0.95  # a selection leaves this much of the bound used
 FREE_AGAIN = 0.95
-FAR_OVER = 1.2  # up to here a higher cut is enough
+FAR_OVER = 1.05  # up to here a higher cut is enough
 AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them still to come
 # What the last rows left of the bound is spent over so many rows; never less and never more than
 # these parts of the bound, so that one tight stretch does not shed everything.
-SPREAD, CAREFUL, LEAST, GREATEST = 300.0, 0.98, 0.7, 3.0
+SPREAD, CAREFUL, LEAST, GREATEST = 300.0, 0.93, 0.5, 3.0
 
 
 @njit(cache=True, nogil=True)
@@ -229,7 +229,7 @@ def check_load(
     # The moving average may be used up: what the last rows left over is there for the next ones.
     limit = knobs[LIMIT_WORK]
     if limit < np.inf:
-        spare = limit * (AVERAGED - AHEAD) - meta[WINDOWED]
+        spare = limit * min(row + 1, AVERAGED - AHEAD) - meta[WINDOWED]
         limit = min(max(CAREFUL * limit + spare / SPREAD, LEAST * limit), GREATEST * limit)
     over = load > limit or meta[RECORDS] > knobs[LIMIT_RECORDS]
     full = load > FREE_AGAIN * limit or meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]

@@ -29,8 +29,8 @@ from ensue.pattern.duration import parse_duration
 BUCKETS = 1 << 14
 COLUMNS = 64  # patterns beyond share the columns of the sketch
 TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
-EXPLORE = 0.02  # of what would be shed at birth is kept, to see whether it has become better
-FADE = 0.7  # of the sketch is left after each quarter of a window (at least 250 rows)
+EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
+FADE = 0.85  # of the sketch is left after each quarter of a window (at least 250 rows)
 CHUNK = 1024
 ORDERS = ("contribution", "ratio", "density")
 LEAST_CALIBRATION = 1000
