@@ -59,7 +59,7 @@ class FlatRows(RowsEvaluator):
     ) -> None:
         super().open(plan, schema, budget)
         self._schema = schema
-        self._lasting = _lasting(plan)
+        self._lasting = lasting(plan)
         window = plan.query.within
         self._timed = window is not None and window.kind is not WindowKind.ROWS
         self._rows = schema.empty_table()
@@ -302,7 +302,7 @@ class FlatRows(RowsEvaluator):
             )
 
 
-def _lasting(plan: Plan) -> bool:
+def lasting(plan: Plan) -> bool:
     """Whether the next row of a partition is told apart from a first row."""
     query = plan.query
     return bool(

@@ -18,6 +18,7 @@ from ensue.automaton.plan import Plan
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Key, Output, Snapshot, Watermark
 from ensue.evaluate.buffer import CONTENT, EVENT
+from ensue.evaluate.rows_flat import lasting
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequences import SequencesEvaluator
@@ -135,6 +136,8 @@ class EventsStage(HeldRows):
         super().__init__(planned.query)
         self._made_of = (planned, listing, schema, identified)
         self._planned, self._named = planned, identified
+        # Without numbers of matches and rows to go on with, a key that holds no row is as new.
+        self._lasting = lasting(planned)
         self._inner = named(schema.empty_table()).schema if identified else schema
         self._evaluator = self._opened(None)
 
@@ -196,6 +199,9 @@ class EventsStage(HeldRows):
             held.matches = before[key].matches
 
     def save(self) -> bytes:
+        if not self._lasting:
+            for key in [key for key, held in self.tails.held.items() if not held.length]:
+                del self.tails.held[key]
         return self._evaluator.snapshot_together().shared
 
     def load(self, blob: bytes) -> None:

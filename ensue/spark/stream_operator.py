@@ -42,6 +42,7 @@ _PACKED = f"{LANE} int, {BLOB} binary, {ORDER} string"
 _COUNTS = [item.name for item in fields(Counts)]
 _STEPPED = f"{BLOB} binary, " + ", ".join(f"{name} bigint" for name in _COUNTS)
 _STATE = "state binary"
+_NO_ROWS = (pa.nulls(1, pa.binary()), pa.nulls(1, pa.string()))
 PACK_BYTES = 32 << 20
 OUTPUT_ROWS = 10_000
 
@@ -84,6 +85,9 @@ def _packer(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
                 held, size = [], 0
         if size:
             yield packed(held, schema)
+        # Lane 0 is called in every micro-batch: it finds out at once whether the checkpoint was
+        # written with other settings, whichever lanes the rows are of.
+        yield pa.record_batch([pa.array([0], pa.int32()), *_NO_ROWS], names=[LANE, BLOB, ORDER])
 
     return pack
 
@@ -158,7 +162,7 @@ def stepped(
         for table in lane.step(tables, watermark, orders)
         for batch in table.combine_chunks().to_batches()
     ]
-    saved = lane.save()
+    saved = lane.save(always=number == 0 and not state.exists)
     if saved is not None:
         state.update((saved,))
     _wake(state, lane.wake_at(watermark), milliseconds)

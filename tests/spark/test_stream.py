@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -246,6 +248,42 @@ def test_rate_and_a_python_source(spark: Any, tmp_path: Path) -> None:
         query.awaitTermination(1)
     query.stop()
     assert all(len(row["events"]) == 3 for row in found)
+    assert len(_from_socket(spark, tmp_path)) == 2
+
+
+def _from_socket(spark: Any, tmp_path: Path) -> list[Any]:
+    """Lines of a socket: `A B A B X`, one a second, from a thread that keeps the line open."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    lines = "".join(f"{second} {kind}\n" for second, kind in enumerate("ABABX"))
+    done = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            caller, _ = server.accept()
+            with caller:
+                caller.sendall(lines.encode())
+                done.wait(120)
+
+        threading.Thread(target=serve, daemon=True).start()
+        reader = spark.readStream.format("socket").option("host", "127.0.0.1")
+        text = reader.option("port", server.getsockname()[1]).load()
+        words = F.split("value", " ")
+        read = text.select(
+            F.timestamp_seconds(words[0].cast("int")).alias("ts"), words[1].alias("kind")
+        )
+        found: list[Any] = []
+        pair = ensue.pattern("A B", types="kind").order_by("ts")
+        told = pair.matches(read.withWatermark("ts", "0 seconds"), lanes=1)
+        query = writer(told, tmp_path, collect(found), "socket").start()
+        for _ in range(60):
+            query.processAllAvailable()
+            if len(found) == 2:
+                break
+            query.awaitTermination(0.5)
+        query.stop()
+        done.set()
+    return found
 
 
 # -- refused before anything runs -----------------------------------------------------------------

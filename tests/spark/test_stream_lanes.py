@@ -51,7 +51,7 @@ def test_spec_cases(case: specs.Case) -> None:
     asked = streams.timed(case.query(), case.table)
     if asked is None:
         return
-    for seed in range(3):
+    for seed in range(2):
         got, wanted = answers(*asked, seed)
         assert got == wanted, f"seed {seed}"
 
@@ -120,9 +120,9 @@ def test_event_spec_cases(case: sequence_specs.Case) -> None:
     asked = streams.timed(case.pattern.query, case.table)
     assert asked is not None
     seed = len(case.name)
-    for emit in ("final", "changes"):
-        got, wanted = event_answers(*asked, seed, emit=emit)
-        assert got == wanted, emit
+    emit = ("final", "changes")[seed % 2]
+    got, wanted = event_answers(*asked, seed, emit=emit)
+    assert got == wanted, emit
 
 
 @pytest.mark.parametrize("case", sequence_specs.cases()[::4], ids=str)
