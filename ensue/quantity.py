@@ -77,13 +77,8 @@ class Quantity:
         return "\n".join(self.stage.bind(to_arrow(table).schema).explain())
 
     def plot(self) -> HierarchyPicture:
-        """The hierarchy as a picture: `.svg`, `.save(path)`."""
-        if not isinstance(self.stage, AutomatonStage):
-            raise errors.UnsupportedError(
-                "windows, groups and pipelines have no automaton of their own to draw",
-                remedy="plot the query inside",
-            )
-        return HierarchyPicture(self.stage.automaton)
+        """The query as a picture, everything inside it included: `.svg`, `.save(path)`."""
+        return HierarchyPicture(self.stage)
 
     @property
     def automaton(self) -> Automaton:

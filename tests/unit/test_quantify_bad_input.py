@@ -212,3 +212,14 @@ def test_the_last_window_is_counted_through_operations_and_groups() -> None:
     assert fresh.stream(pa.table({"x": [1, 2, 3, 4], "g": [0, 0, 0, 0]})).to_pylist() == [
         None, 3, None, 7,
     ]  # fmt: skip
+
+
+def test_nesting_has_a_limit_with_a_name() -> None:
+    f = q.event(None, "x")
+    with pytest.raises(errors.LimitError, match="nested 101 deep"):
+        for _ in range(200):
+            f = q.automaton("sum").initial("p", 0).call("p", "r", None, f).final("r").build()
+    g = q.sum("x")
+    with pytest.raises(errors.LimitError, match="applied to each other"):
+        for _ in range(2000):
+            g = q.apply("a + 1", g)

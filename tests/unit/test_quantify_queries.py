@@ -359,7 +359,11 @@ def test_pictures_show_the_hierarchy() -> None:
     assert svg == f.plot().svg
     texts = [e.text or "" for e in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert any("call 1" in text for text in texts) and any("mean(x)" in text for text in texts)
-    with pytest.raises(errors.UnsupportedError, match="pipelines"):
-        (f >> q.max("value")).plot()
+    piped = q.group_by("k", q.windows(q.apply("a * 2", f), time=60, by="t") >> q.max("value"))
+    drawn = ET.fromstring(piped.plot().svg).iter("{http://www.w3.org/2000/svg}text")
+    texts = [e.text or "" for e in drawn]
+    for title in ("for each k", "then", "windows of 60 in t, the last counts", "max(value)"):
+        assert title in texts
+    assert any("mean(x)" in text for text in texts)
     with pytest.raises(errors.UnsupportedError, match="SVG"):
         f.plot().save("x.png")

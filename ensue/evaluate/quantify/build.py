@@ -30,6 +30,7 @@ from ensue.pattern import condition as c
 
 ARGUMENTS = tuple("abcdefghijklmnopqrstuvwxyz")
 MISSING: Any = object()
+MAX_TEXT = 2_000  # of operations applied to each other
 
 
 def event(predicate: Predicate, value: Weight) -> Automaton:
@@ -139,7 +140,13 @@ def _composed(outer: Operation, inner: Operation) -> Operation:
         def change(node: c.Condition) -> c.Condition | None:
             return substitute if node == c.Column(argument) else None
 
-        return Operation(inner.names, tree=c.transform(outer.tree, change), text=text)
+        if len(text) < MAX_TEXT:
+            return Operation(inner.names, tree=c.transform(outer.tree, change), text=text)
+        raise errors.LimitError(
+            "operations are applied to each other until their text is longer than "
+            f"{MAX_TEXT:,} characters",
+            remedy="write them as one operation, or give a Python callable",
+        )
     return Operation(inner.names, function=_Then(outer, inner), text=text)
 
 

@@ -26,6 +26,7 @@ from ensue.pattern.infer import infer
 from ensue.pattern.kinds import Kind
 from ensue.pattern.sql import condition_sql
 
+MAX_RANK = 100  # deeper, and Python's own stack ends first
 Event = Mapping[str, Any]
 Value = Any
 State = str
@@ -261,6 +262,12 @@ class Automaton:
             )
         for transition in self.transitions:
             self._check_transition(transition)
+        if self.rank > MAX_RANK:
+            raise errors.LimitError(
+                f"queries are nested {self.rank} deep, in {self.name[:60]}...; the limit is "
+                f"{MAX_RANK}",
+                remedy="split takes up to 26 parts at once, and iter any number of stretches",
+            )
 
     def _check_transition(self, transition: Transition) -> None:
         for action in transition.actions:

@@ -1,4 +1,6 @@
-"""A picture of a hierarchy: each automaton a row of states, those it invokes in boxes below it.
+"""A picture of a query: each automaton a row of states, those it invokes in boxes below it.
+
+Windows, groups, pipelines and operations are boxes around what they hold, left to right.
 
 Drawn here without any tool, so that a notebook shows it anywhere; the same hierarchy always gives
 the same bytes.
@@ -12,6 +14,7 @@ from xml.sax.saxutils import escape
 
 from ensue import errors
 from ensue.evaluate.quantify.model import Automaton, Invocation, Silent, State, Step, Transition
+from ensue.evaluate.quantify.stages import AutomatonStage, Stage
 
 _STATE = 18.0
 _GAP = 150.0
@@ -23,12 +26,12 @@ _INK, _LINE, _FILL, _CALL = "#1f2733", "#76808f", "#eef1f6", "#3d6fb4"
 class HierarchyPicture:
     """`.svg` is the picture; `.save("query.svg")` writes it."""
 
-    def __init__(self, automaton: Automaton) -> None:
-        self.automaton = automaton
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
 
     @property
     def svg(self) -> str:
-        drawn = _draw(self.automaton, 1)[0]
+        drawn = _draw_stage(self.stage, 1)[0]
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawn.width:.0f}" '
             f'height="{drawn.height:.0f}" viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" '
@@ -53,6 +56,37 @@ class _Drawn:
     width: float
     height: float
     body: list[str]
+
+
+def _draw_stage(stage: Stage, number: int) -> tuple[_Drawn, int]:
+    """A stage with everything inside, and the next free number of an invocation."""
+    if isinstance(stage, AutomatonStage):
+        return _draw(stage.automaton, number)
+    parts = []
+    for part in stage.parts():
+        drawn, number = _draw_stage(part, number)
+        parts.append(drawn)
+    title = _short(stage.title(), 90)
+    body, x, tallest = _boxes(parts, 30.0, _LINE)
+    body.insert(0, _text(_PAD, 20, title, 13, _INK, anchor="start"))
+    width = max(x, 8.0 * len(title) + 2 * _PAD)
+    return _Drawn(width, 30 + tallest + _PAD, body), number
+
+
+def _boxes(parts: list[_Drawn], y: float, ink: str) -> tuple[list[str], float, float]:
+    """Parts side by side in frames: their drawing, the width they take and the tallest."""
+    body: list[str] = []
+    x, tallest = _PAD, 0.0
+    for part in parts:
+        body.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{part.width:.1f}" '
+            f'height="{part.height:.1f}" rx="8" fill="none" stroke="{ink}" '
+            'stroke-dasharray="4 3"/>'
+        )
+        body += [f'<g transform="translate({x:.1f} {y:.1f})">', *part.body, "</g>"]
+        x += part.width + _PAD
+        tallest = max(tallest, part.height)
+    return body, x, tallest
 
 
 def _draw(automaton: Automaton, number: int) -> tuple[_Drawn, int]:
@@ -81,17 +115,8 @@ def _draw(automaton: Automaton, number: int) -> tuple[_Drawn, int]:
     for title, parts in below:
         body.append(_text(_PAD, height + 6, _short(title, 90), 11, _CALL, anchor="start"))
         height += 14
-        x = _PAD
-        tallest = 0.0
-        for part in parts:
-            body.append(
-                f'<rect x="{x:.1f}" y="{height:.1f}" width="{part.width:.1f}" '
-                f'height="{part.height:.1f}" rx="8" fill="none" stroke="{_CALL}" '
-                'stroke-dasharray="4 3"/>'
-            )
-            body += [f'<g transform="translate({x:.1f} {height:.1f})">', *part.body, "</g>"]
-            x += part.width + _PAD
-            tallest = max(tallest, part.height)
+        boxes, x, tallest = _boxes(parts, height, _CALL)
+        body += boxes
         width = max(width, x)
         height += tallest + _PAD
     return _Drawn(width, height, body), number
