@@ -3,7 +3,7 @@
 - `events`: one row per event received since the watermark, linked in order.
 - `index`: the events in order, in blocks of at most `BLOCK` rows. It stands in for the paper's
   red-black tree: two binary searches find a place, an insert moves at most one block (decision
-  0020). With sequence numbers it is not used: a hash table finds neighbours.
+  0061). With sequence numbers it is not used: a hash table finds neighbours.
 - `nodes`: the paper's *pmatch*, one row each, in a list per event that is ordered by first event.
 - `edges`: which node was derived from which; kept only where ignorable arcs are intervals (App. D).
 
