@@ -47,11 +47,13 @@ def all_short_streams(patterns: list[Pattern], mode: str = "view") -> None:
         assert got.get(name, []) == expected(pattern, ROWS), (name, pattern)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("mode", MODES)
 def test_every_pattern_at_once_on_all_short_streams(mode: str) -> None:
     all_short_streams([ensue.pattern(text, types="kind") for text in PATTERNS], mode)
 
 
+@pytest.mark.compiled
 def test_windows_of_different_sizes_share() -> None:
     all_short_streams(
         [ensue.pattern(text, types="kind").within(n) for text in PATTERNS[:12] for n in (1, 3)]
@@ -61,12 +63,14 @@ def test_windows_of_different_sizes_share() -> None:
     )
 
 
+@pytest.mark.compiled
 def test_after_match_strategies() -> None:
     texts = ["A ->> B ->> C", "A -> B+", "A ->> B+ ->> C", "A -> !X -> B"]
     skips = ["past last row", "to next row", "no skip"]
     all_short_streams([ensue.pattern(t, types="kind").after_match(s) for t in texts for s in skips])
 
 
+@pytest.mark.compiled
 def test_conditions_over_other_events() -> None:
     def q(text: str, **define: str) -> Pattern:
         return ensue.pattern(text, types="kind").define(**define)

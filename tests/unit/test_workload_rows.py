@@ -38,6 +38,7 @@ def listed(found: pa.Table) -> list[tuple[object, ...]]:
     )
 
 
+@pytest.mark.compiled
 def test_without_a_bound_the_separate_answers() -> None:
     table = rows()
     named = {"d": query("D"), "e": query("E", "past last row")}
@@ -48,6 +49,7 @@ def test_without_a_bound_the_separate_answers() -> None:
     assert found == sorted(expected) and len(found) > 100
 
 
+@pytest.mark.compiled
 def test_a_bound_on_start_rows_keeps_true_matches_and_the_best() -> None:
     table = rows(12_000)
     named = {"d": query("D"), "e": query("E")}
@@ -86,6 +88,7 @@ def test_memory_is_no_bound_for_row_patterns() -> None:
         ensue.workload(q=query("D")).matches(rows(10), ensue.Budget(memory="1 MB"))
 
 
+@pytest.mark.compiled
 def test_one_pattern_under_a_budget() -> None:
     table = rows()
     q = query("D")
