@@ -151,9 +151,10 @@ def _memory(size: int) -> None:
         )
         for label, policy, options in _variants()[2:]:
             pattern = ensue.pattern(text, types="kind").select("any").order_by("t").within(WINDOW)
-            run = s.run(pattern.allow_missing(1, history=512, **options), table, 50, policy)
-            rows.append({"letters": 12 + 3 * (companies > 0) * companies, "companies": companies,
-                         "variant": label, "bytes": run.history_bytes + run.node_bytes,
+            pattern = pattern.allow_missing(1, history=512, learn=size // 8, **options)
+            run = s.run(pattern, table, 50, policy)
+            rows.append({"companies": companies, "variant": label,
+                         "bytes": run.history_bytes + run.node_bytes,
                          "history bytes": run.history_bytes})  # fmt: skip
             say(f"memory, {companies} companies: {label}: {rows[-1]['bytes']:,} B, "
                 f"history {run.history_bytes:,} B")  # fmt: skip

@@ -208,28 +208,33 @@ class Guards:
         return self._begin <= row < self._end
 
     def _kind(self, node: c.Condition) -> k.Kind:
-        match node:
-            case c.Column(name=name):
-                return from_arrow(self._columns[name].type)
-            case c.Navigate(argument=argument):
-                return infer(argument, self._kind)
-            case c.MatchNumber():
-                return k.BIGINT
-            case c.Classifier():
-                return k.STRING
-            case c.Aggregate(arguments=arguments):
-                arrays = []
-                for argument in arguments:
-                    if not isinstance(argument, c.Column):
-                        raise errors.UnsupportedError(
-                            "an aggregate in a condition of an event pattern takes a column or an "
-                            "expression of one row without CLASSIFIER()",
-                            remedy="compute the expression into a column first",
-                        )
-                    arrays.append(pa.array([], self._columns[argument.name].type))
-                function = aggregate.get(node.function, node.distinct)
-                return from_arrow(function.reduce(arrays, np.zeros(2, np.int64)).type)
-        raise AssertionError(node)
+        return leaf_kind(self._columns, node)
+
+
+def leaf_kind(columns: Mapping[str, pa.Array], node: c.Condition) -> k.Kind:
+    """The kind of a leaf of a condition over the match."""
+    match node:
+        case c.Column(name=name):
+            return from_arrow(columns[name].type)
+        case c.Navigate(argument=argument):
+            return infer(argument, lambda inner: leaf_kind(columns, inner))
+        case c.MatchNumber():
+            return k.BIGINT
+        case c.Classifier():
+            return k.STRING
+        case c.Aggregate(arguments=arguments):
+            arrays = []
+            for argument in arguments:
+                if not isinstance(argument, c.Column):
+                    raise errors.UnsupportedError(
+                        "an aggregate in a condition of an event pattern takes a column or an "
+                        "expression of one row without CLASSIFIER()",
+                        remedy="compute the expression into a column first",
+                    )
+                arrays.append(pa.array([], columns[argument.name].type))
+            function = aggregate.get(node.function, node.distinct)
+            return from_arrow(function.reduce(arrays, np.zeros(2, np.int64)).type)
+    raise AssertionError(node)
 
 
 class _Leaf:

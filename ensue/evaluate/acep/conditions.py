@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from ensue import aggregate, errors
+from ensue import aggregate
 from ensue.automaton.plan import Plan
-from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.sequence_guards import leaf_kind
 from ensue.evaluate.values import Compiled, compile_value
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
-from ensue.pattern.infer import infer
 
 MISSING = -1  # in place of a row
 Entry = tuple[int, int]  # label, and row or MISSING
@@ -90,28 +88,7 @@ class Conditions:
         return compile_value(node, self._kind)
 
     def _kind(self, node: c.Condition) -> k.Kind:
-        match node:
-            case c.Column(name=name):
-                return from_arrow(self._columns[name].type)
-            case c.Navigate(argument=argument):
-                return infer(argument, self._kind)
-            case c.MatchNumber():
-                return k.BIGINT
-            case c.Classifier():
-                return k.STRING
-            case c.Aggregate(arguments=arguments):
-                arrays = []
-                for argument in arguments:
-                    if not isinstance(argument, c.Column):
-                        raise errors.UnsupportedError(
-                            "an aggregate in a condition of an event pattern takes a column or an "
-                            "expression of one row without CLASSIFIER()",
-                            remedy="compute the expression into a column first",
-                        )
-                    arrays.append(pa.array([], self._columns[argument.name].type))
-                function = aggregate.get(node.function, node.distinct)
-                return from_arrow(function.reduce(arrays, np.zeros(2, np.int64)).type)
-        raise AssertionError(node)
+        return leaf_kind(self._columns, node)
 
 
 class _Leaf:
