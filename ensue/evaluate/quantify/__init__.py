@@ -2,7 +2,7 @@
 
 `model` says what is asked, `build` puts automata together; `checks` says whether constant space is
 possible, by `predicates` (z3, `encoding`) and `language`. `tokens` and `general` evaluate any
-Python value, `flatten` and `assemble` turn numbers into arrays for one compiled loop, `run` chooses.
+Python value, `flatten` and `assemble` turn numbers into arrays for a compiled loop; `run` chooses.
 `stages`, `windows`, `groups` and `pipes` are the queries around automata, `memory` what they keep,
 `operator` the protocol that runners drive.
 """
