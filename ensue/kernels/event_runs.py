@@ -20,7 +20,7 @@ entries behind it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -124,15 +124,20 @@ def _entry(steps: Steps, state: int, bits: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _mixed(value: Any, part: Any) -> Any:
+    """40 bits of both; no product leaves 63 bits."""
+    folded = (part & 0xFFFFFFFF) ^ ((part >> 32) & 0xFFFFFFFF)
+    return ((value ^ folded) * 1_000_003) & ((1 << 40) - 1)
+
+
+@njit(cache=True, nogil=True)
 def _hash(state: int, ints: NDArray[np.int64], floats: NDArray[np.float64]) -> int:
-    value = np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)
+    value = _mixed(17, np.int64(state))
     for index in range(ints.shape[0]):
-        value = (value ^ np.uint64(ints[index])) * np.uint64(0xFF51AFD7ED558CCD)
-        value ^= value >> np.uint64(32)
+        value = _mixed(value, ints[index])
     for index in range(floats.shape[0]):
-        value = (value ^ np.uint64(np.int64(hash(floats[index])))) * np.uint64(0xC4CEB9FE1A85EC53)
-        value ^= value >> np.uint64(29)
-    return np.int64(value >> np.uint64(2))  # type: ignore[return-value]
+        value = _mixed(value, hash(floats[index]))
+    return value ^ (value >> 17)
 
 
 @njit(cache=True, nogil=True)
