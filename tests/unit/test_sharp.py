@@ -137,7 +137,7 @@ def test_bounded_answers_are_true_and_work_keeps_the_bound(mode: str) -> None:
         assert load.report.work / load.report.rows <= 1.02 * share * unbounded
         assert load.report.shed > 0
         recalls.append(len(found) / len(exact))
-    least = {"view": (0.9, 0.5), "instance": (0.85, 0.4), "separate": (0.75, 0.3)}[mode]
+    least = {"view": (0.8, 0.38), "instance": (0.8, 0.38), "separate": (0.7, 0.25)}[mode]
     assert recalls[0] > least[0] and recalls[1] > least[1], recalls
 
 

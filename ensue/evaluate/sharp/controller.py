@@ -31,6 +31,7 @@ COLUMNS = 64  # patterns beyond share the columns of the sketch
 TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
 EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
 FADE = 0.85  # of the sketch is left after each quarter of a window (at least 250 rows)
+SAFETY = 0.93  # of a bound is aimed at: the moving average swings by some percent around that
 CHUNK = 1024
 ORDERS = ("contribution", "ratio", "density")
 LEAST_CALIBRATION = 1000
@@ -274,7 +275,7 @@ class Controller:
             seconds = self._seconds.amount * (self._sum[2] / rows if self._seconds.share else 1.0)
             if self._timing > 0.0:
                 work = min(work, max(seconds / self._timing, 0.5))
-        self.knobs[knob.LIMIT_WORK] = work
+        self.knobs[knob.LIMIT_WORK] = SAFETY * work
         if self._records is not None:
             records = self._records.amount / lane.bytes_per_record
             if self._records.share:
