@@ -64,7 +64,7 @@ def test_row_patterns_aggregates_and_statements(spark: Any, table: pa.Table) -> 
     load = ensue.workload(r=ROWS)
     exact = rows(load.matches(table))
     assert rows(load.matches(df, ensue.Budget(work=1e9))) == exact
-    some = rows(ROWS.matches(df, budget=ensue.Budget(work=0.1)))
+    some = rows(ROWS.matches(df, budget=ensue.Budget(work=0.02)))
     assert 0 < len(some) < len(exact)
     counted = ensue.workload(low=EVENTS["low"], high=EVENTS["high"]).aggregate(df, n="count(*)")
     local = ensue.workload(low=EVENTS["low"], high=EVENTS["high"]).aggregate(table, n="count(*)")
