@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 PRIME = 2147483647  # 2^31 - 1: hash(v) = (a v + b mod PRIME) mod length
 # registers of a history
-ENTRIES, BUNDLES, SECOND, PHASE, EPOCH, RING, DEPTH, LENGTH, BITS, LOST = range(10)
-REGISTERS = 10
+ENTRIES, BUNDLES, SECOND, PHASE, EPOCH, RING, DEPTH, LENGTH, BITS = range(9)
+REGISTERS = 9
 LEARNING, RUNNING = 0, 1
 
 

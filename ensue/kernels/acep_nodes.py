@@ -35,8 +35,8 @@ from ensue.kernels.hashing import slot_of
 
 NONE = -1
 # registers of a partition
-USED, LINKS, ENDS, BIT, BIT_EPOCH, SERIAL, EVENT, AGENT_BIT, AGENT_SERIAL, NEW = range(10)
-REGISTERS = 10
+USED, LINKS, ENDS, BIT, BIT_EPOCH, SERIAL, AGENT_BIT, AGENT_SERIAL = range(8)
+REGISTERS = 8
 # counters of a run
 WORK, SHED, CANDIDATES, BUNDLES, EVENTS, GENERATION = range(6)
 COUNTERS = 6

@@ -2,5 +2,6 @@
 
 `words` finds what is missing from a list of labels; `subsets` makes exact matching with row
 conditions a case of the shared match graph; `guarded` follows single match nodes where conditions
-read other events; `nodes`, `history`, `learner` and `budget` are RC-ACEP; `columns` is the output.
+read other events; `nodes`, `history` and `budget` are RC-ACEP, `bundles` what it leaves to recover;
+`tracks` keeps partitions that come in pieces; `columns` is the output.
 """
