@@ -265,7 +265,9 @@ def _worker(
             places[0] = 0 if carried else places[0]
             if not events.complete[-1]:
                 places[-1] = 0
-            batch = Batch(events.table, starts, places, fresh, events.complete[:count])
+            complete = events.complete[:count]
+            once = bool(complete.all()) and not carried
+            batch = Batch(events.table, starts, places, fresh, complete, once)
             outcome = bound.run(batch, memory, per_row)
             values = outcome.values
             source = events.table.select(shown)
