@@ -72,12 +72,13 @@ def run_peers(settings: Any) -> bool:
     rows = settings.rows or 20_000
     table, window = events(rows), 1_400
     letters = "".join(table.column("kind").to_pylist())
+    dicts = table.to_pylist()
     pattern = ensue.pattern("A ->> B ->> C", types="kind").order_by("id").within(window)
     found = compare(
         {
             "Ensue, count": (rows, lambda: pattern.count(table)),
             "Ensue, list": (rows, lambda: len(pattern.matches(table))),
-            "one run per match": (rows, lambda: run_by_run(letters, window)),
+            "one run per match": (rows, lambda: len(run_by_run(dicts, "ABC", window))),
         },
         repeat=1,
         warm_up=1,
@@ -141,20 +142,28 @@ def _in_python(pattern: ensue.Pattern, table: pa.Table) -> int:
         sequences.event_machine = compiled
 
 
-def run_by_run(letters: str, window: int) -> int:
-    """What engines without sharing do: every partial match is a record of its own."""
-    waiting_b: list[tuple[int, ...]] = []
-    waiting_c: list[tuple[int, ...]] = []
-    found = 0
-    for row, letter in enumerate(letters):
-        waiting_b = [run for run in waiting_b if row - run[0] <= window]
-        waiting_c = [run for run in waiting_c if row - run[0] <= window]
-        if letter == "A":
-            waiting_b.append((row,))
-        elif letter == "B":
-            waiting_c.extend((*run, row) for run in waiting_b)
-        elif letter == "C":
-            found += len([(*run, row) for run in waiting_c])
+def run_by_run(events: list[dict[str, Any]], labels: str, window: int) -> list[dict[str, Any]]:
+    """What engines without sharing do: every partial match is a record of its own.
+
+    As OpenCEP does, any chain of steps is taken, each step asks its condition of a run and an
+    event, and a match is written with its events.
+    """
+    steps = [(label, lambda run, event, kind=label: event["kind"] == kind) for label in labels]
+    waiting: list[list[list[tuple[str, dict[str, Any]]]]] = [[] for _ in steps]
+    found = []
+    for event in events:
+        for runs in waiting[1:]:
+            runs[:] = [run for run in runs if event["id"] - run[0][1]["id"] <= window]
+        for place in range(len(steps) - 1, -1, -1):
+            label, holds = steps[place]
+            runs = waiting[place] if place else [[]]
+            longer = [[*run, (label, event)] for run in runs if holds(run, event)]
+            if place + 1 < len(steps):
+                waiting[place + 1].extend(longer)
+                continue
+            for run in longer:
+                pairs = [{"label": name, "row": taken["id"]} for name, taken in run]
+                found.append({"first": run[0][1]["id"], "last": event["id"], "events": pairs})
     return found
 
 
