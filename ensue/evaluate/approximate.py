@@ -4,7 +4,8 @@ Which engine follows the partial matches depends on what is asked:
 
 - no budget, conditions on single rows: the shared match graph over L-states and their least errors
   (`acep/exact.py`); the cost per event does not depend on how many partial matches there are.
-- no budget, conditions on other events: match nodes one by one (`acep/guarded.py`).
+- no budget, conditions on other events: match nodes one by one (`acep/guarded.py`),
+  those of partitions in pieces from the rows of the window.
 - a budget: match nodes chosen by what the history says of them (`acep/budget.py`).
 
 Matches are reported as soon as their last event is there. The state of a key is the rows and nodes
@@ -23,8 +24,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.thompson import letter_states
 from ensue.evaluate.acep.budget import BudgetEngine, checked_budget
 from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
-from ensue.evaluate.acep.exact import ExactMissing
-from ensue.evaluate.acep.guarded_engine import GuardedEngine
+from ensue.evaluate.acep.exact import missing_evaluator
 from ensue.evaluate.acep.tracks import Tracks, batch_of
 from ensue.evaluate.acep.words import Words
 from ensue.evaluate.base import (
@@ -39,6 +39,7 @@ from ensue.evaluate.base import (
     Watermark,
 )
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sequences import supports as sequences_support
 from ensue.pattern.query import Query
 
@@ -59,7 +60,7 @@ class ApproximateEvaluator(Refusing):
     def __init__(self, listing: Listing | None = None) -> None:
         self.metrics = Metrics()
         self._listing = listing or Listing()
-        self._exact: ExactMissing | None = None
+        self._exact: SequencesEvaluator | None = None
 
     def open(
         self,
@@ -71,31 +72,21 @@ class ApproximateEvaluator(Refusing):
         reason = supports(plan.query)
         if reason:
             raise errors.UnsupportedError(reason, remedy="see q.explain()")
-        if self._listing.timeouts:
-            raise errors.UnsupportedError(
-                "timeouts=True does not go with allow_missing: every partial match that lacks few "
-                "enough events is a match already",
-                remedy="leave timeouts out",
-            )
         self._plan = plan
-        if budget is None and not plan.correlated:
-            self._exact = ExactMissing(self._listing)
+        if budget is None or self._listing.timeouts:
+            self._exact = missing_evaluator(plan, self._listing)
             self._exact.metrics = self.metrics
             self._exact.open(plan, schema, None, state)
             return
-        if self._listing.sample is not None:
+        if self._listing.sample is not None or self._listing.compact:
             raise errors.UnsupportedError(
-                "sample= draws from the shared match graph, which a budget or conditions on other "
-                "events do not build",
+                "sample= and compact= read the shared match graph, which a budget does not build",
                 remedy="use limit=...",
             )
         states = letter_states(plan.query, every_way=plan.correlated)
         self._columns = MissingOutput(plan, False, words=Words(states))
-        if budget is None:
-            self._engine: BudgetEngine | GuardedEngine = GuardedEngine(plan, states)
-        else:
-            checked = checked_budget(budget, plan)
-            self._engine = BudgetEngine(plan, states, checked, self.metrics)
+        allowance = checked_budget(budget, plan)
+        self._engine = BudgetEngine(plan, states, allowance, self.metrics)
         self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
         if state is not None:
             if state.shared:

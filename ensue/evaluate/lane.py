@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, plan
-from ensue.evaluate.acep.exact import ExactMissing
+from ensue.evaluate.acep.exact import missing_evaluator
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.base import Events, Key
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
@@ -50,16 +50,6 @@ class Lifetime:
     end: Any
 
 
-def supports(query: Query) -> str | None:
-    """Why the matcher cannot run the query; None where it can."""
-    if query.missing is not None and plan(query).correlated:
-        return (
-            "patterns with events missing (allow_missing) whose conditions read other events run "
-            "on complete tables only"
-        )
-    return None
-
-
 class Lane:
     """See the module."""
 
@@ -74,9 +64,6 @@ class Lane:
         end: int = HIGHEST,
         settling: bool = False,
     ) -> None:
-        reason = supports(query)
-        if reason is not None:
-            raise errors.UnsupportedError(reason, remedy="use q.matches(table)")
         self.name, self.query, self.identity = name, query, identity
         self.begin, self.end_at = begin, end
         self.failed: errors.EnsueError | None = None
@@ -90,8 +77,12 @@ class Lane:
             self.evaluator = rows
             self.reason = f"rows ({rows.engine.name}): {rows.engine.reason}"
         else:
-            kind = SequencesEvaluator if self._bound.missing is None else ExactMissing
-            sequences = kind(Listing(max_matches=_UNLIMITED))
+            every = Listing(max_matches=_UNLIMITED)
+            sequences = (
+                SequencesEvaluator(every)
+                if self._bound.missing is None
+                else missing_evaluator(self.plan, every)
+            )
             sequences.open(self.plan, prepared.schema)
             self.evaluator = sequences
             self.reason = "sequences: all matches under their selection policies"

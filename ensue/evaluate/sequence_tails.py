@@ -323,7 +323,8 @@ def _blocks(found: Sequence[Held], more: pa.Table | None) -> tuple[pa.Table, dic
         places[name] = place
         place += block.num_rows
     tables = [block.replace_schema_metadata(None) for block in blocks.values()]
-    return pa.concat_tables(tables).combine_chunks(), places
+    # Rows out of a stored state do not know which columns are never null.
+    return pa.concat_tables(tables, promote_options="default").combine_chunks(), places
 
 
 def _ranges(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -174,11 +174,6 @@ def run(
 ) -> DataFrame:
     """The matches of a pattern in a streaming DataFrame; `read_sql` reads edits."""
     own_names(df, options)
-    if query.missing is not None:
-        raise errors.UnsupportedError(
-            "allow_missing does not run on a stream yet",
-            remedy="leave it out, or match each micro-batch in foreachBatch",
-        )
     bound = rules.check(bind(query, df.columns))
     if bound.rows.all_rows:
         rules.duplicates((name.casefold() for name in df.columns), "column of the input")

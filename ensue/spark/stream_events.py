@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.evaluate.acep.exact import missing_evaluator
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Key, Output, Snapshot, Watermark
 from ensue.evaluate.buffer import CONTENT, EVENT
@@ -142,7 +143,11 @@ class EventsStage(HeldRows):
         self._evaluator = self._opened(None)
 
     def _opened(self, saved: Snapshot | None) -> SequencesEvaluator:
-        evaluator = SequencesEvaluator(self._made_of[1])
+        evaluator = (
+            SequencesEvaluator(self._made_of[1])
+            if self._planned.query.missing is None
+            else missing_evaluator(self._planned, self._made_of[1])
+        )
         evaluator.open(self._planned, self._inner, state=saved)
         return evaluator
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ensue
+from ensue import local
 from ensue.api import Pattern
+from ensue.evaluate.prepare import finish
+from ensue.spark.stream_events import events_work
+from tests.spark import streams
 
 _CHANCE = np.random.default_rng(3)
 EVENTS = pa.table(
@@ -58,3 +65,68 @@ def test_a_small_budget_reports_true_matches(spark: Any) -> None:
     some = rows(pattern.matches(frame, budget=ensue.Budget(work=1)).drop("match_number"))
     assert 0 < len(some) < len(exact) and set(some) <= exact
     assert pattern.count(frame) == len(exact)
+
+
+STREAMED = {
+    "single rows": asked().allow_missing(1),
+    "weights": asked().allow_missing(1, missing={"A": 0.5}, required=["C"]),
+    "conditions": asked(B="x >= A.x").allow_missing(1),
+    "measures": asked(C="x > A.x").measures(top="MAX(B.x)").allow_missing(1),
+}
+
+
+@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("emit", ["final", "changes"])
+def test_lanes_of_a_stream_give_what_a_table_gives(name: str, emit: str) -> None:
+    """State is written and read between any two micro-batches."""
+    case = streams.timed(STREAMED[name].query, EVENTS.slice(0, 60))
+    assert case is not None
+    query, table = case
+    planned, ready = streams.streamed(query, table)
+    settings = streams.settings(emit=emit)
+    work = events_work(planned, None, ready.schema, streams.TIME, settings, {})
+    times = table[streams.TIME].cast(pa.int64()).to_numpy()
+    found = streams.drive(work, ready, streams.cut(times, 5))
+    if emit == "changes":
+        got = [
+            {name: value for name, value in row.items() if name in work.found.names}
+            for row in streams.net(found)
+        ]
+        told = pa.Table.from_pylist(got, schema=work.found)
+    else:
+        told = pa.concat_tables([work.found.empty_table(), *found])
+    names = ("user", "errors", "missing", "missing_at", "first", "last", "top")
+    some = [column for column in names if column in local.run(query, table).column_names]
+    assert rows(finish(planned, told).select(some)) == rows(local.run(query, table).select(some))
+    assert told.num_rows
+
+
+def test_a_stream(spark: Any, tmp_path: Path) -> None:
+    """From q.matches(stream) to a sink, conditions on other events included."""
+    moments = streams.EPOCH + np.arange(120) * streams.SECOND
+    table = EVENTS.append_column("ts", pa.array(moments, pa.timestamp("us", "UTC")))
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").partition_by("user").order_by("ts")
+    pattern = pattern.within("30 seconds").define(B="x >= A.x").allow_missing(1)
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(3):
+        pq.write_table(table.slice(40 * number, 40), folder / f"{number}.parquet")
+    after = pa.array([streams.EPOCH + 86_400 * streams.SECOND], pa.timestamp("us", "UTC"))
+    later = EVENTS.slice(0, 1).set_column(2, "kind", [["X"]]).append_column("ts", after)
+    pq.write_table(later, folder / "3.parquet")  # the watermark passes all others
+    for number in range(4):  # files are read in the order of their times
+        os.utime(folder / f"{number}.parquet", (1_700_000_000 + number,) * 2)
+    frame = spark.createDataFrame(table)
+    reader = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(str(folder)).withWatermark("ts", "0 seconds")
+    got: list[Any] = []
+
+    def sink(part: Any, number: int) -> None:
+        got.extend(part.drop("match_number").collect())
+
+    found = pattern.matches(stream, lanes=2)
+    writer = found.writeStream.foreachBatch(sink)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    expected = pattern.matches(frame).drop("match_number")
+    assert sorted(map(str, got)) == sorted(map(str, expected.collect()))

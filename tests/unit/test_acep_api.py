@@ -245,8 +245,6 @@ def test_a_matcher_reports_them_as_events_come() -> None:
         return match["car"], match["first"], match["last"], match["errors"], *match["missing"]
 
     assert sorted(map(told, got)) == sorted(map(told, pattern.matches(TRIPS).to_pylist()))
-    with pytest.raises(errors.UnsupportedError, match="complete tables only"):
-        trip().define(payment="ts > gps.ts").allow_missing(1).matcher(schema=TRIPS.schema)
 
 
 def test_a_workload_has_exact_and_approximate_patterns() -> None:

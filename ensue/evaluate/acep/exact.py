@@ -1,16 +1,32 @@
-"""ACEP without a budget where conditions look at single rows: the shared match graph."""
+"""ACEP without a budget: the shared match graph, or match nodes where conditions read other events.
+
+Both keep, of a partition that comes in pieces, its rows since the first live start, as all event
+sequences do; so tables, streams and corrections take them alike.
+"""
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Iterator
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.thompson import letter_states
-from ensue.evaluate.acep.columns import MissingOutput
-from ensue.evaluate.acep.subsets import missing_subsets
+from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
+from ensue.evaluate.acep.conditions import Conditions
+from ensue.evaluate.acep.guarded import GuardedNodes
+from ensue.evaluate.acep.subsets import missing_subsets, no_subsets
 from ensue.evaluate.acep.words import Words
 from ensue.evaluate.base import Budget, Snapshot
-from ensue.evaluate.sequences import SequencesEvaluator
+from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_clock import Clock
+from ensue.evaluate.sequence_limits import check_unbounded
+from ensue.evaluate.sequence_listing import Carried, Listing, too_many
+from ensue.evaluate.sequence_tails import Tails
+from ensue.evaluate.sequences import CHUNK, SequencesEvaluator
 
 
 class ExactMissing(SequencesEvaluator):
@@ -29,3 +45,79 @@ class ExactMissing(SequencesEvaluator):
         self._subsets = missing_subsets(plan)
         words = Words(letter_states(plan.query, every_way=False))
         self._columns = MissingOutput(plan, False, words=words)
+
+
+class GuardedMissing(SequencesEvaluator):
+    """Match nodes one by one: which events are missing decides whether the others hold."""
+
+    name = "the evaluator of patterns with events missing"
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        if self._listing.sample is not None or self._listing.compact:
+            raise errors.UnsupportedError(
+                "sample= and compact= read the shared match graph, which conditions on other "
+                "events do not build",
+                remedy="use limit=...",
+            )
+        self._plan = plan
+        self._states = letter_states(plan.query, every_way=True)
+        self._subsets = no_subsets(plan)
+        self._clock = Clock(plan.query)
+        self.engine = "match nodes"
+        self._columns = MissingOutput(plan, False, words=Words(self._states))
+        self._tails = Tails(plan, schema, self._clock.numbers)
+        if state is not None:
+            self._tails.restore(state.keys)
+            if state.shared:
+                self._tails.restore_together(state.shared)
+
+    def _match(
+        self,
+        batch: EventBatch,
+        live: NDArray[np.int64],
+        matches: NDArray[np.int64],
+        carried: list[Carried] | None,
+    ) -> Iterator[pa.Table]:
+        conditions = Conditions(self._plan, batch.columns)
+        limit, most = self._listing.limit, self._listing.max_matches
+        found = FoundMissing()
+        for partition, part in enumerate(batch.partitions()):
+            check_unbounded(self._plan, part.end - part.begin)
+            conditions.open_partition(*part.inside)
+            nodes = GuardedNodes(self._states, conditions)
+            for row in range(part.begin, part.end):
+                low = part.begin if part.low is None else part.low[row]
+                for pairs, answer in nodes.event(row, batch.bits[row], low):
+                    if row < part.fresh or (limit is not None and self._reported >= limit):
+                        continue
+                    if self._reported >= most:
+                        raise too_many(self._reported + 1, most)
+                    self._reported += 1
+                    self.metrics.matches += 1
+                    matches[partition] += 1
+                    found.add_answer(partition, int(matches[partition]), pairs, answer)
+                    if len(found) >= CHUNK:
+                        yield self._columns.table(batch, found)
+                        found = FoundMissing()
+            oldest = nodes.oldest(int(batch.edges[partition]))
+            if oldest is not None:
+                live[partition] = oldest
+        if len(found):
+            yield self._columns.table(batch, found)
+
+
+def missing_evaluator(plan: Plan, listing: Listing | None = None) -> SequencesEvaluator:
+    """The evaluator of a query with `missing` and no budget."""
+    if listing is not None and listing.timeouts:
+        raise errors.UnsupportedError(
+            "timeouts=True does not go with allow_missing: every partial match that lacks few "
+            "enough events is a match already",
+            remedy="leave timeouts out",
+        )
+    return (GuardedMissing if plan.correlated else ExactMissing)(listing)

@@ -72,6 +72,18 @@ class GuardedNodes:
         for pairs in sorted(found, key=lambda pairs: [(r, label) for label, r in pairs]):
             yield list(pairs), found[pairs]
 
+    def oldest(self, low: int) -> int | None:
+        """The earliest start, from `low` on, of a node that may still match an event."""
+        bound = self._states.bound
+        starts = [
+            node.start
+            for state, held in enumerate(self._at)
+            for node in held
+            if node.start >= low
+            and any(node.answer[0] + link.cost <= bound for link in self._states.links[state])
+        ]
+        return min(starts, default=None)
+
     def _through(self, link: Link, label: int, row: int, low: int) -> Iterator[MatchNode]:
         skipped = tuple((letter, MISSING) for letter in link.skipped)
         if link.source == START:

@@ -40,6 +40,11 @@ class NoSubsets:
     automaton: NoPlaces
 
 
+def no_subsets(plan: Plan) -> Subsets:
+    """For batches of engines that follow nodes."""
+    return cast(Subsets, NoSubsets(NoPlaces(plan.query.labels)))
+
+
 class WeightedSubsets:
     """States and steps, found on demand; state 0 is before the first event."""
 

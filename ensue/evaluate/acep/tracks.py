@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import Plan
-from ensue.automaton.subsets import Subsets
 from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
-from ensue.evaluate.acep.subsets import NoPlaces, NoSubsets
+from ensue.evaluate.acep.subsets import no_subsets
 from ensue.evaluate.acep.words import Answer
 from ensue.evaluate.base import Events, Key, Metrics, key_at
 from ensue.evaluate.sequence_batch import EventBatch
@@ -63,8 +62,7 @@ class Engine(Protocol):
 
 def batch_of(plan: Plan, table: pa.Table, starts: np.ndarray) -> EventBatch:
     """Rows of partitions, for engines that follow nodes."""
-    nothing = cast(Subsets, NoSubsets(NoPlaces(plan.query.labels)))
-    return EventBatch(plan, nothing, table, starts)
+    return EventBatch(plan, no_subsets(plan), table, starts)
 
 
 @dataclass
