@@ -30,6 +30,7 @@ from ensue.evaluate.explain import explain
 from ensue.evaluate.matcher import Matcher, Options, restored
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
 from ensue.evaluate.sequence_explain import explain_sequence
+from ensue.evaluate.sequence_limits import check_listing
 from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.state import kind_of
@@ -272,6 +273,7 @@ class Pattern:
         """
         query = self.query
         listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
+        check_listing(listing)
         if budget is not None and query.missing is None:
             from ensue.workload import matches_of_one
 
@@ -370,7 +372,14 @@ class Pattern:
                 f"slide={slide!r} does not fit every={every!r}",
                 remedy="give a size with every=..., and a positive slide that is not larger",
             )
-        grouping = Grouping(names, size, distance, big == "text")
+        if size == 0:
+            raise errors.QueryError(
+                f"aggregate(every={every!r}): windows of time need a size",
+                remedy="write every='1 hour', or every=100 in units of a numeric order column",
+            )
+        timed = isinstance(every, str) and not every.strip().isdigit()
+        grouping = Grouping(names, size, distance, big == "text", None if every is None else timed)
+        grouping.check_names(aggregates)
         asked = builder.expression_texts(aggregates, "measure")
         query = replace(self._draft, measures=asked, rows=Rows.ONE).build()
         try:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.evaluate.match_graph import Arrays
 from ensue.evaluate.sequence_batch import EventBatch
@@ -135,7 +136,30 @@ Graph = Sequence[Mapping[str, Any]]
 
 def expand(graph: Graph, limit: int | None = None) -> Iterator[list[tuple[str, int]]]:
     """The matches of a compact row's graph, lazily: (label, row) of each event, in order."""
-    if not graph:
+    if isinstance(graph, pa.ListScalar):
+        graph = graph.as_py()
+    elif isinstance(graph, np.ndarray):  # as pandas holds a list, its integers with nulls as floats
+        graph = pa.array(graph.tolist(), NODE, from_pandas=True).to_pylist()
+    if not _is_graph(graph):
+        raise errors.QueryError(
+            f"expand() takes the graph of one row of matches(..., compact=True), not {graph!r:.80}",
+            remedy="write ensue.expand(row['graph'])",
+        )
+    return _expanded(graph, limit)
+
+
+def _is_graph(graph: Any) -> bool:
+    """Whether it is a list of nodes: dicts, or rows of Spark."""
+    if not isinstance(graph, Sequence) or isinstance(graph, (str, bytes)):
+        return False
+    try:
+        return not graph or len([graph[-1][name] for name in NODE.names]) == len(NODE)
+    except (TypeError, KeyError, IndexError, ValueError):
+        return False
+
+
+def _expanded(graph: Graph, limit: int | None) -> Iterator[list[tuple[str, int]]]:
+    if not len(graph):
         return
     path: list[tuple[str, int]] = []
     stack = [(len(graph) - 1, 0)]

@@ -166,7 +166,13 @@ class Aggregates:
                 found.append(EXACT)
                 continue
             argument = evaluate(atom.arguments[0], Rows(empty, 0, None)).type
+            if atom.function in ("sum", "avg") and pa.types.is_duration(argument):
+                raise errors.ColumnTypeError(
+                    f"{atom.function} over all matches adds numbers, not {argument}",
+                    remedy="take the difference of numbers, such as unix_micros(...)",
+                )
             if atom.function == "avg":
+                aggregate.get("avg").result_type([argument])  # refuses what is no number
                 found.append(pa.float64())
             elif atom.function == "sum":
                 plain = aggregate.get("sum").result_type([argument])

@@ -1,4 +1,4 @@
-"""Limits on what an event pattern without a window may hold."""
+"""Limits: on what an event pattern without a window may hold, and on what may be asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import warnings
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.evaluate.sequence_listing import Listing
 from ensue.pattern import nodes
 from ensue.pattern.nodes import Policy
 
@@ -16,6 +17,27 @@ NODE_BYTES = 120  # of the match graph, per event and joint
 
 class UnboundedPatternWarning(UserWarning):
     """A pattern without a window keeps every event of a long partition."""
+
+
+def check_listing(listing: Listing) -> None:
+    """Refuses numbers that are none, and wishes that exclude each other."""
+    for name in ("limit", "sample", "max_matches"):
+        value = getattr(listing, name)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= 0):
+            raise errors.QueryError(
+                f"{name}={value!r} is not a number of matches",
+                remedy=f"give a whole number from 0 on: {name}=100",
+            )
+    if listing.sample is None:
+        return
+    for name in ("limit", "timeouts", "compact"):
+        if getattr(listing, name) not in (None, False):
+            raise errors.QueryError(
+                f"sample= draws single, complete matches from all there are, and {name}= asks for "
+                "something else",
+                remedy=f"leave out sample= or {name}=",
+            )
 
 
 def skips_anything(pattern: nodes.Node) -> bool:

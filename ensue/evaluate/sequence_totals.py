@@ -10,6 +10,7 @@ of its window where an absence had to be proved).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,6 +47,17 @@ class Grouping:
     every: int | None = None  # size of a window, in microseconds or order units
     slide: int | None = None  # distance between windows; None: as `every` (tumbling)
     as_text: bool = False  # counts and sums as text, of any size
+    timed: bool | None = None  # `every` is a duration, or a number; None: whatever the order is
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuses aggregates named as the columns of a window of time."""
+        taken = {WINDOW_START, WINDOW_END} if self.every is not None else set()
+        for name in names:
+            if name.casefold() in taken:
+                raise errors.DuplicateNameError(
+                    f"aggregate({name}=...): with every=... a column has that name already",
+                    remedy="choose another name for the aggregate",
+                )
 
 
 @dataclass
@@ -62,6 +74,7 @@ class _Buckets:
 
     aggregates: Aggregates
     moments: np.ndarray | None
+    timed: np.ndarray | None  # rows with a moment; None: all
     grouping: Grouping
     last: int
     fresh: int
@@ -70,30 +83,31 @@ class _Buckets:
 
     def match(self, first: int, row: int, value: Total) -> bool:
         if row >= self.fresh:
-            self._add(None if self.moments is None else int(self.moments[row]), value)
+            self._add(row, 0, value)
         return True
 
     def absent(self, first: int, row: int, value: Total) -> None:
-        moment = None
-        if self.moments is not None:
-            if self.window is None:
-                moment = int(self.moments[min(row, self.last)])
-            else:
-                moment = int(self.moments[first] + self.window)
-        self._add(moment, value)
+        if self.window is None:
+            self._add(min(row, self.last), 0, value)
+        else:
+            self._add(first, self.window, value)
 
     def timeout(self, first: int, row: int, value: Total) -> None:
         return
 
-    def _add(self, moment: int | None, value: Total) -> None:
-        for bucket in self._buckets(moment):
+    def _add(self, row: int, later: float, value: Total) -> None:
+        for bucket in self._buckets(row, later):
             known = self.totals.get(bucket)
             self.totals[bucket] = value if known is None else self.aggregates.join(known, value)
 
-    def _buckets(self, moment: int | None) -> Iterable[int | None]:
+    def _buckets(self, row: int, later: float) -> Iterable[int | None]:
+        """The windows in which a moment lies: so much later than a row; without a time, in none."""
         size = self.grouping.every
-        if size is None or moment is None:
+        if size is None or self.moments is None:
             return (None,)
+        if not (self.timed is None or self.timed[row]):
+            return ()
+        moment = math.floor(self.moments[row] + later)
         slide = self.grouping.slide or size
         newest = moment // slide * slide
         return range(newest, moment - size, -slide)
@@ -140,6 +154,7 @@ class Totals:
     ) -> pa.Table:
         """One row per group that the batch adds to; `left` receives what partial matches remain."""
         aggregates = Aggregates(self._plan, batch)
+        kinds = aggregates.kinds(batch.table.schema)  # refuses what cannot be added up
         groups: dict[tuple[Any, ...], tuple[int, Total]] = {}
         names = self._grouping.by
         first_rows = pa.array(batch.starts[:-1])
@@ -152,7 +167,7 @@ class Totals:
                 known = groups.get(group)
                 joined = total if known is None else aggregates.join(known[1], total)
                 groups[group] = (index if known is None else known[0], joined)
-        return self._table(batch, aggregates, groups)
+        return self._table(batch, aggregates, kinds, groups)
 
     def _totals(
         self,
@@ -178,7 +193,7 @@ class Totals:
         guards = Guards(self._plan, self.subsets, batch.columns)
         for index, part in enumerate(batch.partitions()):
             last = int(batch.starts[index + 1]) - 1
-            sink = _Buckets(aggregates, moments, self._grouping, last, part.fresh, size)
+            sink = _Buckets(aggregates, *moments, self._grouping, last, part.fresh, size)
             begin = part.begin
             if query.skip.mode is SkipMode.NONE:
                 runs: Runs[Total] = Runs(self.subsets, guards, aggregates, sink, keeps_first(query))
@@ -212,18 +227,32 @@ class Totals:
                     left.append(now)
             yield sink.totals
 
-    def _moments(self, batch: EventBatch) -> np.ndarray | None:
+    def _moments(self, batch: EventBatch) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """The moment of each row, and which rows have one (None: all)."""
         if self._grouping.every is None:
-            return None
+            return None, None
         name = self._plan.query.order_by[0].column
         column = batch.columns[name]
         temporal = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
-        return order_numbers(column, WindowKind.TIME if temporal else WindowKind.NUMBER, name)
+        if self._grouping.timed not in (None, temporal):
+            given = "a duration" if self._grouping.timed else "a number"
+            raise errors.ColumnTypeError(
+                f"aggregate(every=...) is {given}, and the order column {name!r} is of type "
+                f"{column.type}",
+                remedy="give a duration such as '1 hour' for times, a whole number for numbers",
+            )
+        moments = order_numbers(column, WindowKind.TIME if temporal else WindowKind.NUMBER, name)
+        if moments.dtype == np.float64:
+            return moments, np.isfinite(moments) & column.is_valid().to_numpy(zero_copy_only=False)
+        if column.null_count:
+            return moments, column.is_valid().to_numpy(zero_copy_only=False)
+        return moments, None
 
     def _table(
         self,
         batch: EventBatch,
         aggregates: Aggregates,
+        kinds: list[pa.DataType],
         groups: dict[tuple[Any, ...], tuple[int, Total]],
     ) -> pa.Table:
         first = pa.array([int(batch.starts[index]) for index, _ in groups.values()], pa.int64())
@@ -234,7 +263,6 @@ class Totals:
             arrays.append(pa.array([key[-1] for key in groups], pa.int64()))
         names.append(TOTAL)
         arrays.append(pa.array([aggregates.pack(t) for _, t in groups.values()], pa.string()))
-        kinds = aggregates.kinds(batch.table.schema)
         for index, slot in enumerate(aggregates.slots):
             if slot.function in ("min", "max"):
                 names.append(atom_name(index))

@@ -65,6 +65,7 @@ from ensue.evaluate.sequence_tails import Piece, Tails, cut_piece
 from ensue.pattern.query import Query, SkipMode
 
 CHUNK = 1 << 14  # matches per output table
+MANY = 1 << 18  # once so many are listed, all are counted, to know early whether they are too many
 
 
 def supports(query: Query) -> str | None:
@@ -99,6 +100,7 @@ class SequencesEvaluator(Refusing):
         self.drawn_from = 0  # matches that the last sample was drawn from
         self._listing = listing or Listing()
         self._reported = 0
+        self._timed_out = 0
 
     def open(
         self,
@@ -276,9 +278,12 @@ class SequencesEvaluator(Refusing):
             strategy = None if carried is None else carried[partition]
             number = int(matches[partition])
             for pairs, complete in listed(self._plan.query, collected, strategy):
-                if complete:
-                    if self._listing.limit is not None and self._reported >= self._listing.limit:
-                        break
+                limit = self._listing.limit
+                if limit is not None and self._reported + self._timed_out >= limit:
+                    break
+                if not complete:
+                    self._timed_out += 1
+                else:
                     if self._reported >= self._listing.max_matches:
                         raise too_many(before + self._exact(batch), self._listing.max_matches)
                     self._reported += 1
@@ -313,8 +318,13 @@ class SequencesEvaluator(Refusing):
         waiting = 0
         for stretch in found:
             size = len(stretch.lengths)
+            asked = self._reported <= MANY < self._reported + size and self._listing.limit is None
             self._reported += size
             self.metrics.matches += size
+            if asked and self._counts_fast(batch):
+                everything = before + self._exact(batch)
+                if everything > self._listing.max_matches:
+                    raise too_many(everything, self._listing.max_matches)
             if self._reported > self._listing.max_matches:
                 raise too_many(before + self._exact(batch), self._listing.max_matches)
             held.append(stretch)
@@ -329,6 +339,7 @@ class SequencesEvaluator(Refusing):
         self, batch: EventBatch, found: Iterable[Subgraphs], matches: NDArray[np.int64]
     ) -> Iterator[pa.Table]:
         """Tables of graphs, one per end event."""
+        check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
         held: list[Subgraphs] = []
         size = 0
         for part in found:
@@ -372,10 +383,13 @@ class SequencesEvaluator(Refusing):
 
     def _exact(self, batch: EventBatch) -> int:
         """The number of matches that the batch settles; of pieces, counted on the graph."""
-        whole = not (batch.reach.is_open.any() or batch.reach.base.any())
-        if whole and countable(self._plan, self._subsets):
+        if self._counts_fast(batch):
             return sum(count_partitions(batch, self._subsets))
         return sum(total(self._plan.query, collected) for collected in self.collect(batch))
+
+    def _counts_fast(self, batch: EventBatch) -> bool:
+        whole = not (batch.reach.is_open.any() or batch.reach.base.any())
+        return whole and countable(self._plan, self._subsets)
 
 
 def _from(batch: EventBatch, partition: int, row: int) -> EventBatch:

@@ -253,7 +253,7 @@ def skip(text: str, draft: Draft, required: bool = False) -> Skip:
     if found is None:
         raise errors.QueryError(
             f"after_match({text!r}) is not known",
-            remedy="use 'past last row', 'to next row', 'to first X' or 'to last X'",
+            remedy="use 'no skip', 'past last row', 'to next row', 'to first X' or 'to last X'",
         )
     name = found[2].strip('"`')
     first = (found[1] or "last").lower() == "first"

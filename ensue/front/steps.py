@@ -311,4 +311,9 @@ def gap_bound(within: str | int | None) -> int | None:
         return None
     if isinstance(within, str) and not within.strip().isdigit():
         return parse_duration(within)
+    if isinstance(within, bool) or not isinstance(within, (int, str)) or int(within) < 0:
+        raise errors.QueryError(
+            f"{within!r} is not a bound on time",
+            remedy="write a duration such as '5 minutes', or a whole number of order units",
+        )
     return int(within)

@@ -47,8 +47,9 @@ def trailing_negation(pattern: nodes.Node) -> str | None:
             proved = gap.policy is Policy.STRICT or gap.within is not None
             return None if proved else last.part.name
         return trailing_negation(last)
-    if isinstance(pattern, nodes.Alternation):
-        found = [trailing_negation(option) for option in pattern.options]
+    if isinstance(pattern, (nodes.Alternation, nodes.Permutation, nodes.Repetition)):
+        # Any alternative, any part of PERMUTE and the last round of a loop may come last.
+        found = map(trailing_negation, nodes.children(pattern))
         return next((name for name in found if name is not None), None)
     return None
 

@@ -20,9 +20,9 @@ from ensue.spark import batch
 from tests import sequence_specs
 
 CASES = sequence_specs.cases()
-# A Spark stage each: every second case that is cut by time, and a few of the others.
+# A Spark stage each: every third case that is cut by time, and a few of the others.
 WINDOWED = [case for case in CASES if "within" in case.data and "after_match" not in case.data]
-PUBLIC = WINDOWED[::2] + [case for case in CASES if case not in WINDOWED][::60]
+PUBLIC = WINDOWED[::3] + [case for case in CASES if case not in WINDOWED][::90]
 
 
 def test_every_spec_case_in_one_job(spark: Any) -> None:
