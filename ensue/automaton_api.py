@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -79,7 +80,13 @@ def parse(text: object, where: str, fields: tuple[Field, ...]) -> Expression:
         raise errors.QueryError(
             f"{where} is {text!r}", remedy="give SQL text, or a function of event and register"
         )
-    names = {item.name.lower(): item.name for item in fields}
+    return _parsed(text, where, tuple(item.name for item in fields))
+
+
+@lru_cache(4096)
+def _parsed(text: str, where: str, fields: tuple[str, ...]) -> c.Condition:
+    """Rules that come and go are mostly ones that were seen before."""
+    names = {name.lower(): name for name in fields}
     tree = parse_condition(text, Scope(("register", "event"), where=where))
 
     def change(node: c.Condition) -> c.Condition | None:

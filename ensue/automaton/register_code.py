@@ -154,6 +154,10 @@ class Code:
         self.tests.append(condition)
         return len(self.tests) - 1
 
+    @property
+    def free_tests(self) -> int:
+        return MAX_TESTS - len(self.tests) + self.tests.count(None)
+
     def release(self, tests_in_use: set[int]) -> None:
         """Bits of arcs that are gone may mean something else from now on."""
         for place in range(len(self.machine.tests), len(self.tests)):
@@ -182,16 +186,15 @@ class Code:
 
     def compiled(self, arc: Arc) -> Compiled:
         """Code of an arc's fence and transfer, shared with arcs that have the same."""
-        key = (
-            _key(arc.when),
-            tuple((name, _key(value)) for name, value in arc.set),
-            _key(arc.transfer),
-            arc.bits,
-        )
+        key = _code_key(arc)
         if key not in self._known:
             self._keep.append(arc)
             self._known[key] = self._compile(arc)
         return self._known[key]
+
+    def known(self, arc: Arc) -> Compiled | None:
+        """Its code, where an arc of the same fence and transfer was compiled, and so checked."""
+        return self._known.get(_code_key(arc))
 
     def _compile(self, arc: Arc) -> Compiled:
         functions = [arc.when, arc.transfer, *(value for _, value in arc.set)]
@@ -252,12 +255,7 @@ class Code:
         table = np.zeros((max(1, len(arcs)), 11), np.int64)
         outputs = np.zeros((max(1, len(arcs)), self.fields), np.int64)
         for index, (arc, code) in enumerate(zip(arcs, found, strict=True)):
-            accepts = arc.target in self.machine.finals if arc.accepts is None else arc.accepts
-            ignorable = arc.ignorable and not accepts and arc.source not in restless
-            table[index] = (
-                self.state(arc.source), self.state(arc.target), code.mask, code.value, code.begin,
-                code.end, ignorable, accepts, arc.label, arc.since, arc.till,
-            )  # fmt: skip
+            table[index] = self.line(arc, code, arc.source in restless)
             outputs[index] = code.outputs
         cells = np.zeros(self.cells, np.int64)
         nulls = np.zeros(self.cells, np.bool_)
@@ -284,11 +282,20 @@ class Code:
             cells,
             nulls,
             input_cells,
-            np.array([self._is_quick(item) for item in found] or [False], np.bool_),
+            np.array([self.is_quick(item) for item in found] or [False], np.bool_),
             np.array([most, self._factor(table, silent), self.fields], np.int64),
         )
 
-    def _is_quick(self, item: Compiled) -> bool:
+    def line(self, arc: Arc, code: Compiled, restless: bool) -> tuple[int, ...]:
+        """An arc's row of `Arcs.table`."""
+        accepts = arc.target in self.machine.finals if arc.accepts is None else arc.accepts
+        ignorable = arc.ignorable and not accepts and not restless
+        return (
+            self.state(arc.source), self.state(arc.target), code.mask, code.value, code.begin,
+            code.end, ignorable, accepts, arc.label, arc.since, arc.till,
+        )  # fmt: skip
+
+    def is_quick(self, item: Compiled) -> bool:
         return all(line[0] in QUICK for line in self.code[item.begin : item.end])
 
     def _by_state(
@@ -328,8 +335,11 @@ class Code:
                 offsets.append(len(listed))
                 most = max(most, len(live))
             epochs_of.append(len(since))
-        as_array = [np.array(part, np.int64) for part in (epochs_of, since, offsets, listed)]
-        return (*as_array, most)
+        states, epochs, changes, arcs = (
+            np.array(part, np.int64) for part in (epochs_of, offsets, since, listed)
+        )
+        spans = [np.column_stack((bounds[:-1], bounds[1:])) for bounds in (states, epochs)]
+        return spans[0], changes, spans[1], arcs, most
 
     def _factor(self, table: NDArray[np.int64], silent: Sequence[int]) -> int:
         """The most nodes that one node and its ε-arcs can become."""
@@ -394,6 +404,11 @@ class Code:
                     found.append([int(table[index, steps.TARGET]), begin, end, null, *after])
         width = steps.INITIAL_REGISTER + self.fields
         return np.array(found, np.int64).reshape(len(found), width)
+
+
+def _code_key(arc: Arc) -> tuple[object, ...]:
+    changes = tuple((name, _key(value)) for name, value in arc.set)
+    return _key(arc.when), changes, _key(arc.transfer), arc.bits
 
 
 def _key(value: Expression | None) -> object:

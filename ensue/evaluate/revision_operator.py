@@ -23,6 +23,7 @@ from ensue import errors
 from ensue.automaton.register_code import Code
 from ensue.automaton.register_paths import arc_punctuation, path_punctuations
 from ensue.automaton.registers import Arc, Machine
+from ensue.evaluate.arc_book import ArcBook
 from ensue.evaluate.revision_rows import RowStore, input_cells, rows_of, test_bits
 from ensue.evaluate.revision_tier import SlowTier, compiled_kernels, plain_kernels
 from ensue.kernels import guards
@@ -36,6 +37,7 @@ from ensue.pattern import kinds as k
 Numbers = NDArray[np.int64]
 LATE, EMPTY_LIFETIME, FINAL, TWICE = 5, 6, 7, 8  # beside the kernel's DONE, UNKNOWN, ...
 MAX_FAULTS = 1_000
+MANY_ENDED, FEW_TESTS = 128, 16  # arcs that are over go when there are so many, or so few bits left
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class Operator:
         self._promises: dict[c.Condition, int] = {}
         self._retracted = False
         self._ignoring = False
+        self._book: ArcBook | None = None
         self._rebuild()
         self.store = layout.new_store(len(self.code.inputs), self.code.fields, settings.sequenced)
 
@@ -125,8 +128,7 @@ class Operator:
     @property
     def tier(self) -> str:
         """`compiled`, or why it is plain Python."""
-        reasons = [found.slow for found in map(self.code.compiled, self.arcs) if found.slow]
-        return reasons[0] if reasons else "compiled"
+        return self._slow or "compiled"
 
     @property
     def keeps_rows(self) -> bool:
@@ -143,7 +145,10 @@ class Operator:
         self.slow.set_arcs(self.arcs, compiled)
         self._ignoring = self._ignoring or self._wants_intervals(self.arcs)
         self.table = self.code.arrays(self.arcs, self._answer_silent)
-        if any(found.slow for found in compiled):
+        self._book = None
+        self._ended = sum(arc.till != INFINITY for arc in self.arcs)
+        self._slow = next((found.slow for found in compiled if found.slow), None)
+        if self._slow:
             self.kernels = plain_kernels(self.slow.run_arc)
         else:
             self.kernels = compiled_kernels()
@@ -316,7 +321,9 @@ class Operator:
         return Delta(found, pairs[: counts[steps.PAIRS]], np.zeros(0, np.int8))
 
     def _drop_arcs(self, settled: int) -> None:
-        """An arc can be discarded once the punctuation has passed its end (§5.4)."""
+        """An arc can be discarded once the punctuation has passed its end (§5.4); a few at once."""
+        if self._ended < MANY_ENDED and self.code.free_tests > FEW_TESTS:
+            return
         kept = [arc for arc in self.arcs if arc.till > settled]
         if len(kept) < len(self.arcs):
             self.arcs = kept
@@ -412,11 +419,20 @@ class Operator:
         starts: Iterable[str] = (),
     ) -> tuple[int, int, Delta]:
         """Arcs come and go; the lifetime that it resolved to, and what changes for past events."""
+        add, remove, finals, starts = list(add), list(remove), list(finals), list(starts)
         begin = min(self.now, INFINITY - 1) + 1 if since is None else since
         if self.now == MINUS_INFINITY and since is None:
             begin = MINUS_INFINITY
         end = INFINITY if till is None else till
         self._check_lifetime(begin, end)
+        if (
+            till is None
+            and begin > self.newest
+            and not set(finals) - self.machine.finals
+            and not set(starts).difference(self.machine.begins)
+            and self._swap(begin, remove, add)
+        ):
+            return begin, end, _nothing(self.code.fields)
         machine = replace(
             self.machine,
             finals=self.machine.finals | frozenset(finals),
@@ -444,6 +460,19 @@ class Operator:
         delta = self._again(begin)
         self._verify()
         return begin, end, delta
+
+    def _swap(self, begin: int, remove: Sequence[str], add: Sequence[Arc]) -> bool:
+        """A change from now on, made in place where that is possible."""
+        if self._slow or (not self._ignoring and self._wants_intervals(add)):
+            return False
+        if self._book is None:
+            self._book = ArcBook(self.code, self.arcs, self.table)
+            self.table = self._book.table
+        if not self._book.swap(begin, self.settled, remove, add):
+            return False
+        self._ended += len(remove)
+        self._verify()
+        return True
 
     def _take_over(self, machine: Machine, arcs: list[Arc]) -> None:
         intervals = not self._ignoring and self._wants_intervals(arcs)

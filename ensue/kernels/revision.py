@@ -23,7 +23,6 @@ from ensue.kernels.revision_steps import (
     CREATED,
     MOST_ARCS,
     REGISTER_FIELDS,
-    ROWS,
     SILENT_FACTOR,
     Arcs,
     extend,
@@ -452,22 +451,31 @@ def process(
     fields = arcs.sizes[REGISTER_FIELDS]
     most, factor = arcs.sizes[MOST_ARCS], arcs.sizes[SILENT_FACTOR]
     control = store.control
-    plain = not (ignoring or traced or sequenced) and not (
-        arcs.silent.shape[0] or arcs.closing.shape[0]
-    )
+    plain = not (ignoring or traced) and not (arcs.silent.shape[0] or arcs.closing.shape[0])
     change = -2 if resume != NONE else -1
     while change + 1 < operations.shape[0]:
         change += 1
         if plain and change >= 0:
-            if control[NODES] + 4 * most > store.nodes.shape[0]:
-                store = with_room(store, 4 * most, 0, 0)
-            if counts[ROWS] + 4 * most > rows.shape[0]:
-                rows = taller(rows, counts[ROWS] + 4 * most)
-            change = append(
-                store.events, store.nodes, store.blocks, store.order, store.fill, control, arcs,
-                operations, keys, values, change, unique, faults, counts, rows, cells, floats,
-                nulls, no_ints, no_floats, no_nulls,
+            change, events, nodes, rows = append(
+                store.events, store.nodes, store.blocks, store.order, store.fill, store.reach,
+                store.keys, store.stamps, store.slots, control, arcs, operations, keys, values,
+                change, unique, sequenced, faults, counts, rows, cells, floats, nulls, no_ints,
+                no_floats, no_nulls,
             )  # fmt: skip
+            store = Store(
+                events,
+                nodes,
+                store.edges,
+                store.blocks,
+                store.order,
+                store.fill,
+                store.reach,
+                store.opened,
+                store.keys,
+                store.stamps,
+                store.slots,
+                control,
+            )
             if change == operations.shape[0]:
                 break
         propagate = False

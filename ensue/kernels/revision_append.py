@@ -1,9 +1,11 @@
-"""Events in order, the common case of the AFA operator, in one loop without calls.
+"""Events without further ado, the common case of the AFA operator, in one loop without calls.
 
-`append` does what `process` does for an event that is not before the newest one, where there are no
-intervals, traces, ε-arcs, closing arcs or sequence numbers: the partial matches that end at the
-newest event meet it, and matches begin with it. It stops, and `process` goes on, where an event
-belongs to the past, where an array is full, and where a block of the index ends.
+`append` does what `process` does for inserted events where there are no intervals, traces, ε-arcs
+and closing arcs: the partial matches that end at the event before meet it, and matches begin with
+it. An event that comes late takes the same loop again and again: what spans it goes, and what it
+makes meets the events behind it one by one, in front of what stands there. `append` stops, and
+`process` goes on, at retractions, at late events with a timestamp that is there already, and where
+the index is full.
 
 `run_quick` is the machine of `kernels/guards.py` cut down to the instructions that fences and
 transfers are made of nearly always; `Arcs.quick` says for which arcs that is enough.
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from ensue.kernels import guards as vm
 from ensue.kernels.guards import run_guard
+from ensue.kernels.hashing import slot_of
 from ensue.kernels.revision_steps import (
     ACCEPTS,
     BEGIN,
@@ -39,7 +42,6 @@ from ensue.kernels.revision_steps import (
     LIFETIME_RE,
     MASK,
     MATCH_ID,
-    MOST_ARCS,
     NODE,
     OPERATION,
     OUTPUT_NULLS,
@@ -59,13 +61,17 @@ from ensue.kernels.revision_store import (
     BITS,
     BLOCK,
     BLOCKS,
+    CLEANED,
     COLUMNS,
     CONTENT,
     EVENT_NULLS,
     EVENTS,
     FREE_EVENT,
     FREE_NODE,
+    GENERATION,
+    HASHED,
     HEAD,
+    HIGH_BLOCK,
     HIGH_EVENT,
     HIGH_NODE,
     IDENTITY,
@@ -91,6 +97,10 @@ from ensue.kernels.revision_store import (
     STATE,
     TAIL,
     TIE,
+    more_nodes,
+    place_in,
+    put_in_blocks,
+    taller,
 )
 
 QUICK = frozenset(
@@ -177,12 +187,49 @@ def run_quick(
 
 
 @njit(cache=True, nogil=True)
+def _tell(
+    events: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    node: int,
+    operation: int,
+    cause: int,
+    fields: int,
+    rows: NDArray[np.int64],
+    row: int,
+) -> None:
+    """As `report`, of a node that still stands at its last event; there is room."""
+    at = nodes[node, AT]
+    rows[row, OPERATION] = operation
+    rows[row, MATCH_ID] = nodes[node, MATCH]
+    rows[row, FIRST_LE] = nodes[node, START]
+    rows[row, FIRST_EVENT] = nodes[node, START_EVENT]
+    rows[row, LAST_LE] = events[at, LE]
+    rows[row, LAST_EVENT] = events[at, IDENTITY]
+    rows[row, LIFETIME_LE] = events[at, LE]
+    rows[row, LIFETIME_RE] = nodes[node, LEAST_RE]
+    rows[row, FINAL_STATE] = nodes[node, STATE]
+    rows[row, NODE] = node
+    rows[row, CAUSE] = cause
+    rows[row, OUTPUT_NULLS] = nodes[node, NODE_NULLS]
+    rows[row, FIRST_NAME] = nodes[node, START_NAME]
+    rows[row, LAST_NAME] = events[at, CONTENT]
+    rows[row, TRACE_BEGIN] = 0
+    rows[row, TRACE_LENGTH] = 0
+    for field in range(fields):
+        rows[row, OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]
+
+
+@njit(cache=True, nogil=True)
 def append(
     events: NDArray[np.int64],
     nodes: NDArray[np.int64],
     blocks: NDArray[np.int32],
     order: NDArray[np.int64],
     fill: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    names: NDArray[np.int64],
+    stamps: NDArray[np.int32],
+    slots: NDArray[np.int64],
     control: NDArray[np.int64],
     arcs: Arcs,
     operations: NDArray[np.int8],
@@ -190,6 +237,7 @@ def append(
     values: NDArray[np.int64],
     change: int,
     unique: bool,
+    sequenced: bool,
     faults: NDArray[np.int64],
     counts: NDArray[np.int64],
     rows: NDArray[np.int64],
@@ -199,75 +247,164 @@ def append(
     no_ints: NDArray[np.int64],
     no_floats: NDArray[np.float64],
     no_nulls: NDArray[np.bool_],
-) -> int:
-    """Changes from `change` on while they are events in order; the first that was not done."""
+) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Changes from `change` on while they are plain events; the first that was not done, and the
+    arrays that may have grown."""
     table, outputs, code, quick = arcs.table, arcs.outputs, arcs.code, arcs.quick
     epochs_of, epoch_since, epoch_arcs = arcs.epochs_of, arcs.epoch_since, arcs.epoch_arcs
     listed, inputs, initial = arcs.listed, arcs.inputs, arcs.initial
-    fields, most = arcs.sizes[REGISTER_FIELDS], arcs.sizes[MOST_ARCS]
+    fields = arcs.sizes[REGISTER_FIELDS]
     columns = inputs.shape[0]
     total = operations.shape[0]
+    generation = control[GENERATION]
     last = control[LAST]
-    if last < 0 or control[BLOCKS] == 0:
-        return change
-    block = order[control[BLOCKS] - 1]
-    filled = fill[block]
-    ending = 0  # nodes that end at `last`
-    node = events[last, HEAD]
-    while node >= 0:
-        ending += 1
-        node = nodes[node, AFTER]
-    while change < total:
-        le, tie, name = keys[change, 0], keys[change, 1], keys[change, 2]
-        before = events[last, LE]
-        if (
-            operations[change] != 1
-            or filled == BLOCK
-            or control[EVENTS] == events.shape[0]
-            or control[NODES] + (ending + initial.shape[0]) * most > nodes.shape[0]
-            or counts[ROWS] + (ending + initial.shape[0]) * most > rows.shape[0]
-        ):
-            break
-        if le <= before:
-            if le < before or unique:
-                break
-            if tie < events[last, TIE] or (
-                tie == events[last, TIE] and name < events[last, CONTENT]
-            ):
-                break
-        # -- the event ------------------------------------------------------------------------
-        event = control[FREE_EVENT]
-        if event >= 0:
-            control[FREE_EVENT] = events[event, NEXT]
+    ongoing = NONE  # the event that what was just made has still to meet (PropagateInsert)
+    cause, boundary = NONE, NONE
+    if not sequenced and (last < 0 or control[BLOCKS] == 0 or control[CLEANED]):
+        return change, events, nodes, rows
+    while True:
+        if ongoing >= 0:
+            event = ongoing
+            le, re, bits = events[event, LE], events[event, RE], events[event, BITS]
+            identity, name = events[event, IDENTITY], events[event, CONTENT]
+            marks = events[event, EVENT_NULLS]
+            for column in range(columns):
+                cells[inputs[column]] = events[event, COLUMNS + column]
+                nulls[inputs[column]] = (marks >> column) & 1
+            parent, stop = events[events[event, PREVIOUS], HEAD], boundary
+            boundary = events[event, HEAD]
+            following = events[event, NEXT]
+            beginning = initial.shape[0]
         else:
-            event = control[HIGH_EVENT]
-            control[HIGH_EVENT] += 1
-        control[EVENTS] += 1
-        re, identity, bits = keys[change, 3], keys[change, 4], keys[change, 6]
-        events[event, LE] = le
-        events[event, TIE] = tie
-        events[event, CONTENT] = name
-        events[event, RE] = re
-        events[event, IDENTITY] = identity
-        events[event, SEQUENCE] = keys[change, 5]
-        events[event, BITS] = bits
-        events[event, EVENT_NULLS] = keys[change, 7]
-        events[event, REACH] = MINUS_INFINITY
-        events[event, PREVIOUS] = last
-        events[event, NEXT] = NONE
-        events[last, NEXT] = event
-        for column in range(columns):
-            events[event, COLUMNS + column] = values[change, column]
-            cells[inputs[column]] = values[change, column]
-            nulls[inputs[column]] = (keys[change, 7] >> column) & 1
-        blocks[block, filled] = event
-        filled += 1
-        # -- transitions ----------------------------------------------------------------------
-        head, tail, ending = NONE, NONE, 0
-        parent = events[last, HEAD]
-        beginning = 0
-        while parent >= 0 or beginning < initial.shape[0]:
-            if parent >= 0:
+            if change == total or operations[change] != 1:
+                break
+            le, tie, name = keys[change, 0], keys[change, 1], keys[change, 2]
+            previous, following, slot = last, NONE, NONE
+            where, position = NONE, NONE
+            if sequenced:
+                number = keys[change, 5]
+                slot = slot_of(names, stamps, generation, number)
+                if stamps[slot] == generation and slots[slot] >= 0:
+                    break
+                if 2 * (control[HASHED] + 1) >= names.shape[0]:
+                    break
+                if last < 0 or events[last, SEQUENCE] != number - 1:
+                    other = slot_of(names, stamps, generation, number - 1)
+                    previous = slots[other] if stamps[other] == generation else NONE
+                other = slot_of(names, stamps, generation, number + 1)
+                if stamps[other] == generation:
+                    following = slots[other]
+                if previous >= 0 and events[previous, LE] > le:
+                    break
+                if following >= 0 and events[following, LE] <= le:
+                    break
+            else:
+                if max(control[BLOCKS], control[HIGH_BLOCK]) + 2 > order.shape[0]:
+                    break
+                before = events[last, LE]
+                if le < before:
+                    where, position = place_in(
+                        events, blocks, order, fill, control[BLOCKS], le, tie, name
+                    )
+                    if where < 0:
+                        break
+                    previous = blocks[order[where], position - 1]
+                    following = events[previous, NEXT]
+                    # Events of one time are ordered by their content: left to `process`.
+                    if events[previous, LE] == le or events[following, LE] == le:
+                        break
+                elif le == before:
+                    if unique:
+                        break
+                    if tie < events[last, TIE] or (
+                        tie == events[last, TIE] and name < events[last, CONTENT]
+                    ):
+                        break
+            # -- the event --------------------------------------------------------------------
+            event = control[FREE_EVENT]
+            if event >= 0:
+                control[FREE_EVENT] = events[event, NEXT]
+            else:
+                event = control[HIGH_EVENT]
+                if event == events.shape[0]:
+                    events = taller(events, event + 1)
+                control[HIGH_EVENT] += 1
+            control[EVENTS] += 1
+            re, identity, bits = keys[change, 3], keys[change, 4], keys[change, 6]
+            cause = identity
+            events[event, LE] = le
+            events[event, TIE] = tie
+            events[event, CONTENT] = name
+            events[event, RE] = re
+            events[event, IDENTITY] = identity
+            events[event, SEQUENCE] = keys[change, 5]
+            events[event, BITS] = bits
+            events[event, EVENT_NULLS] = keys[change, 7]
+            events[event, REACH] = MINUS_INFINITY
+            events[event, PREVIOUS] = previous
+            events[event, NEXT] = following
+            if previous >= 0:
+                events[previous, NEXT] = event
+            for column in range(columns):
+                events[event, COLUMNS + column] = values[change, column]
+                cells[inputs[column]] = values[change, column]
+                nulls[inputs[column]] = (keys[change, 7] >> column) & 1
+            if following >= 0:
+                events[following, PREVIOUS] = event
+            if sequenced:
+                if stamps[slot] != generation:
+                    stamps[slot] = generation
+                    names[slot] = number
+                    control[HASHED] += 1
+                slots[slot] = event
+                last = event
+            elif following < 0:
+                last = event
+                where = control[BLOCKS] - 1
+                position = fill[order[where]]
+                if position < BLOCK:
+                    blocks[order[where], position] = event
+                    fill[order[where]] = position + 1
+                else:
+                    put_in_blocks(
+                        events, blocks, order, fill, reach, control, event, where, position
+                    )
+            else:
+                put_in_blocks(events, blocks, order, fill, reach, control, event, where, position)
+                # RemoveInvalidatedSequences; what began before stands first in every list.
+                spanned = following
+                while spanned >= 0:
+                    node = events[spanned, HEAD]
+                    if node < 0 or nodes[node, START] > le:
+                        break
+                    while node >= 0 and nodes[node, START] < le:
+                        if nodes[node, MATCH] >= 0:
+                            if counts[ROWS] == rows.shape[0]:
+                                rows = taller(rows, 0)
+                            _tell(events, nodes, node, -1, cause, fields, rows, counts[ROWS])
+                            counts[ROWS] += 1
+                        after = nodes[node, AFTER]
+                        nodes[node, AT] = NONE
+                        nodes[node, AFTER] = control[FREE_NODE]
+                        control[FREE_NODE] = node
+                        control[NODES] -= 1
+                        node = after
+                    events[spanned, HEAD] = node
+                    if node >= 0:
+                        nodes[node, BEFORE] = NONE
+                    else:
+                        events[spanned, TAIL] = NONE
+                    spanned = events[spanned, NEXT]
+            change += 1
+            parent, stop = NONE, NONE
+            if previous >= 0:
+                parent = events[previous, HEAD]
+            boundary = NONE
+            beginning = 0
+        # -- MakeTransitions ------------------------------------------------------------------
+        head, tail = NONE, NONE
+        while parent != stop or beginning < initial.shape[0]:
+            if parent != stop:
                 current, state = parent, nodes[parent, STATE]
                 least = nodes[parent, LEAST_RE]
                 parent = nodes[parent, AFTER]
@@ -283,7 +420,7 @@ def append(
                 ):
                     continue
                 start, start_event = le, identity
-            low, high = epochs_of[state], epochs_of[state + 1]
+            low, high = epochs_of[state, 0], epochs_of[state, 1]
             while high - low > 1:
                 middle = (low + high) >> 1
                 if epoch_since[middle] <= le:
@@ -291,7 +428,7 @@ def append(
                 else:
                     high = middle
             loaded = False
-            for place in range(epoch_arcs[low], epoch_arcs[low + 1]):
+            for place in range(epoch_arcs[low, 0], epoch_arcs[low, 1]):
                 arc = listed[place]
                 if bits & table[arc, MASK] != table[arc, VALUE]:
                     continue
@@ -354,9 +491,10 @@ def append(
                     control[FREE_NODE] = nodes[node, AFTER]
                 else:
                     node = control[HIGH_NODE]
+                    if node == nodes.shape[0]:
+                        nodes = more_nodes(nodes, node + 1)
                     control[HIGH_NODE] += 1
                 control[NODES] += 1
-                ending += 1
                 nodes[node, AT] = event
                 nodes[node, START] = start
                 nodes[node, START_EVENT] = start_event
@@ -386,30 +524,19 @@ def append(
                 if table[arc, ACCEPTS]:
                     nodes[node, MATCH] = control[NEXT_MATCH]
                     control[NEXT_MATCH] += 1
-                    row = counts[ROWS]
+                    if counts[ROWS] == rows.shape[0]:
+                        rows = taller(rows, 0)
+                    _tell(events, nodes, node, 1, cause, fields, rows, counts[ROWS])
                     counts[ROWS] += 1
-                    rows[row, OPERATION] = 1
-                    rows[row, MATCH_ID] = nodes[node, MATCH]
-                    rows[row, FIRST_LE] = start
-                    rows[row, FIRST_EVENT] = start_event
-                    rows[row, LAST_LE] = le
-                    rows[row, LAST_EVENT] = identity
-                    rows[row, LIFETIME_LE] = le
-                    rows[row, LIFETIME_RE] = nodes[node, LEAST_RE]
-                    rows[row, FINAL_STATE] = target
-                    rows[row, NODE] = node
-                    rows[row, CAUSE] = identity
-                    rows[row, OUTPUT_NULLS] = marks
-                    rows[row, FIRST_NAME] = nodes[node, START_NAME]
-                    rows[row, LAST_NAME] = name
-                    rows[row, TRACE_BEGIN] = 0
-                    rows[row, TRACE_LENGTH] = 0
-                    for field in range(fields):
-                        rows[row, OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]
-        events[event, HEAD] = head
-        events[event, TAIL] = tail
-        last = event
-        change += 1
-    control[LAST] = last
-    fill[block] = filled
-    return change
+        # What is new began before what is there already (Ordering).
+        if boundary < 0:
+            events[event, HEAD] = head
+            events[event, TAIL] = tail
+        elif tail >= 0:
+            events[event, HEAD] = head
+            nodes[tail, AFTER] = boundary
+            nodes[boundary, BEFORE] = tail
+        ongoing = following if tail >= 0 else NONE
+    if not sequenced:
+        control[LAST] = last
+    return change, events, nodes, rows

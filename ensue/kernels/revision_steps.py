@@ -79,9 +79,9 @@ class Arcs(NamedTuple):
 
     table: NDArray[np.int64]
     outputs: NDArray[np.int64]  # [arc, field]: the cell with the new value
-    epochs_of: NDArray[np.int64]  # state -> its epochs, in which the same arcs are in force
+    epochs_of: NDArray[np.int64]  # state -> begin and end of its epochs, each with the same arcs
     epoch_since: NDArray[np.int64]
-    epoch_arcs: NDArray[np.int64]  # epoch -> places in `listed`
+    epoch_arcs: NDArray[np.int64]  # epoch -> begin and end in `listed`
     listed: NDArray[np.int64]
     silent_of: NDArray[np.int64]  # state -> its ε-arcs, places in `silent`
     silent: NDArray[np.int64]
@@ -119,7 +119,7 @@ def run_arc(
 @njit(cache=True, nogil=True)
 def epoch_of(arcs: Arcs, state: int, le: int) -> int:
     """The epoch of a state's arcs that holds a timestamp."""
-    low, high = arcs.epochs_of[state], arcs.epochs_of[state + 1]
+    low, high = arcs.epochs_of[state, 0], arcs.epochs_of[state, 1]
     while high - low > 1:
         middle = (low + high) >> 1
         if arcs.epoch_since[middle] <= le:
@@ -360,7 +360,7 @@ def extend(
             continue
         epoch = epoch_of(arcs, nodes[parent, STATE], le)
         loaded = False
-        for place in range(arcs.epoch_arcs[epoch], arcs.epoch_arcs[epoch + 1]):
+        for place in range(arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]):
             arc = arcs.listed[place]
             if bits & table[arc, MASK] != table[arc, VALUE]:
                 continue
@@ -395,7 +395,7 @@ def extend(
                 continue
             epoch = epoch_of(arcs, arcs.initial[index, INITIAL_STATE], le)
             loaded = False
-            for place in range(arcs.epoch_arcs[epoch], arcs.epoch_arcs[epoch + 1]):
+            for place in range(arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]):
                 arc = arcs.listed[place]
                 if bits & table[arc, MASK] != table[arc, VALUE]:
                     continue

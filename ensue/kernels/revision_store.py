@@ -153,10 +153,18 @@ def not_after(events: NDArray[np.int64], a: int, b: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def place_of(store: Store, le: int, tie: int, content: int) -> tuple[int, int]:
+def place_in(
+    events: NDArray[np.int64],
+    blocks: NDArray[np.int32],
+    order: NDArray[np.int64],
+    fill: NDArray[np.int64],
+    count: int,
+    le: int,
+    tie: int,
+    content: int,
+) -> tuple[int, int]:
     """(place of the block in order, rows of it with keys up to this one); block -1: before all."""
-    events, blocks, order = store.events, store.blocks, store.order
-    low, high = 0, store.control[BLOCKS]
+    low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
         if compare(events, blocks[order[middle], 0], le, tie, content) <= 0:
@@ -166,7 +174,7 @@ def place_of(store: Store, le: int, tie: int, content: int) -> tuple[int, int]:
     if low == 0:
         return -1, 0
     block = order[low - 1]
-    begin, end = 1, store.fill[block]
+    begin, end = 1, fill[block]
     while begin < end:
         middle = (begin + end) >> 1
         if compare(events, blocks[block, middle], le, tie, content) <= 0:
@@ -174,6 +182,14 @@ def place_of(store: Store, le: int, tie: int, content: int) -> tuple[int, int]:
         else:
             end = middle
     return low - 1, begin
+
+
+@njit(cache=True, nogil=True)
+def place_of(store: Store, le: int, tie: int, content: int) -> tuple[int, int]:
+    """As `place_in`."""
+    return place_in(
+        store.events, store.blocks, store.order, store.fill, store.control[BLOCKS], le, tie, content
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -186,40 +202,54 @@ def at_or_before(store: Store, le: int, tie: int, content: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _new_block(store: Store, where: int) -> int:
+def _new_block(
+    order: NDArray[np.int64],
+    fill: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    control: NDArray[np.int64],
+    where: int,
+) -> int:
     """An empty block at a place in the order; there is room for it."""
-    control = store.control
     block = control[FREE_BLOCK]
     if block >= 0:
-        control[FREE_BLOCK] = store.fill[block]
+        control[FREE_BLOCK] = fill[block]
     else:
         block = control[HIGH_BLOCK]
         control[HIGH_BLOCK] += 1
     for place in range(control[BLOCKS], where, -1):
-        store.order[place] = store.order[place - 1]
-    store.order[where] = block
+        order[place] = order[place - 1]
+    order[where] = block
     control[BLOCKS] += 1
-    store.fill[block] = 0
-    store.reach[block] = MINUS_INFINITY
+    fill[block] = 0
+    reach[block] = MINUS_INFINITY
     return block
 
 
 @njit(cache=True, nogil=True)
-def put_in_index(store: Store, slot: int, where: int, count: int) -> None:
+def put_in_blocks(
+    events: NDArray[np.int64],
+    blocks: NDArray[np.int32],
+    order: NDArray[np.int64],
+    fill: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    control: NDArray[np.int64],
+    slot: int,
+    where: int,
+    count: int,
+) -> None:
     """The event behind the first `count` rows of a block; there is room for two more blocks."""
-    blocks, fill = store.blocks, store.fill
     if where < 0:
-        if store.control[BLOCKS] == 0:
-            _new_block(store, 0)
+        if control[BLOCKS] == 0:
+            _new_block(order, fill, reach, control, 0)
         where, count = 0, 0
-    block = store.order[where]
+    block = order[where]
     if fill[block] == BLOCK:
-        fresh = _new_block(store, where + 1)
-        store.reach[fresh] = store.reach[block]
-        if count == BLOCK and where + 2 == store.control[BLOCKS]:
+        fresh = _new_block(order, fill, reach, control, where + 1)
+        reach[fresh] = reach[block]
+        if count == BLOCK and where + 2 == control[BLOCKS]:
             # Appended at the very end: blocks of a stream in order stay full.
             block, count = fresh, 0
-            store.reach[fresh] = MINUS_INFINITY
+            reach[fresh] = MINUS_INFINITY
         else:
             half = BLOCK // 2
             for row in range(half, BLOCK):
@@ -232,7 +262,16 @@ def put_in_index(store: Store, slot: int, where: int, count: int) -> None:
         blocks[block, row] = blocks[block, row - 1]
     blocks[block, count] = slot
     fill[block] += 1
-    store.reach[block] = max(store.reach[block], store.events[slot, REACH])
+    reach[block] = max(reach[block], events[slot, REACH])
+
+
+@njit(cache=True, nogil=True)
+def put_in_index(store: Store, slot: int, where: int, count: int) -> None:
+    """As `put_in_blocks`."""
+    put_in_blocks(
+        store.events, store.blocks, store.order, store.fill, store.reach, store.control, slot,
+        where, count,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

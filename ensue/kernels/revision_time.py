@@ -159,6 +159,24 @@ def cover(store: Store, time: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def _forget_past(store: Store, node: int, kept: int) -> None:
+    """Edges to nodes that go, or that nothing can reach any more; their rows are used again."""
+    nodes, edges = store.nodes, store.edges
+    before, edge = NONE, nodes[node, EDGE]
+    while edge >= 0:
+        onward = edges[edge, EDGE_NEXT]
+        if not_after(store.events, nodes[edges[edge, CHILD], AT], kept):
+            if before >= 0:
+                edges[before, EDGE_NEXT] = onward
+            else:
+                nodes[node, EDGE] = onward
+            free_edge(store, edge)
+        else:
+            before = edge
+        edge = onward
+
+
+@njit(cache=True, nogil=True)
 def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
     """Events before cover(time) go with their nodes; intervals that reach it move to it."""
     events, nodes, control = store.events, store.nodes, store.control
@@ -172,6 +190,7 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
             after = nodes[node, AFTER]
             if ignoring and is_alive(store, node, kept):
                 link_node(store, node, kept)  # the list it leaves goes as a whole
+                _forget_past(store, node, kept)
                 if nodes[node, UNTIL] == OPEN:
                     events[kept, REACH] = INFINITY
                 elif nodes[node, UNTIL] != kept:
