@@ -451,6 +451,7 @@ class Pattern:
         settle: Any = None,
         name: str | None = None,
         schema: pa.Schema | None = None,
+        budget: Budget | None = None,
     ) -> Matcher:
         """The pattern over events as they come, in any order, with corrections (docs/matcher.md).
 
@@ -458,9 +459,10 @@ class Pattern:
         `math.inf` at once, a length of time in between. The watermark comes from `advance`, or
         follows the newest event at a `delay`. `id` is a column that names an event, `history` how
         long events stay known behind the watermark. `settle` holds changes back until the watermark
-        is that near to the events that decided them.
+        is that near to the events that decided them. `budget` bounds the work per event of patterns
+        with `allow_missing` (docs/missing.md).
         """
-        options = Options(speculation, delay, id, history, settle)
+        options = Options(speculation, delay, id, history, settle, budget)
         return Matcher(self.query, options, name, schema, _events)
 
     def diff(self, new: Pattern, data: Any) -> Any:

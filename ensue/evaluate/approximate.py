@@ -39,6 +39,7 @@ from ensue.evaluate.base import (
     Watermark,
 )
 from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.sequence_tails import Kept
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sequences import supports as sequences_support
 from ensue.pattern.query import Query
@@ -94,6 +95,11 @@ class ApproximateEvaluator(Refusing):
             for key, blob in state.keys.items():
                 self._tracks.load(key, blob)
 
+    @property
+    def tails(self) -> Kept:
+        """What is held of open partitions."""
+        return self._tracks if self._exact is None else self._exact.tails
+
     # -- protocol --------------------------------------------------------------------------------
 
     def insert(self, events: Events) -> Output:
@@ -104,7 +110,10 @@ class ApproximateEvaluator(Refusing):
 
     def advance(self, mark: Watermark) -> Output:
         """Time alone completes no match: only events do, and windows close when one is read."""
-        return Output() if self._exact is None else self._exact.advance(mark)
+        if self._exact is not None:
+            return self._exact.advance(mark)
+        self._tracks.advance(mark)
+        return Output()
 
     def end(self, keys: Iterable[Key] | None = None) -> Output:
         if self._exact is not None:

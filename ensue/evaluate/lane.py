@@ -18,8 +18,9 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import PREFIX, plan
 from ensue.evaluate.acep.exact import missing_evaluator
+from ensue.evaluate.approximate import ApproximateEvaluator
 from ensue.evaluate.arrange import flat
-from ensue.evaluate.base import Events, Key
+from ensue.evaluate.base import Budget, Events, Key, Metrics
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
 from ensue.evaluate.changes import Changes
 from ensue.evaluate.clock import HIGHEST, LOWEST
@@ -31,7 +32,7 @@ from ensue.evaluate.rows_pieces import PiecewiseRows
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.settle import Settle
-from ensue.evaluate.straight import Straight
+from ensue.evaluate.straight import Ordered, Straight
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query, Rows
@@ -63,6 +64,7 @@ class Lane:
         begin: int = LOWEST,
         end: int = HIGHEST,
         settling: bool = False,
+        budget: Budget | None = None,
     ) -> None:
         self.name, self.query, self.identity = name, query, identity
         self.begin, self.end_at = begin, end
@@ -70,28 +72,14 @@ class Lane:
         self._bound = rules.check(bind(query, schema.names))
         self.plan = plan(self._bound)
         prepared = self._prepared(_with_hidden(schema))
-        self.evaluator: Resumable
-        if self._bound.row_semantics:
-            rows = PiecewiseRows()
-            rows.open(self.plan, prepared.schema)
-            self.evaluator = rows
-            self.reason = f"rows ({rows.engine.name}): {rows.engine.reason}"
+        self.metrics: Metrics | None = None  # of a pattern under a budget
+        self.evaluator: Ordered
+        self._stage: Replay | Straight
+        if budget is not None:
+            self._open_under(budget, prepared.schema, correctable)
         else:
-            every = Listing(max_matches=_UNLIMITED)
-            sequences = (
-                SequencesEvaluator(every)
-                if self._bound.missing is None
-                else missing_evaluator(self.plan, every)
-            )
-            sequences.open(self.plan, prepared.schema)
-            self.evaluator = sequences
-            self.reason = "sequences: all matches under their selection policies"
+            self._open_exact(prepared.schema, correctable, settling)
         nothing = self.evaluator.no_matches(prepared.schema)
-        self._stage: Replay | Straight = (
-            Replay(self.evaluator, self.plan, prepared.schema, nothing, settling)
-            if correctable
-            else Straight(self.evaluator, nothing)
-        )
         self._settle: Settle | None = None
         if settling and isinstance(self._stage, Replay):
             self._settle = Settle(self._stage.nothing)
@@ -100,6 +88,50 @@ class Lane:
         digest = hashlib.sha256(f"{name} {to_json(told)}".encode()).hexdigest()
         self._seeds = (text_hash(digest), text_hash(digest + "'"))
         self.nothing = self._shaped(nothing, NEW)
+
+    def _open_under(self, budget: Budget, schema: pa.Schema, correctable: bool) -> None:
+        if self._bound.missing is None:
+            raise errors.UnsupportedError(
+                f"the pattern {self.name!r} takes no budget as events come: only patterns with "
+                "allow_missing(...) do",
+                remedy="leave the budget out, or give it to matches(table, budget=...)",
+            )
+        if correctable:
+            raise errors.UnsupportedError(
+                "under a budget nothing can be taken back: what was learnt and shed since cannot "
+                "be made undone",
+                remedy="say speculation=0, or leave the budget out",
+            )
+        evaluator = ApproximateEvaluator(Listing(max_matches=_UNLIMITED))
+        evaluator.open(self.plan, schema, budget)
+        self.evaluator, self.metrics = evaluator, evaluator.metrics
+        self.reason = "events missing under a budget: the most promising partial matches"
+        self._stage = Straight(evaluator, evaluator.no_matches(schema))
+
+    def _open_exact(self, schema: pa.Schema, correctable: bool, settling: bool) -> None:
+        evaluator: Resumable
+        if self._bound.row_semantics:
+            rows = PiecewiseRows()
+            rows.open(self.plan, schema)
+            evaluator = rows
+            self.reason = f"rows ({rows.engine.name}): {rows.engine.reason}"
+        else:
+            every = Listing(max_matches=_UNLIMITED)
+            sequences = (
+                SequencesEvaluator(every)
+                if self._bound.missing is None
+                else missing_evaluator(self.plan, every)
+            )
+            sequences.open(self.plan, schema)
+            evaluator = sequences
+            self.reason = "sequences: all matches under their selection policies"
+        self.evaluator = evaluator
+        nothing = evaluator.no_matches(schema)
+        self._stage = (
+            Replay(evaluator, self.plan, schema, nothing, settling)
+            if correctable
+            else Straight(evaluator, nothing)
+        )
 
     # -- calls -----------------------------------------------------------------------------------
 

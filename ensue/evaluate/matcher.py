@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.evaluate import state
-from ensue.evaluate.base import Events, Key, key_value
+from ensue.evaluate.base import Budget, Events, Key, key_value
 from ensue.evaluate.cleanse import Cleanse, Released, event_time
 from ensue.evaluate.clock import HIGHEST, LOWEST
 from ensue.evaluate.edits import Edits
@@ -46,6 +46,7 @@ class Options:
     identity: str | None = None  # column that names an event inside its partition
     history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
     settle: Any = None  # hold changes back until the watermark is this near to what decided them
+    budget: Budget | None = None  # of patterns with allow_missing
 
 
 @dataclass
@@ -64,6 +65,11 @@ class MatcherMetrics:
     partitions: int = 0  # open partitions, over all patterns
     settling: int = 0  # changes held back
     bytes: int = 0
+    # under a budget, over all patterns: extensions of partial matches made, and not made, and how
+    # much of the history's promise was followed
+    partials: int = 0
+    shed: int = 0
+    recall: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -267,6 +273,11 @@ class Matcher:
             self._counted.partitions = sum(len(lane.evaluator.tails.held) for lane in self._lanes)
             self._counted.settling = sum(lane.settling for lane in self._lanes)
             self._counted.bytes = self._cleanse.nbytes
+            under = [lane.metrics for lane in self._lanes if lane.metrics is not None]
+            if under:
+                self._counted.partials = sum(known.partials for known in under)
+                self._counted.shed = sum(known.shed for known in under)
+                self._counted.recall = min(known.recall for known in under)
         return self._counted
 
     @property
@@ -350,7 +361,9 @@ class Matcher:
     ) -> Lane:
         options = self._options
         correctable, settling = options.speculation != 0, options.settle is not None
-        return Lane(name, query, schema, correctable, options.identity, begin, end, settling)
+        return Lane(
+            name, query, schema, correctable, options.identity, begin, end, settling, options.budget
+        )
 
     @property
     def _limit(self) -> int:
@@ -434,6 +447,8 @@ def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
     head, cleansed, columns, late, rejected, *lanes = rows.column("state").to_pylist()
     told = json.loads(head)
     options = Options(**told["options"])
+    if options.budget is not None:
+        options = replace(options, budget=Budget(**told["options"]["budget"]))
     schema = pa.ipc.read_schema(pa.py_buffer(columns))
     first = stored.from_json(json.dumps(told["first"]))
     matcher = Matcher(first, options, None, None, reader)

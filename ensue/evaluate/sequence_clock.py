@@ -43,7 +43,13 @@ class Clock:
         some = next((held.block for held in tails.held.values() if held.length), None)
         if some is None:
             return None
-        kind = some.schema.field(self._column).type
+        return self.moment(mark, some.schema)
+
+    def moment(self, mark: Watermark, schema: pa.Schema) -> float | None:
+        """The watermark in the unit of the order column of rows with that schema."""
+        if self._kind is None:
+            return None
+        kind = schema.field(self._column).type
         try:
             moment = pa.array([mark.time], kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):

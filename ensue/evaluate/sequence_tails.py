@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,15 @@ from ensue.evaluate.state import from_bytes, to_bytes
 
 KIND, TOGETHER = "sequences", "sequences together"
 Order = Callable[[pa.Table], NDArray[np.int64] | NDArray[np.float64] | None]
+
+
+class Kept(Protocol):
+    """The state of all open partitions, as one blob."""
+
+    @property
+    def held(self) -> Mapping[Key, object]: ...
+    def together(self) -> bytes: ...
+    def restore_together(self, blob: bytes) -> None: ...
 
 
 @dataclass(slots=True)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 
 from ensue.evaluate.base import Events, Key, Output, Watermark
 from ensue.evaluate.changes import Changes
-from ensue.evaluate.replay import Resumable
+from ensue.evaluate.sequence_tails import Kept
+
+
+class Ordered(Protocol):
+    """An evaluator that needs order, with its state."""
+
+    @property
+    def tails(self) -> Kept: ...
+    def insert(self, events: Events) -> Output: ...
+    def advance(self, mark: Watermark) -> Output: ...
+    def end(self, keys: Iterable[Key] | None = None) -> Output: ...
+    def no_matches(self, schema: pa.Schema) -> pa.Table: ...
 
 
 class Straight:
     """An evaluator behind Cleanse at σ = 0: it sees order, and nothing is ever withdrawn."""
 
-    def __init__(self, evaluator: Resumable, nothing: pa.Table) -> None:
+    def __init__(self, evaluator: Ordered, nothing: pa.Table) -> None:
         self._evaluator = evaluator
         self._nothing = nothing
 

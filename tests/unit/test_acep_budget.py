@@ -195,6 +195,10 @@ def test_learning_ends_with_the_bundles_or_the_rows() -> None:
     engine = engine_of(many, table, 10**6)
     engine.match_points(*whole(engine, many, table))
     assert not engine.learned.learning
+    at_once = streams.query("Q2", 40, 1, learn=7)
+    engine = engine_of(at_once, table.slice(0, 8), 10**6)
+    engine.match_points(*whole(engine, at_once, table.slice(0, 8)))
+    assert not engine.learned.learning, "the number of rows is kept to"
     never = streams.query("Q2", 40, 1)
     engine = engine_of(never, table, 10**6)
     engine.match_points(*whole(engine, never, table))

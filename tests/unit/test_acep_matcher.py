@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue import errors
 from ensue.api import Pattern
 
 SCHEMA = pa.schema([("p", pa.int64()), ("t", pa.int64()), ("kind", pa.string()), ("x", pa.int64())])
@@ -112,3 +113,70 @@ def test_rows_out_of_the_window_are_let_go_of() -> None:
         matcher.advance(time)
         sizes.append(len(matcher.snapshot()))
     assert max(sizes[40:]) <= max(sizes[:40]) + 256
+
+
+# -- under a budget -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["single rows", "another event", "a loop"])
+def test_a_budget_above_need_gives_what_a_table_gives(name: str) -> None:
+    chance = random.Random(name)
+    rows = events(chance)
+    expected = whole(asked(name, 1), rows)
+    assert gone_through(asked(name, 1), rows, chance, budget=ensue.Budget(work=10**6)) == expected
+
+
+def test_a_small_budget_sheds_and_tells_only_true_matches() -> None:
+    text, _, window = QUERIES["single rows"]
+    pattern = ensue.pattern(text, types="kind").select("any").partition_by("p").order_by("t")
+    pattern = pattern.within(window).allow_missing(1, learn=1, history=2)
+    rows = [{"p": 0, "t": t, "kind": "ABBC"[t % 4], "x": 0} for t in range(40)]
+    exact = whole(pattern, rows)
+    budget = ensue.Budget(work=2)
+    chance = random.Random(7)
+    some = gone_through(pattern, rows, chance, budget=budget)
+    assert 0 < len(some) < len(exact) and set(some) <= set(exact)
+    matcher = pattern.matcher(schema=SCHEMA, budget=budget)
+    matcher.insert(table(rows))
+    matcher.end()
+    assert matcher.metrics.shed > 0 and matcher.metrics.partials > 0
+    assert 0 <= matcher.metrics.recall <= 1
+
+
+def test_what_was_learnt_survives_a_restart() -> None:
+    pattern = ensue.pattern("A ->> B ->> C", types="kind").select("any").partition_by("p")
+    pattern = pattern.order_by("t").within(20).allow_missing(1, learn=20, history=4)
+    rows = [{"p": t % 3, "t": t, "kind": "ABBC"[t * 7 % 11 % 4], "x": 0} for t in range(90)]
+
+    def run(restarts: bool) -> tuple[list[Any], Any]:
+        matcher = pattern.matcher(schema=SCHEMA, budget=ensue.Budget(work=2))
+        found: list[Any] = []
+        for place in range(0, 90, 9):
+            found += matcher.insert(table(rows[place : place + 9])).to_pylist()
+            found += matcher.advance(place + 8).to_pylist()
+            if restarts:
+                matcher = ensue.restore(matcher.snapshot())
+        found += matcher.end().to_pylist()
+        return found, matcher.metrics.shed
+
+    assert run(True) == run(False)
+    assert run(False)[1] > 0
+
+
+def test_keys_out_of_the_window_are_let_go_of() -> None:
+    matcher = asked("single rows", 1).matcher(schema=SCHEMA, budget=ensue.Budget(work=5))
+    for key in range(30):
+        matcher.insert(table([{"p": key, "t": 10 * key, "kind": "A", "x": 0}]))
+        matcher.advance(10 * key)
+    assert matcher.metrics.partitions <= 2
+
+
+def test_budgets_that_a_matcher_refuses() -> None:
+    budget = ensue.Budget(work=5)
+    with pytest.raises(errors.UnsupportedError, match="nothing can be taken back"):
+        asked("single rows", 1).matcher(schema=SCHEMA, budget=budget, speculation=math.inf)
+    exact = ensue.pattern("A ->> B", types="kind").partition_by("p").order_by("t").within(4)
+    with pytest.raises(errors.UnsupportedError, match="takes no budget as events come"):
+        exact.matcher(schema=SCHEMA, budget=budget)
+    with pytest.raises(errors.QueryError, match="leaves nothing"):
+        asked("single rows", 1).matcher(schema=SCHEMA, budget=ensue.Budget(work=0))

@@ -208,7 +208,7 @@ class BudgetEngine:
             self._aligned.conditions.open_partition(begin, end)
         shift = begin - track.base
         while row < stop:
-            chunk = min(stop, row + CHUNK)
+            chunk = min(stop, row + self._stretch())
             place = np.array([row], np.int64)
             while place[0] < chunk:
                 self._events(machine, classes, times, lows, place, chunk, shift, track.kept)
@@ -219,6 +219,11 @@ class BudgetEngine:
             row = chunk
             self._settle()
         self._measure(track)
+
+    def _stretch(self) -> int:
+        """Rows until the next look at the clock, or until learning may be over."""
+        left = self._effort.learn - self._rows if self.learned.learning else 0
+        return min(CHUNK, left) if left > 0 else CHUNK
 
     def _inputs(self, batch: EventBatch) -> tuple[Any, ...]:
         if id(batch) not in self._known:

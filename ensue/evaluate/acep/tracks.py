@@ -6,7 +6,7 @@ and how far matching has come. What an engine keeps of it is the engine's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,14 +17,16 @@ from ensue.automaton.plan import Plan
 from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
 from ensue.evaluate.acep.subsets import no_subsets
 from ensue.evaluate.acep.words import Answer
-from ensue.evaluate.base import Events, Key, Metrics, key_at
+from ensue.evaluate.base import Events, Key, Metrics, Watermark, key_at
+from ensue.evaluate.buffer import EVENT
 from ensue.evaluate.sequence_batch import EventBatch
+from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_limits import check_unbounded
 from ensue.evaluate.sequence_listing import Listing, too_many
 from ensue.evaluate.state import from_bytes, to_bytes
 
 CHUNK = 1 << 14
-KIND, ROWS_KIND = "acep", "acep rows"
+KIND, ROWS_KIND, TOGETHER = "acep", "acep rows", "acep together"
 Pairs = list[tuple[int, int]]
 
 
@@ -37,6 +39,7 @@ class Track:
     number: int = 0  # matches reported
     rows: pa.Table | None = None
     kept: Any = None  # the engine's own
+    last: float | None = None  # order value of the last row, where time matters
 
 
 class Engine(Protocol):
@@ -59,6 +62,10 @@ class Engine(Protocol):
 
     def load(self, track: Track, tables: dict[str, pa.Table]) -> None: ...
 
+    def save_shared(self) -> bytes: ...
+
+    def load_shared(self, blob: bytes) -> None: ...
+
 
 def batch_of(plan: Plan, table: pa.Table, starts: np.ndarray) -> EventBatch:
     """Rows of partitions, for engines that follow nodes."""
@@ -77,6 +84,13 @@ class Tracks:
     open: dict[Key, Track] = field(default_factory=dict)
     reported: int = 0
 
+    def __post_init__(self) -> None:
+        self._clock = Clock(self.plan.query)
+
+    @property
+    def held(self) -> Mapping[Key, Track]:
+        return self.open
+
     def insert(self, events: Events) -> Iterator[pa.Table]:
         if not self.open and events.complete.all():
             batch = self._batch(events.table, events.starts)
@@ -88,6 +102,23 @@ class Tracks:
             rows = events.table.slice(begin, end - begin)
             key = key_at(rows, 0, self.plan.query.partition_by)
             yield from self._more(key, rows, bool(events.complete[index]))
+
+    def advance(self, mark: Watermark) -> None:
+        """Partitions that are out of the window with all their rows are let go of.
+
+        Only where rows have names, since those of a partition that comes back count from 0 again.
+        """
+        some = next((track.rows for track in self.open.values() if track.rows is not None), None)
+        if some is None or EVENT not in some.column_names or self.plan.lookback:
+            return
+        time = self._clock.moment(mark, some.schema)
+        if time is None:
+            return
+        for key, track in list(self.open.items()):
+            assert track.rows is not None
+            through = track.done == track.base + track.rows.num_rows
+            if through and track.last is not None and track.last < time - self._clock.size:
+                del self.open[key]
 
     def end(self, keys: Iterable[Key] | None) -> Iterator[pa.Table]:
         for key in list(self.open if keys is None else keys):
@@ -107,6 +138,12 @@ class Tracks:
         keep = self.engine.keep_from(batch, 0, done, track) if done else 0
         keep = max(0, min(keep, done) - self.plan.lookback)
         track.rows, track.base = table.slice(keep), track.base + keep
+        self._note_last(track)
+
+    def _note_last(self, track: Track) -> None:
+        assert track.rows is not None
+        times = self._clock.numbers(track.rows.slice(track.rows.num_rows - 1))
+        track.last = None if times is None else times[-1].item()
 
     def _batch(self, table: pa.Table, starts: np.ndarray) -> EventBatch:
         return batch_of(self.plan, table, starts)
@@ -166,7 +203,21 @@ class Tracks:
         rows = tables.pop("rows")
         track = Track(numbers["base"], numbers["done"], numbers["number"], rows)
         self.engine.load(track, tables)
+        self._note_last(track)
         self.open[key] = track
+
+    def together(self) -> bytes:
+        """The state of all partitions, and what was learnt, as one blob."""
+        blobs = [self.engine.save_shared(), *map(self.save, self.open)]
+        return to_bytes(TOGETHER, pa.table({"state": pa.array(blobs, pa.large_binary())}), {})
+
+    def restore_together(self, blob: bytes) -> None:
+        shared, *blobs = from_bytes(TOGETHER, blob)[0].column("state").to_pylist()
+        self.engine.load_shared(shared)
+        for saved in blobs:
+            row, _ = from_bytes(KIND, saved, self.plan.fingerprint)
+            rows, _ = from_bytes(ROWS_KIND, row.column("rows")[0].as_py())
+            self.load(key_at(rows, 0, self.plan.query.partition_by), saved)
 
 
 def shifted_rows(table: pa.Table, bases: np.ndarray) -> pa.Table:
