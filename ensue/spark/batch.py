@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
+from ensue.evaluate.acep.warm import warm_up
 from ensue.evaluate.base import Budget
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.rows import output_order
@@ -60,6 +61,8 @@ def run(
         keys = [F.col(quoted(name)) for name in bound.partition_by]
         shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
         found = _output_schema(planned, arrow_schema(prepared), listing, budget)
+        if budget is not None and bound.missing is not None:
+            warm_up()  # compiled once here, not by every worker
         matched = shuffled.mapInArrow(_worker(planned, listing, budget), found)
     result = _measures(planned, matched)
     if plain:

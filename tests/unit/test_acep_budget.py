@@ -22,6 +22,7 @@ from ensue.evaluate.acep.budget import Allowance, BudgetEngine
 from ensue.evaluate.acep.history import map_bits
 from ensue.evaluate.acep.nodes import NONE
 from ensue.evaluate.acep.tracks import Track, batch_of
+from ensue.evaluate.acep.warm import warm_up
 from ensue.evaluate.approximate import ApproximateEvaluator
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events, Metrics, Snapshot
@@ -446,3 +447,19 @@ def test_agents_find_what_the_history_does_not_know_after_a_drift() -> None:
         )
     assert found["agents"][0] >= found["secondary"][0] - 0.03  # exploring costs little
     assert found["agents"][1] > 2 * max(found["frozen"][1], found["secondary"][1])
+
+
+@pytest.mark.compiled
+def test_the_driver_compiles_what_workers_run() -> None:
+    """After the warm-up, queries under a budget of any kind bring no new signature."""
+    warm_up()
+    compiled = (acep_run.run, acep_run.prepare, acep_nodes.trajectories)
+    before = [set(kernel.signatures) for kernel in compiled]
+    assert before[0]
+    table = pa.table({"ts": pa.array(range(60), pa.timestamp("us")), "kind": list("ABC") * 20})
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").select("any").order_by("ts")
+    for window in ("20 us", "9 rows"):
+        for options in ({}, {"proxy": True}, {"sketch": 16}, {"adapt": "frozen"}):
+            asked = pattern.within(window).allow_missing(1, learn=10, **options)
+            assert len(asked.matches(table, budget=ensue.Budget(work=3)))
+    assert [set(kernel.signatures) for kernel in compiled] == before
