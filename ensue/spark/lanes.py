@@ -2,10 +2,14 @@
 
 Rows wait in `pending` until the watermark has passed them: then no earlier row can come, they are
 sorted and go to the stage (the evaluator with its state). So the stage sees ordered input, and what
-it puts out is final. With `emit="changes"` the rows still pending are tried as well: a copy of the
-stage runs over those before watermark + σ, and the difference to what was told before goes out as
-`+` and `-` rows. Corrections (CDC) change pending rows; what the watermark has passed is settled,
-and an event or correction that comes for it is late.
+it puts out is final. Without corrections or speculation a lane need not wait for Spark to move the
+watermark after the micro-batch: its own rows prove a part of it at once (`_newest_mark`), so that
+state holds what may still be overtaken, not a micro-batch of rows.
+
+With `emit="changes"` the rows still pending are tried as well: a copy of the stage runs over those
+before watermark + σ, and the difference to what was told before goes out as `+` and `-` rows.
+Corrections (CDC) change pending rows; what the watermark has passed is settled, and an event or
+correction that comes for it is late.
 
 The answer depends on the set of rows and on the watermarks, never on the order of arrival: ties
 are broken by content, and corrections cancel by content or by identity and sequence.
@@ -58,6 +62,7 @@ class Settings:
     key_limit: int = KEY_LIMIT  # rows kept of one key
     overflow: str = "fail"  # or "shed"
     nulls: str = "reject"  # or "fail"
+    delay: int | None = None  # of the watermark, where rows tell the time; None: Spark alone does
 
     @property
     def speculative(self) -> bool:
@@ -156,6 +161,7 @@ class Lane:
         self._shed: set[Key] = set()
         self._closed = False
         self._changed = False
+        self._reached: int | None = None  # what the lane's own rows say the watermark will be
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -163,6 +169,7 @@ class Lane:
         parts = state.from_bytes(blob, self.work.description)
         self._pending, numbers = arrow_state.from_bytes(PENDING, parts[PENDING])
         self._closed = bool(numbers["closed"])
+        self._reached = numbers.get("reached")
         self._stage.load(parts[STAGE])
         if SPOKEN in parts:
             self._spoken, _ = arrow_state.from_bytes(SPOKEN, parts[SPOKEN])
@@ -175,6 +182,8 @@ class Lane:
         if not self._changed and not always:
             return None
         numbers = {"closed": int(self._closed)}
+        if self._reached is not None:
+            numbers["reached"] = self._reached
         parts = {
             PENDING: arrow_state.to_bytes(PENDING, self._pending.combine_chunks(), numbers),
             STAGE: self._stage.save(),
@@ -214,11 +223,13 @@ class Lane:
         rows = [table for table in tables if table.num_rows]
         settings = self.work.settings
         end = any(is_end(order) for order in orders)
+        watermark = self._own_mark(watermark)
         if rows:
             self._changed = True
             came = pa.concat_tables(rows).combine_chunks()
             self.counts.rows += came.num_rows
             yield from self._take_in(came, watermark)
+            watermark = self._newest_mark(watermark)
         ready = self._ready(watermark, end)
         if end and not self._closed:
             self._changed = self._closed = True
@@ -256,6 +267,38 @@ class Lane:
             self._changed |= stage.keys != before
         if end:
             yield from stage.end()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _own_mark(self, watermark: int | None) -> int | None:
+        """Spark's watermark, which is never behind what this lane has derived from its rows."""
+        reached = self._reached
+        if reached is None:
+            return watermark
+        if watermark is None or watermark < reached:
+            raise errors.WatermarkError(
+                f"the watermark is at {watermark} microseconds and rows of the micro-batch before "
+                f"proved {reached}: the stream has several watermarks, and Spark takes the least",
+                remedy="call withWatermark once, after the union, or say clock='spark' and start "
+                "with a new checkpoint",
+            )
+        return watermark
+
+    def _newest_mark(self, watermark: int | None) -> int | None:
+        """The watermark that the rows of this micro-batch prove for the next one.
+
+        It will be the newest event of the whole stream less the delay, in whole milliseconds; so
+        what is older than the newest event *here* less the delay is late by then and need not wait.
+        """
+        delay = self.work.settings.delay
+        if delay is None or not self._pending.num_rows:
+            return watermark
+        newest = int(pc.max(self._times(self._pending.combine_chunks())).as_py())
+        proved = newest // 1000 * 1000 - delay
+        if proved <= 0 or (watermark is not None and proved <= watermark):
+            return watermark
+        self._reached = proved
+        return proved
 
     # -- rows that come --------------------------------------------------------------------------
 

@@ -76,6 +76,7 @@ class Options:
     key_limit: int = Settings.key_limit
     overflow: str = "fail"
     nulls: str = "reject"
+    clock: str = "rows"
 
     @staticmethod
     def names() -> list[str]:
@@ -95,6 +96,7 @@ class Options:
         _one_of("emit", self.emit, ("final", "changes"))
         _one_of("overflow", self.overflow, ("fail", "shed"))
         _one_of("nulls", self.nulls, ("reject", "fail"))
+        _one_of("clock", self.clock, ("rows", "spark"))
         if not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
             raise errors.QueryError(
                 f"lanes={self.lanes!r} is not a number from 1 to {MAX_LANES}",
@@ -128,8 +130,10 @@ class Options:
             )
         return self
 
-    def settings(self) -> Settings:
+    def settings(self, delay: int | None = None) -> Settings:
+        """`delay`: of the watermark, in milliseconds, where the rows may tell the time."""
         kind = "identity" if self.identity else "content"
+        told = self.clock == "rows" and self.emit == "final" and self.changes is None
         return Settings(
             lanes=self.lanes,
             emit=self.emit,
@@ -140,6 +144,7 @@ class Options:
             key_limit=self.key_limit,
             overflow=self.overflow,
             nulls=self.nulls,
+            delay=1000 * delay if told and delay is not None else None,
         )
 
 
@@ -213,7 +218,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
     read = batch.input_columns(planned, df)
     prepared = Prepared.of(bound, df, options, read, grouping.by)
     told = prepared.description(by=", ".join(grouping.by), every=str(grouping.every))
-    arguments = (prepared.schema, prepared.time, options.settings(), told)
+    arguments = (prepared.schema, prepared.time, prepared.settings, told)
     work = totals_work(planned, grouping, *arguments)
     found = prepared.run(work)
     carried = [F.col(_quoted(n)) for n in work.found.names if not n.startswith(PREFIX)]
@@ -230,7 +235,7 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     columns = [F.col(_quoted(name)) for name in df.columns]
     prepared = Prepared.of(bound, df, options, columns)
     told = prepared.description(summary=repr(asked))
-    arguments = (prepared.schema, prepared.time, options.settings(), told)
+    arguments = (prepared.schema, prepared.time, prepared.settings, told)
     return prepared.run(summary_work(bound, asked, *arguments))
 
 
@@ -298,6 +303,10 @@ class Prepared:
         return Prepared(query, frame, time, delay, options)
 
     @property
+    def settings(self) -> Settings:
+        return self.options.settings(self.delay)
+
+    @property
     def schema(self) -> pa.Schema:
         schema = batch.arrow_schema(self.frame)
         return schema.remove(schema.get_field_index(LANE))
@@ -317,7 +326,7 @@ class Prepared:
         return told | more
 
     def work(self, planned: Plan, listing: Listing | None) -> Work:
-        arguments = (self.schema, self.time, self.options.settings(), self.description())
+        arguments = (self.schema, self.time, self.settings, self.description())
         try:
             if planned.query.row_semantics:
                 return rows_work(planned, *arguments)

@@ -209,7 +209,7 @@ def run(
     schema = prepared.schema
     told = prepared.description(pattern=_text(question), output=output)
     asked = Asked(inner, order, output, value, tuple(df.columns))
-    arguments = (schema, prepared.time, options.settings(), told)
+    arguments = (schema, prepared.time, prepared.settings, told)
     return prepared.run(quantify_work(asked, partition_by, *arguments))
 
 

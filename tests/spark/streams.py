@@ -21,6 +21,7 @@ from ensue.spark.lanes import Lane, Settings, Work
 
 TIME = "event_time"
 SECOND = 1_000_000
+DISORDER = 3 * SECOND  # and the delay of the watermark
 EPOCH = 1_700_000_000 * SECOND
 CLOSE = "00000001-stream.end\n"
 
@@ -69,9 +70,10 @@ class Batches:
 
     rows: list[list[int]]
     watermarks: list[int | None]
+    last: int | None = None  # the watermark after all of them
 
 
-def cut(times: np.ndarray, seed: int, most: int = 5, disorder: int = 3 * SECOND) -> Batches:
+def cut(times: np.ndarray, seed: int, most: int = 5, disorder: int = DISORDER) -> Batches:
     """Rows in micro-batches, at most `disorder` late."""
     chance = random.Random(seed)
     delays = np.array([chance.randrange(disorder + 1) for _ in times], np.int64)
@@ -88,7 +90,7 @@ def cut(times: np.ndarray, seed: int, most: int = 5, disorder: int = 3 * SECOND)
         newest = max(
             [*([] if newest is None else [newest]), *(int(times[i]) for i in part)], default=None
         )
-    return Batches(rows, watermarks)
+    return Batches(rows, watermarks, None if newest is None else newest - disorder)
 
 
 def streamed(query: Query, table: pa.Table) -> tuple[Plan, pa.Table]:
@@ -109,8 +111,7 @@ def drive(work: Work, table: pa.Table, batches: Batches, end: bool = True) -> li
     for rows, watermark in zip(batches.rows, batches.watermarks, strict=True):
         state = step(work, state, [table.take(pa.array(rows, pa.int64()))], watermark, (), found)
     if end:
-        last = batches.watermarks[-1] if batches.watermarks else None
-        step(work, state, [], last, (CLOSE,), found)
+        step(work, state, [], batches.last, (CLOSE,), found)
     return found
 
 
