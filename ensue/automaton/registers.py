@@ -74,6 +74,12 @@ class Arc:
     def text(self) -> str:
         return self.name or f"{self.source} -> {self.target}"
 
+    def living(self, since: int, till: int) -> Arc:
+        """The same arc with another lifetime; a copy of its fields, since edits can be frequent."""
+        found = object.__new__(Arc)
+        found.__dict__.update(self.__dict__, since=since, till=till)
+        return found
+
 
 @dataclass(frozen=True)
 class Machine:

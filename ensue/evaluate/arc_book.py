@@ -12,7 +12,6 @@ the arrays are made again (`Code.arrays`), which also drops what is over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from ensue.automaton.registers import Arc
 from ensue.kernels import revision_steps as steps
 from ensue.kernels.revision_store import INFINITY
 
-ROOM = 512  # edits after which arrays are made again
+ROOM = 1024  # edits after which arrays are made again, at the latest
 
 
 class ArcBook:
@@ -31,7 +30,7 @@ class ArcBook:
         self._code, self._arcs = code, arcs
         self._finals = code.machine.finals
         self._reached = {*code.machine.begins, *(arc.target for arc in arcs)}
-        self._lasting = sum(self._lasts(arc) for arc in arcs)
+        self._lasting = sum(a.till == INFINITY and a.target in self._finals for a in arcs)
         self._named: dict[str, list[int]] = {}
         for slot, arc in enumerate(arcs):
             if arc.till == INFINITY:
@@ -39,6 +38,9 @@ class ArcBook:
         self._simple = not any(arc.epsilon for arc in arcs)
         self._ends = max((arc.till for arc in arcs if arc.till != INFINITY), default=None)
         self._epochs, self._places = len(table.epoch_since), len(table.listed)
+        self._spans: list[tuple[int, int]] = [(a, b) for a, b in table.epochs_of.tolist()]
+        self._limits = [high for _, high in self._spans]
+        self._most = int(table.sizes[steps.MOST_ARCS])
         self._in_force = [
             table.listed[begin:end].tolist()
             for begin, end in (table.epoch_arcs[last - 1] for last in table.epochs_of[:, 1])
@@ -47,13 +49,10 @@ class ArcBook:
             table=_roomy(table.table, ROOM),
             outputs=_roomy(table.outputs, ROOM),
             quick=_roomy(table.quick, ROOM),
-            epoch_since=_roomy(table.epoch_since, 8 * ROOM),
-            epoch_arcs=_roomy(table.epoch_arcs, 8 * ROOM),
-            listed=_roomy(table.listed, 8 * ROOM),
+            epoch_since=_roomy(table.epoch_since, 6 * ROOM),
+            epoch_arcs=_roomy(table.epoch_arcs, 6 * ROOM),
+            listed=_roomy(table.listed, 6 * ROOM),
         )
-
-    def _lasts(self, arc: Arc) -> bool:
-        return arc.till == INFINITY and arc.target in self._finals
 
     def _name(self, slot: int, arc: Arc) -> None:
         for name in {arc.name, arc.pattern} - {""}:
@@ -70,15 +69,20 @@ class ArcBook:
             ended.update(dict.fromkeys(found))
         if not self._simple or (self._ends is not None and self._ends > begin):
             return False
-        if any(arcs[slot].since >= begin for slot in ended):
+        if any([arcs[slot].since >= begin for slot in ended]) or not all(
+            [self._fits(arc, code) for arc, code in zip(added, known, strict=True)]
+        ):
             return False
-        if not all(self._fits(arc, code) for arc, code in zip(added, known, strict=True)):
+        lasting, touched = self._lasting, {}
+        for slot in ended:
+            lasting -= arcs[slot].target in self._finals
+            touched[self._code.state(arcs[slot].source)] = None
+        for arc in added:
+            lasting += arc.target in self._finals
+            touched[self._code.state(arc.source)] = None
+        if not lasting or len(arcs) + len(added) > len(self.table.table):
             return False
-        lasting = self._lasting - sum(self._lasts(arcs[slot]) for slot in ended)
-        lasting += sum(arc.target in self._finals for arc in added)
-        states = {self._code.state(arcs[slot].source) for slot in ended}
-        states |= {self._code.state(arc.source) for arc in added}
-        if not lasting or not self._have_room(states, begin, len(added)):
+        if not all(self._prepare(state, begin, settled, len(added)) for state in touched):
             return False
         self._lasting = lasting
         for slot in ended:
@@ -86,13 +90,13 @@ class ArcBook:
             for name in {arc.name, arc.pattern} - {""}:
                 self._named[name].remove(slot)
             self.table.table[slot, steps.TILL] = begin
-            arcs[slot] = replace(arc, till=begin)
+            arcs[slot] = arc.living(arc.since, begin)
         first = len(arcs)
         for arc, code in zip(added, known, strict=True):
             assert code is not None
-            self._add(replace(arc, since=begin, till=INFINITY), code)
-        for state in states:
-            self._new_epoch(state, begin, settled, ended, first)
+            self._add(arc.living(begin, INFINITY), code)
+        for state in touched:
+            self._new_epoch(state, begin, ended, first)
         return True
 
     def _fits(self, arc: Arc, code: Compiled | None) -> bool:
@@ -106,18 +110,25 @@ class ArcBook:
             and arc.target in self._reached
         )
 
-    def _have_room(self, states: set[int], begin: int, added: int) -> bool:
-        table = self.table
-        if len(self._arcs) + added > len(table.table):
+    def _prepare(self, state: int, begin: int, settled: int, added: int) -> bool:
+        """Room for one more epoch of the state, behind those that it has."""
+        table, (low, high) = self.table, self._spans[state]
+        places = self._places + len(self._in_force[state]) + added
+        if table.epoch_since[high - 1] > begin or places > len(table.listed):
             return False
-        epochs, places = self._epochs, self._places
-        for state in states:
-            low, high = table.epochs_of[state].tolist()
-            if table.epoch_since[high - 1] > begin:
-                return False
-            epochs += high - low + 1
-            places += len(self._in_force[state]) + added
-        return epochs <= len(table.epoch_since) and places <= len(table.listed)
+        if high < self._limits[state]:
+            return True
+        # Those that still matter move to a place with room for as many again.
+        while low + 1 < high and table.epoch_since[low + 1] <= settled:
+            low += 1
+        size, end = high - low, self._epochs
+        if end + 2 * size + 8 > len(table.epoch_since):
+            return False
+        table.epoch_since[end : end + size] = table.epoch_since[low:high]
+        table.epoch_arcs[end : end + size] = table.epoch_arcs[low:high]
+        table.epochs_of[state] = self._spans[state] = (end, end + size)
+        self._epochs = self._limits[state] = end + 2 * size + 8
+        return True
 
     def _add(self, arc: Arc, code: Compiled) -> None:
         slot, table = len(self._arcs), self.table
@@ -127,34 +138,24 @@ class ArcBook:
         table.outputs[slot] = code.outputs
         table.quick[slot] = self._code.is_quick(code)
 
-    def _new_epoch(
-        self, state: int, begin: int, settled: int, ended: dict[int, None], first: int
-    ) -> None:
+    def _new_epoch(self, state: int, begin: int, ended: dict[int, None], first: int) -> None:
         """From `begin` on, the arcs in force are others."""
-        table, end = self.table, self._epochs
-        low, high = table.epochs_of[state].tolist()
-        if high != end:
-            # Others have come behind this state's epochs; those that still matter move there.
-            while low + 1 < high and table.epoch_since[low + 1] <= settled:
-                low += 1
-            size = high - low
-            table.epoch_since[end : end + size] = table.epoch_since[low:high]
-            table.epoch_arcs[end : end + size] = table.epoch_arcs[low:high]
-            low, end = end, end + size
+        table, (low, end) = self.table, self._spans[state]
         now = [slot for slot in self._in_force[state] if slot not in ended]
         now += [
             slot
             for slot in range(first, len(self._arcs))
-            if table.table[slot, steps.SOURCE] == state
+            if self._code.state(self._arcs[slot].source) == state
         ]
         self._in_force[state] = now
-        table.listed[self._places : self._places + len(now)] = now
+        places = self._places + len(now)
+        table.listed[self._places : places] = now
         table.epoch_since[end] = begin
-        table.epoch_arcs[end] = (self._places, self._places + len(now))
-        table.epochs_of[state] = (low, end + 1)
-        self._places += len(now)
-        self._epochs = end + 1
-        table.sizes[steps.MOST_ARCS] = max(int(table.sizes[steps.MOST_ARCS]), len(now))
+        table.epoch_arcs[end] = (self._places, places)
+        table.epochs_of[state] = self._spans[state] = (low, end + 1)
+        self._places = places
+        if len(now) > self._most:
+            self._most = table.sizes[steps.MOST_ARCS] = len(now)
 
 
 def _roomy(array: np.ndarray, room: int) -> np.ndarray:

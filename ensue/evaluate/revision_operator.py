@@ -37,7 +37,7 @@ from ensue.pattern import kinds as k
 Numbers = NDArray[np.int64]
 LATE, EMPTY_LIFETIME, FINAL, TWICE = 5, 6, 7, 8  # beside the kernel's DONE, UNKNOWN, ...
 MAX_FAULTS = 1_000
-MANY_ENDED, FEW_TESTS = 128, 16  # arcs that are over go when there are so many, or so few bits left
+MANY_ENDED, FEW_TESTS = 1024, 16  # arcs that are over go when so many are, or so few bits are left
 
 
 @dataclass(frozen=True)

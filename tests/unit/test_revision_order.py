@@ -33,7 +33,7 @@ from tests.revision_cases import (
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 BLOCKS = range(8)
-PER_BLOCK = int(os.environ.get("ENSUE_RANDOM_CASES", 4 if INTERPRETED else 60))  # per block
+PER_BLOCK = int(os.environ.get("ENSUE_RANDOM_CASES") or (4 if INTERPRETED else 60))  # per block
 
 
 def usable(pick: random.Random, **given: Any) -> Case:
