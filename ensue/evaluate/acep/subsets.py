@@ -128,8 +128,8 @@ def missing_subsets(plan: Plan) -> Subsets:
     """What counting and aggregating read in place of the exact pattern's subsets."""
     if plan.correlated:
         raise errors.UnsupportedError(
-            "count, aggregate and streams with allow_missing need conditions on single rows: which "
-            "events are missing decides whether the others hold",
+            "count and aggregate with allow_missing need conditions on single rows: which events "
+            "are missing decides whether the others hold",
             remedy="list the matches with matches(...), or leave allow_missing out",
         )
     return cast(Subsets, WeightedSubsets(letter_states(plan.query, every_way=False)))
