@@ -80,6 +80,7 @@ class Guards:
             )
             for read in self.reads
         }
+        self._kept = {read: self._depth(read) for read in self.reads}
         self.empty: Memory = ((),) * len(self.reads)
         self.correlated = sum(1 << index for index in self._tests)
         self._live: dict[int, tuple[bool, ...]] = {}
@@ -166,9 +167,18 @@ class Guards:
                     rows = rows if len(rows) >= read.count else (*rows, row)
                 else:
                     rows = (*rows, row)
-                    rows = rows[-read.count :] if read.kind == "last" else rows
+                    if read.kind == "last":
+                        rows = rows[-self._kept[read] :] if self._kept[read] else ()
             after.append(rows)
         return tuple(after)
+
+    def _depth(self, read: Read) -> int:
+        """How many of the last rows must be kept: to a label's own test, the last one is its row.
+
+        So a condition between neighbours of a loop has one class per last event, not per two.
+        """
+        owners = (index for index, reads in self._reads_of.items() if read in reads)
+        return read.count - all(index in self._members[read] for index in owners)
 
     def _live_at(self, state: int) -> tuple[bool, ...]:
         if state not in self._live:

@@ -60,7 +60,7 @@ def parse_sase(text: str, types: str = "type") -> Draft:
     components = _components(text, head.end(), close)
     clauses = _clauses(text, close + 1)
     policy = _policy(text, clauses.get("STRATEGY"))
-    keys, define = _where(text, clauses.get("WHERE"), components)
+    keys, define = _where(text, clauses.get("WHERE"), components, types)
     for component in components:
         kind = f"{types} = '{component.type}'"
         parts = [kind, *define.get(component.label, [])]
@@ -179,7 +179,7 @@ def _pattern(components: list[Component], policy: Policy) -> nodes.Node:
 
 
 def _where(
-    text: str, clause: tuple[int, str] | None, components: list[Component]
+    text: str, clause: tuple[int, str] | None, components: list[Component], types: str
 ) -> tuple[list[str], dict[str, list[str]]]:
     """Partition columns, and the parts of each component's condition."""
     keys: list[str] = []
@@ -203,7 +203,7 @@ def _where(
             )
         negative = [c.label for c in components if c.negative and c.label in named]
         owner = negative[-1] if negative else named[-1]
-        define.setdefault(owner, []).append(_translated(part.strip(), owner, components))
+        define.setdefault(owner, []).append(_translated(part.strip(), owner, types))
     return keys, define
 
 
@@ -227,12 +227,11 @@ def _conjuncts(body: str) -> list[str]:
     return [part for part in (*parts, body[begin:]) if part.strip()]
 
 
-def _translated(part: str, owner: str, components: list[Component]) -> str:
-    """The part as the SQL of a definition."""
-    before = False
+def _translated(part: str, owner: str, types: str | None) -> str:
+    """The part as the SQL of a definition; without `types`, of a measure."""
+    before: set[str] = set()
 
     def reference(found: re.Match[str]) -> str:
-        nonlocal before
         name, index, column = found["name"], found["index"].replace(" ", ""), found["column"] or ""
         if index in ("", "..", "*"):
             return f"{name}{column or '.*'}"
@@ -240,7 +239,7 @@ def _translated(part: str, owner: str, components: list[Component]) -> str:
             return f"LAST({name}{column})"
         back = re.fullmatch(r"(?:i|last)-(\d+)", index)
         if back:
-            before = True
+            before.add(name)
             return f"LAST({name}{column}, {back[1]})"
         if index.isdigit() and int(index) > 0:
             shift = f", {int(index) - 1}" if int(index) > 1 else ""
@@ -251,8 +250,10 @@ def _translated(part: str, owner: str, components: list[Component]) -> str:
         )
 
     text = _REFERENCE.sub(reference, part)
-    if before:
-        text = f"COUNT({owner}.*) = 1 OR ({text})"
+    if types is not None:
+        # No event has a null type, so a null says that there is none before.
+        first = [f"LAST({name}.{types}, 1) IS NULL" for name in sorted(before)]
+        text = " OR ".join([*first, f"({text})"]) if first else text
     parse_sql(text, f"WHERE {owner}")
     return text
 
@@ -273,5 +274,5 @@ def _return(
         named = re.fullmatch(r"(?P<value>.+?)\s+AS\s+(?P<name>\w+)", piece.strip(), re.I | re.S)
         value = named["value"] if named else piece.strip()
         name = named["name"] if named else re.sub(r"\W+", "_", piece.strip()).strip("_")
-        found.append((name, _translated(value, "", components)))
+        found.append((name, _translated(value, "", None)))
     return tuple(found)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import ensue
 from ensue import errors
-from ensue.evaluate import match_graph, sequence_counts, sequence_limits
+from ensue.evaluate import match_graph, sequence_counts, sequence_limits, sequence_runs
 from tests import oracle_sequences
 
 
@@ -193,10 +193,37 @@ def test_sums_and_averages_over_occurrences() -> None:
 
 def test_trend_aggregation_is_polynomial() -> None:
     """Rising runs of B: a condition between neighbours in the loop, counted without listing."""
-    size = 60
-    rising = ABC.define(B="COUNT(B.*) = 1 OR x > LAST(B.x, 1)")
-    table = events("A" + "B" * size + "C", x=[0, *range(size), 0])
-    assert rising.count(table) == 2**size - 1
+
+    def table(size: int) -> pa.Table:
+        return events("A" + "B" * size + "C", x=[0, *range(size), 0])
+
+    rising = ABC.define(B="LAST(B.x, 1) IS NULL OR x > LAST(B.x, 1)")
+    assert rising.count(table(60)) == 2**60 - 1
+    assert rising.aggregate(table(60), s="sum(C.x)", n="count(B.*)").to_pylist() == [
+        {"s": Decimal(0), "n": Decimal(60 * 2**59)}
+    ]
+    said = ensue.sase("SEQ(A a, B+ b[], C c) WHERE b[i].x > b[i-1].x", types="kind").order_by("id")
+    assert said.count(table(60)) == 2**60 - 1
+    counted = ABC.define(B="COUNT(B.*) = 1 OR x > LAST(B.x, 1)")
+    assert counted.count(table(12)) == 2**12 - 1
+
+
+def test_neighbours_in_a_loop_have_one_class_per_last_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """20 events: the classes that wait for a C and those that wait for a B, one per last B."""
+    monkeypatch.setattr(sequence_runs, "MAX_CLASSES", 2 * 20 + 2)
+    table = events("A" + "B" * 20 + "C", x=[0, *range(20), 0])
+    rising = ABC.define(B="LAST(B.x, 1) IS NULL OR x > LAST(B.x, 1)")
+    assert rising.count(table) == 2**20 - 1
+
+
+def test_an_earlier_event_of_another_component_in_sase() -> None:
+    """c reads the last but one b: a run of one b has none, and the condition holds."""
+    text = "SEQ(A a, B+ b[], C c) WHERE c.x > b[last-1].x STRATEGY next"
+    pattern = ensue.sase(text, types="kind").order_by("id")
+    assert shown(pattern.matches(events("ABBC", x=[0, 5, 1, 3]))) == ["0:a 1:b 3:c"]
+    assert len(pattern.matches(events("ABBC", x=[0, 2, 1, 3]))) == 2
 
 
 def test_windows_of_time() -> None:
