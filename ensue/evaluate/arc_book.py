@@ -55,7 +55,7 @@ class ArcBook:
         )
 
     def _name(self, slot: int, arc: Arc) -> None:
-        for name in {arc.name, arc.pattern} - {""}:
+        for name in _names(arc):
             self._named.setdefault(name, []).append(slot)
 
     def swap(self, begin: int, settled: int, names: Sequence[str], added: Sequence[Arc]) -> bool:
@@ -73,7 +73,8 @@ class ArcBook:
             [self._fits(arc, code) for arc, code in zip(added, known, strict=True)]
         ):
             return False
-        lasting, touched = self._lasting, {}
+        lasting = self._lasting
+        touched: dict[int, None] = {}
         for slot in ended:
             lasting -= arcs[slot].target in self._finals
             touched[self._code.state(arcs[slot].source)] = None
@@ -87,7 +88,7 @@ class ArcBook:
         self._lasting = lasting
         for slot in ended:
             arc = arcs[slot]
-            for name in {arc.name, arc.pattern} - {""}:
+            for name in _names(arc):
                 self._named[name].remove(slot)
             self.table.table[slot, steps.TILL] = begin
             arcs[slot] = arc.living(arc.since, begin)
@@ -156,6 +157,12 @@ class ArcBook:
         self._places = places
         if len(now) > self._most:
             self._most = table.sizes[steps.MOST_ARCS] = len(now)
+
+
+def _names(arc: Arc) -> tuple[str, ...]:
+    if not arc.pattern or arc.pattern == arc.name:
+        return (arc.name,)
+    return arc.name, arc.pattern
 
 
 def _roomy(array: np.ndarray, room: int) -> np.ndarray:

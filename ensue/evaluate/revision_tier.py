@@ -25,6 +25,7 @@ from ensue.kernels import (
     guards,
     revision,
     revision_append,
+    revision_intervals,
     revision_steps,
     revision_store,
     revision_time,
@@ -32,7 +33,14 @@ from ensue.kernels import (
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
 
-_MODULES = (revision_store, revision_steps, revision_append, revision, revision_time)
+_MODULES = (
+    revision_store,
+    revision_steps,
+    revision_intervals,
+    revision_append,
+    revision,
+    revision_time,
+)
 FAILED = -3  # of an arc: its Python function raised
 Answer = Callable[..., int]
 

@@ -18,6 +18,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.revision_append import append
+from ensue.kernels.revision_intervals import (
+    alive_at,
+    alive_at_last,
+    cascade,
+    cut,
+    is_alive,
+    raise_reach,
+)
 from ensue.kernels.revision_steps import (
     ACCEPTED,
     CREATED,
@@ -33,12 +41,9 @@ from ensue.kernels.revision_store import (
     AT,
     BITS,
     BLOCKS,
-    CHILD,
     CLEANED,
     COLUMNS,
     CONTENT,
-    EDGE,
-    EDGE_NEXT,
     EDGES,
     EVENT_NULLS,
     EVENTS,
@@ -65,7 +70,6 @@ from ensue.kernels.revision_store import (
     SEQUENCE,
     STALE,
     START,
-    START_EVENT,
     START_SLOT,
     SUPPORT,
     TAIL,
@@ -74,7 +78,6 @@ from ensue.kernels.revision_store import (
     Store,
     compare,
     event_of,
-    free_edge,
     free_event,
     free_node,
     longer,
@@ -165,217 +168,6 @@ def begins_by(store: Store, node: int, pivot: int) -> bool:
     if start != le:
         return start < le
     return not_after(store.events, store.nodes[node, START_SLOT], pivot)
-
-
-# -- intervals of ignorable arcs (Appendix D) ------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def is_alive(store: Store, node: int, event: int) -> bool:
-    """Whether a node that ends at the event or before it lasts to the event."""
-    until = store.nodes[node, UNTIL]
-    return until == OPEN or not_after(store.events, event, until)
-
-
-@njit(cache=True, nogil=True)
-def raise_reach(store: Store, event: int, le: int) -> None:
-    """An interval that begins at the event now lasts to `le`."""
-    events = store.events
-    if events[event, REACH] >= le:
-        return
-    events[event, REACH] = le
-    where, _ = place_of(store, events[event, LE], events[event, TIE], events[event, CONTENT])
-    # Equal keys can lie in blocks before; a bound too many is only looked at in vain.
-    while where >= 0:
-        block = store.order[where]
-        store.reach[block] = max(store.reach[block], le)
-        first = store.blocks[block, 0]
-        if events[first, LE] != events[event, LE]:
-            break
-        where -= 1
-
-
-@njit(cache=True, nogil=True)
-def _true_reach(store: Store, event: int) -> int:
-    found = MINUS_INFINITY
-    node = store.events[event, HEAD]
-    while node >= 0:
-        until = store.nodes[node, UNTIL]
-        if until == OPEN:
-            return INFINITY
-        if until != event:
-            found = max(found, store.events[until, LE])
-        node = store.nodes[node, AFTER]
-    return found
-
-
-@njit(cache=True, nogil=True)
-def alive_at(
-    store: Store, event: int, ignoring: bool, found: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
-    """Nodes that end at the event, and those whose interval holds it (the paper's S1 and S2)."""
-    events, nodes = store.events, store.nodes
-    if found.shape[0] < store.control[NODES]:
-        found = longer(found, store.control[NODES])
-    count = 0
-    if ignoring:
-        le = events[event, LE]
-        where, _ = place_of(store, le, events[event, TIE], events[event, CONTENT])
-        for place in range(where + 1):
-            block = store.order[place]
-            if store.reach[block] < le:
-                continue
-            bound = MINUS_INFINITY
-            for row in range(store.fill[block]):
-                other = store.blocks[block, row]
-                if events[other, REACH] >= le and other != event:
-                    # Bounds only ever grew; what was cut since is seen here.
-                    events[other, REACH] = _true_reach(store, other)
-                    if events[other, REACH] >= le and not_after(events, other, event):
-                        node = events[other, HEAD]
-                        while node >= 0:
-                            if nodes[node, UNTIL] != other and is_alive(store, node, event):
-                                found[count] = node
-                                count += 1
-                            node = nodes[node, AFTER]
-                bound = max(bound, events[other, REACH])
-            store.reach[block] = bound
-    node = events[event, HEAD]
-    while node >= 0:
-        found[count] = node
-        count += 1
-        node = nodes[node, AFTER]
-    return found, count
-
-
-@njit(cache=True, nogil=True)
-def _in_order_of_start(nodes: NDArray[np.int64], found: NDArray[np.int64], count: int) -> None:
-    """Insertion sort: both halves are sorted already, so this is close to a merge."""
-    for place in range(1, count):
-        node = found[place]
-        start, event = nodes[node, START], nodes[node, START_EVENT]
-        before = place - 1
-        while before >= 0:
-            other = found[before]
-            if nodes[other, START] < start or (
-                nodes[other, START] == start and nodes[other, START_EVENT] <= event
-            ):
-                break
-            found[before + 1] = other
-            before -= 1
-        found[before + 1] = node
-
-
-@njit(cache=True, nogil=True)
-def alive_at_last(
-    store: Store, last: int, found: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
-    """`alive_at` of the newest event; intervals that hold it are open-ended and listed."""
-    nodes, control = store.nodes, store.control
-    if control[STALE]:
-        found, count = alive_at(store, last, True, found)
-        for index in range(count):
-            node = found[index]
-            if nodes[node, AT] != last:
-                nodes[node, UNTIL] = OPEN
-                raise_reach(store, nodes[node, AT], INFINITY)
-        control[STALE] = 0
-    else:
-        if found.shape[0] < control[NODES]:
-            found = longer(found, control[NODES])
-        count = 0
-        for index in range(control[OPENED]):
-            found[count] = store.opened[index]
-            count += 1
-        node = store.events[last, HEAD]
-        while node >= 0:
-            found[count] = node
-            count += 1
-            node = nodes[node, AFTER]
-    if control[OPENED] or count:
-        _in_order_of_start(nodes, found, count)
-    return found, count
-
-
-@njit(cache=True, nogil=True)
-def _cascade(
-    store: Store,
-    stack: NDArray[np.int64],
-    depth: int,
-    cause: int,
-    fields: int,
-    traced: bool,
-    rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Deletes the nodes on the stack and all that has no other derivation."""
-    nodes, edges = store.nodes, store.edges
-    while depth:
-        depth -= 1
-        node = stack[depth]
-        if nodes[node, MATCH] >= 0:
-            rows, pairs = report(
-                store, node, -1, nodes[node, MATCH], cause, MINUS_INFINITY,
-                nodes[node, LEAST_RE], fields, True, traced, rows, pairs, counts,
-            )  # fmt: skip
-        edge = nodes[node, EDGE]
-        while edge >= 0:
-            child = edges[edge, CHILD]
-            if nodes[child, SUPPORT] > 0:
-                nodes[child, SUPPORT] -= 1
-                if nodes[child, SUPPORT] == 0:
-                    nodes[child, SUPPORT] = -1
-                    if depth == stack.shape[0]:
-                        stack = longer(stack, 0)
-                    stack[depth] = child
-                    depth += 1
-            edge = edges[edge, EDGE_NEXT]
-        unlink_node(store, node)
-        free_node(store, node, traced)
-    return stack, rows, pairs
-
-
-@njit(cache=True, nogil=True)
-def _cut(
-    store: Store,
-    node: int,
-    event: int,
-    at_event: bool,
-    stack: NDArray[np.int64],
-    cause: int,
-    fields: int,
-    traced: bool,
-    rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Derivations of a node after the event are no longer valid (or just those at the event)."""
-    nodes, edges, events = store.nodes, store.edges, store.events
-    depth = 0
-    before, edge = NONE, nodes[node, EDGE]
-    while edge >= 0:
-        after = edges[edge, EDGE_NEXT]
-        child = edges[edge, CHILD]
-        at = nodes[child, AT]
-        goes = at == event if at_event else not not_after(events, at, event)
-        if goes:
-            if before >= 0:
-                edges[before, EDGE_NEXT] = after
-            else:
-                nodes[node, EDGE] = after
-            free_edge(store, edge)
-            nodes[child, SUPPORT] -= 1
-            if nodes[child, SUPPORT] == 0:
-                nodes[child, SUPPORT] = -1
-                if depth == stack.shape[0]:
-                    stack = longer(stack, 0)
-                stack[depth] = child
-                depth += 1
-        else:
-            before = edge
-        edge = after
-    return _cascade(store, stack, depth, cause, fields, traced, rows, pairs, counts)
 
 
 # -- Algorithm 1 -----------------------------------------------------------------------------------
@@ -605,7 +397,7 @@ def process(
                             raise_reach(store, store.nodes[node, AT], le)
                     else:
                         store.nodes[node, UNTIL] = previous
-                        stack, rows, pairs = _cut(
+                        stack, rows, pairs = cut(
                             store, node, event, False, stack, cause, fields, traced,
                             rows, pairs, counts,
                         )  # fmt: skip
@@ -646,7 +438,7 @@ def process(
                     source, every = alive_at(store, previous, True, source)
                     for index in range(every):
                         node = source[index]
-                        stack, rows, pairs = _cut(
+                        stack, rows, pairs = cut(
                             store, node, gone, True, stack, cause, fields, traced,
                             rows, pairs, counts,
                         )  # fmt: skip
@@ -665,7 +457,7 @@ def process(
                     store.nodes[node, SUPPORT] = -1
                     depth += 1
                     node = store.nodes[node, AFTER]
-                stack, rows, pairs = _cascade(
+                stack, rows, pairs = cascade(
                     store, stack, depth, cause, fields, traced, rows, pairs, counts
                 )
             else:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.revision import is_alive
+from ensue.kernels.revision_intervals import is_alive
 from ensue.kernels.revision_steps import (
     ACCEPTS,
     BEGIN,
