@@ -55,7 +55,7 @@ def workload(
     a pattern is worth when something has to be shed (1 unless said). `materialise` is how shared
     partial matches are kept: "view" (once, a bit per pattern), "instance" (copied at once, kept or
     dropped as a whole) or "separate" (no sharing). `select` orders them by "ratio" (contribution
-    per overhead) or by "contribution".
+    per overhead), by "work" (per partial match asked, however long) or by "contribution".
     """
     pairs = list(patterns.items() if isinstance(patterns, Mapping) else patterns)
     pairs += list(named.items())

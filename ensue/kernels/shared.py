@@ -54,7 +54,7 @@ from ensue.kernels.shared_select import (
     quality_of,
     record_shed,
 )
-from ensue.kernels.shared_sketch import bucket_of, credit, level_of
+from ensue.kernels.shared_sketch import bucket_of, credit, level_of, ways_of
 
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
@@ -103,6 +103,7 @@ def emit(
                 if learn and run >= 0:
                     column = pattern % columns
                     model[2][bucket[run], column] += 1.0
+                    model[17][node[run], column] += 1.0
                     model[4][node[run], column] += 1.0
             left >>= np.uint64(1)
             pattern += 1
@@ -158,24 +159,27 @@ def _add(
     if learn:
         age = age_of(begin, now, rows_)
         found = bucket_of(
-            target, now, age, rows_[5], rows_[6], ints, floats, features, guards, cells,
+            target, now, rows_[5], rows_[6], ints, floats, features, guards, cells,
             model[0].shape[0],
         )  # fmt: skip
-        model[0][found] += 1.0
-        model[3][target] += 1.0
-        if above >= 0:
-            credit(bucket[above], node[above], found, target, patterns, model)
+        left = 1.0 - age
+        ways = ways_of(left, target, model)
+        model[0][found] += ways
+        model[3][target] += ways
+        model[14][found] += left * left
         if meta[CUT] > 0 and meets(patterns, model[10]):
-            quality = quality_of(target, found, patterns, 1.0, model, knobs)
+            quality = quality_of(target, found, patterns, left, model, knobs)
             if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
                 kept = patterns.copy()
                 if knobs[INSTANCE] != 0.0:
                     kept[:] = 0
                 for word in range(kept.shape[0]):
                     kept[word] &= ~model[10][word]
-                record_shed(target, found, patterns, kept, 1.0, model, meta)
-                if not any_bit(kept):
-                    return
+                record_shed(target, found, patterns, kept, left, True, model, meta)
+        if above >= 0:
+            credit(bucket[above], node[above], found, target, left, patterns, any_bit(kept), model)
+        if not any_bit(kept):
+            return
     if knobs[INSTANCE] != 0.0 and above >= 0:
         above = _copied(above, arena, meta)
         references[above] -= 1  # the reference of its owner is counted below

@@ -35,7 +35,7 @@ from ensue.kernels.shared_arena import (
     next_random,
     release,
 )
-from ensue.kernels.shared_sketch import LEVELS, level_of, overhead_of, rate_of
+from ensue.kernels.shared_sketch import LEVELS, level_of, overhead_of, rate_of, ways_of
 
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
@@ -43,6 +43,7 @@ EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
 KNOBS = 16
 QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16
+LEAST_LIFE = 1e-3  # of a window: what is nearly over still costs a little
 ROOM = 0.95  # a selection leaves this much of the bound used
 FREE_AGAIN = 0.95
 FAR_OVER = 1.05  # up to here a higher cut is enough
@@ -60,17 +61,9 @@ def age_of(first: int, row: int, rows_: Any) -> float:
 
 
 @njit(cache=True, nogil=True)
-def left_of(run: int, row: int, rows_: Any, arena: Any, model: Any) -> float:
-    """How much of its worth at birth a partial match still has.
-
-    With k events to come, the ways to take them shrink with the k-th power of the time left.
-    """
-    first, born = arena[4][run], arena[12][run]
-    given = 1.0 - age_of(first, born, rows_)
-    if given <= 0.0:
-        return 0.0
-    left = (1.0 - age_of(first, row, rows_)) / given
-    return left ** model[13][arena[0][run]]
+def left_of(run: int, row: int, rows_: Any, arena: Any) -> float:
+    """The share of the longest window that a partial match still has."""
+    return 1.0 - age_of(arena[4][run], row, rows_)
 
 
 @njit(cache=True, nogil=True)
@@ -123,11 +116,14 @@ def quality_of(
     node: int,
     bucket: int,
     patterns: NDArray[np.uint64],
-    remaining: float,
+    left_share: float,
     model: Any,
     knobs: NDArray[np.float64],
 ) -> float:
-    """Expected weighted matches of the overloaded patterns, per overhead where asked for so."""
+    """Expected weighted matches of the overloaded patterns, per overhead where asked for so.
+
+    `left_share` is what is left of the window: the own work shrinks with it, matches with a power.
+    """
     overloaded, weights = model[10], model[5]
     columns = weights.shape[0]
     total = 0.0
@@ -140,11 +136,9 @@ def quality_of(
                 total += weights[column] * rate_of(bucket, node, column, model)
             left >>= np.uint64(1)
             pattern += 1
-    total *= remaining
-    if knobs[BY_RATIO] == 1.0:
-        total /= overhead_of(bucket, node, model)
-    elif knobs[BY_RATIO] == 2.0:
-        total /= model[7][node]
+    total *= ways_of(left_share, node, model)
+    if knobs[BY_RATIO] != 0.0:
+        total /= overhead_of(bucket, node, max(left_share, LEAST_LIFE), model)
     return total
 
 
@@ -154,11 +148,13 @@ def record_shed(
     bucket: int,
     before: NDArray[np.uint64],
     after: NDArray[np.uint64],
-    remaining: float,
+    left_share: float,
+    at_birth: bool,
     model: Any,
     meta: NDArray[np.int64],
 ) -> None:
     """What shedding gave up, by the sketch; the partial match had no chance any more."""
+    remaining = ways_of(left_share, node, model)
     lost, mass, columns = model[8], model[11], model[5].shape[0]
     meta[SHED] += 1
     gone = False
@@ -173,9 +169,10 @@ def record_shed(
                 mass[bucket, column] += remaining
             left >>= np.uint64(1)
             pattern += 1
-    if gone and not any_bit(after):
+    if gone and at_birth and not any_bit(after):
         model[0][bucket] = max(0.0, model[0][bucket] - remaining)
         model[3][node] = max(0.0, model[3][node] - remaining)
+        model[14][bucket] = max(0.0, model[14][bucket] - left_share * left_share)
 
 
 @njit(cache=True, nogil=True)
@@ -195,18 +192,23 @@ def check_load(
         meta[AGED] = 0
         fade = knobs[FADE]
         for index in range(model[0].shape[0]):
-            if model[0][index] < 4.0:
+            if model[0][index] < 1.0:
                 continue  # too little to forget: what is known of it stays
             model[0][index] *= fade
             model[1][index] *= fade
+            model[14][index] *= fade
             for column in range(model[2].shape[1]):
                 model[2][index, column] *= fade
         for index in range(model[3].shape[0]):
-            if model[3][index] < 50.0:
+            if model[3][index] < 5.0:
                 continue
             model[3][index] *= fade
             for column in range(model[4].shape[1]):
                 model[4][index, column] *= fade
+                model[17][index, column] *= fade
+            if index < model[16].shape[0]:
+                for child in range(model[16].shape[1]):
+                    model[16][index, child] *= fade
     meta[CHECKED] += 1
     if meta[CHECKED] < CHECK_EVERY:
         return
@@ -298,13 +300,13 @@ def select(
         while run >= 0:
             level = LEVELS - 1
             if meets(bits[run], overloaded):
-                remaining = left_of(run, row, rows_, arena, model)
                 if knobs[STRATEGY] == RANDOM:
                     level = 1 + int(next_random(meta) * (LEVELS - 2))
                 elif knobs[STRATEGY] == SELECTIVITY:
                     level = level_of(1.0 / (1e-9 + node_rate[at]))
                 else:
-                    quality = quality_of(at, bucket[run], bits[run], remaining, model, knobs)
+                    left = left_of(run, row, rows_, arena)
+                    quality = quality_of(at, bucket[run], bits[run], left, model, knobs)
                     level = min(level_of(quality), LEVELS - 2)
             ranked[found], levels[found] = run, level
             sizes[LEVELS - 1 - level + 1] += 1
@@ -347,8 +349,8 @@ def select(
                     lost = True
             if lost:
                 cut = max(cut, levels[order[index]])
-                remaining = left_of(run, row, rows_, arena, model)
-                record_shed(node[run], bucket[run], bits[run], kept, remaining, model, meta)
+                left = left_of(run, row, rows_, arena)
+                record_shed(node[run], bucket[run], bits[run], kept, left, False, model, meta)
                 bits[run, :] = kept
         if any_bit(kept):
             used_work += cost

@@ -1,15 +1,16 @@
 """The historical data sketch and what it says of a partial match (SHARP §4.2, Algorithm 3).
 
 A *bucket* stands for partial matches of one node whose attributes agree after binning: what the
-conditions ahead read of the events taken so far, and how much of the window is left. Per bucket it
-counts the partial matches seen (pn), those derived from them (their overhead) and the complete
-matches per pattern (cn_i). All three fade, so that the estimates follow the data.
+conditions ahead read of the events taken so far. Per bucket it counts the partial matches seen (pn,
+each by the ways that its time left gives it), those derived from them (their overhead) and the
+complete matches per pattern (cn_i). All three fade, so that the estimates follow the data.
 
 A match is credited step by step: to the partial match that it completes, and a new partial match is
 credited, with what its own bucket is worth, to the one it extends. So what is shed later takes
 nothing from the worth of what came before it; with cn_i counted over whole prefixes, as Algorithm 3
 writes it, patterns whose last steps are shed once look worthless for good. A partial match that is
-shed had no chance any more, so its share of pn is taken back.
+shed at birth had no chance, so its share of pn is taken back. Credit reaches the first steps late;
+so the mean of each node is solved by the controller, and a bucket says how it differs from it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
 EDGES = 63
 SAMPLE = 512
-AGE_BINS = 8
+PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
 
 
 @njit(cache=True, nogil=True)
@@ -54,7 +55,6 @@ def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
 def bucket_of(
     node: int,
     row: int,
-    age: float,  # share of the window that has passed
     first: int,
     last: int,
     ints: NDArray[np.int64],
@@ -69,7 +69,6 @@ def bucket_of(
     int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
     cell_ints, cell_floats, cell_nulls = cells
     mixed = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= np.uint64(min(int(age * AGE_BINS), AGE_BINS - 1) + 1)
     for place in range(offset[node], offset[node + 1]):
         feature = chosen[place]
         run_guard(
@@ -94,17 +93,33 @@ def bucket_of(
 
 
 @njit(cache=True, nogil=True)
-def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
-    """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
-    seen, completed, node_seen, node_completed = sketch[0], sketch[2], sketch[3], sketch[4]
-    prior = (node_completed[node, column] + 0.1) / (node_seen[node] + 1.0)
-    return (completed[bucket, column] + 2.0 * prior) / (seen[bucket] + 2.0)
+def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+    """How much better than its node a bucket is: what was credited to both lags alike."""
+    prior = (sketch[4][node, column] + 0.1) / (sketch[3][node] + 1.0)
+    found = (sketch[2][bucket, column] + PRIOR * prior) / (sketch[0][bucket] + PRIOR)
+    return float(found / prior)
 
 
 @njit(cache=True, nogil=True)
-def overhead_of(bucket: int, node: int, sketch: Any) -> float:
-    """Its own share of the work, and that of the partial matches that come of it (Delta-)."""
-    return sketch[7][node] + sketch[1][bucket] / (sketch[0][bucket] + 1.0)
+def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+    """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
+    return float(sketch[15][node, column] * relative_of(bucket, node, column, sketch))
+
+
+@njit(cache=True, nogil=True)
+def ways_of(left: float, node: int, sketch: Any) -> float:
+    """With k events to come, the ways to take them grow with the k-th power of the time left."""
+    return float(max(left, 0.0) ** sketch[13][node])
+
+
+@njit(cache=True, nogil=True)
+def overhead_of(bucket: int, node: int, left: float, sketch: Any) -> float:
+    """The work of a partial match, and that of those that come of it and are kept (Delta-).
+
+    The first grows with the time left; how many come of it, and for how long, with its square.
+    """
+    derived = sketch[1][bucket] / (sketch[14][bucket] + PRIOR)
+    return float(sketch[7][node] * left + derived * left * left)
 
 
 @njit(cache=True, nogil=True)
@@ -113,20 +128,33 @@ def credit(
     node: int,
     child_bucket: int,
     child_node: int,
+    given: float,
     patterns: NDArray[np.uint64],
+    kept: bool,
     sketch: Any,
 ) -> None:
-    """A partial match was extended: what the longer one is worth, and costs, counts for it."""
+    """A partial match was extended: what the longer one is worth, and costs, counts for it.
+
+    `given` is the share of the window that the longer one has: its own work (Delta-) grows with it.
+    """
     columns = sketch[5].shape[0]
-    sketch[1][bucket] += overhead_of(child_bucket, child_node, sketch)
+    ways = ways_of(given, child_node, sketch)
+    better, owners = 0.0, 0
+    if kept:
+        sketch[1][bucket] += overhead_of(child_bucket, child_node, given, sketch)
     for word in range(patterns.shape[0]):
         left = patterns[word]
         pattern = word << 6
         while left != 0:
             if left & np.uint64(1):
                 column = pattern % columns
-                worth = rate_of(child_bucket, child_node, column, sketch)
+                worth = ways * rate_of(child_bucket, child_node, column, sketch)
                 sketch[2][bucket, column] += worth
                 sketch[4][node, column] += worth
+                better += relative_of(child_bucket, child_node, column, sketch)
+                owners += 1
             left >>= np.uint64(1)
             pattern += 1
+    followed = sketch[16].shape[0]
+    if owners > 0 and node < followed and child_node < followed:
+        sketch[16][node, child_node] += ways * better / owners

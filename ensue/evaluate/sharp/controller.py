@@ -30,10 +30,13 @@ BUCKETS = 1 << 14
 COLUMNS = 64  # patterns beyond share the columns of the sketch
 TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
 EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
-FADE = 0.85  # of the sketch is left after each quarter of a window (at least 250 rows)
-SAFETY = 0.93  # of a bound is aimed at: the moving average swings by some percent around that
+FADE = 0.93  # of the sketch is left after each quarter of a window (at least 250 rows)
+SAFETY = 0.95  # of a bound is aimed at: the moving average swings by some percent around that
 CHUNK = 1024
-ORDERS = ("contribution", "ratio", "density")
+FOLLOWED = 2048  # nodes between which the flow of worth is kept; others lag behind
+DEPTH = 32  # steps of a pattern that the flow of worth is followed
+LITTLE = 0.1  # matches that a node is taken to have had before anything is known
+ORDERS = ("contribution", "ratio", "work")
 LEAST_CALIBRATION = 1000
 _SLACK = 1.10
 
@@ -147,8 +150,11 @@ class Controller:
         self.completed = np.zeros((BUCKETS, columns), np.float32)
         self.bucket_seen = np.zeros(BUCKETS, np.float32)
         self._derived = np.zeros(BUCKETS, np.float32)
+        self._lived = np.zeros(BUCKETS, np.float32)  # squares of the time left, for the overhead
         self._node_seen = np.zeros(0, np.float64)
         self._node_completed = np.zeros((0, columns), np.float64)
+        self._direct = np.zeros((0, columns), np.float64)  # matches completed from a node
+        self._flow = np.zeros((1, 1), np.float64)  # worth handed from node to node
         self._rate = np.zeros(0, np.float64)
         self._theta = np.zeros(0, np.float64)
         self._steps = np.zeros(0, np.float64)  # events that a match still needs at least
@@ -199,6 +205,11 @@ class Controller:
         self._node_seen = np.concatenate([self._node_seen, np.zeros(grown)])
         more = np.zeros((grown, self._node_completed.shape[1]))
         self._node_completed = np.concatenate([self._node_completed, more])
+        self._direct = np.concatenate([self._direct, more])
+        followed = min(nodes, FOLLOWED)
+        flow = np.zeros((followed, followed))
+        flow[: len(self._flow), : len(self._flow)] = self._flow
+        self._flow = flow
         size = np.array([len(self._automaton.taken_at(node)) for node in range(nodes)])
         asked = np.array(
             [
@@ -206,7 +217,9 @@ class Controller:
                 for node in range(nodes)
             ]
         )
-        self._theta = np.maximum(rate, 1e-6) * (TAU * size + (1 - TAU) * (1 + asked))
+        self._theta = np.maximum(rate, 1e-6)
+        if self.knobs[knob.BY_RATIO] != ORDERS.index("work"):
+            self._theta = self._theta * (TAU * size + (1 - TAU) * (1 + asked))
         self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.float64)
         if len(oldest):
             spans = np.arange(len(oldest)) - oldest
@@ -224,8 +237,37 @@ class Controller:
             self._node_completed if len(self._node_completed) else np.zeros((nodes, 1)),
             self._weights, self._rate, self._theta if len(self._theta) else np.ones(nodes),
             self._lost, np.array([0.0, mean]), self._overloaded, self._mass, self._limits,
-            self._steps if len(self._steps) else np.ones(nodes),
+            self._steps if len(self._steps) else np.ones(nodes), self._lived,
+            self._means(nodes), self._flow, self._direct if self.active else np.ones((1, 1)),
         ), self.knobs  # fmt: skip
+
+    def _means(self, nodes: int) -> NDArray[np.float64]:
+        """Matches per partial match with a whole window, for each node and pattern.
+
+        Solved along the flow from node to node, so that what the last step of a pattern has learned
+        reaches the first one at once; buckets tell only how they differ from their node.
+        """
+        columns = len(self._weights)
+        if not self.active or not len(self._node_seen):
+            return np.ones((nodes, columns))
+        member = np.zeros((nodes, columns))
+        for node in range(nodes):
+            for pattern, _ in self._automaton.nodes[node]:
+                member[node, pattern % columns] = 1.0
+        own = self._direct + LITTLE * member
+        seen = self._node_seen[:, None] + 1.0
+        parent, child = np.nonzero(self._flow)
+        share = self._flow[parent, child][:, None]
+        found = own / seen
+        for _ in range(min(nodes, DEPTH)):
+            total = own.copy()
+            np.add.at(total, parent, share * found[child])
+            found = total / seen
+        beyond = self._node_completed[FOLLOWED:] + LITTLE * member[FOLLOWED:]
+        found[FOLLOWED:] = beyond / seen[FOLLOWED:]
+        least = 1e-9
+        result: NDArray[np.float64] = np.maximum(found * member, least)
+        return result
 
     def stops(self, begin: int, stop: int) -> Iterator[int]:
         """Rows after which the kernel comes back; without bounds only the last."""

@@ -25,7 +25,7 @@ from ensue.pattern import kinds
 
 _FLOATS = frozenset({vm.LOAD_FLOAT, vm.FLOAT_REGISTER, vm.FLOAT_CONSTANT, vm.TO_FLOAT,
                      vm.MOVE_FLOAT, vm.DIVIDE_FLOAT})  # fmt: skip
-MAX_KEYS = 128  # of one node, before the window's bins
+MAX_KEYS = 128  # of one node
 MOST = 3  # features of one node
 _FIRST_SAMPLE = 64
 
