@@ -97,9 +97,7 @@ def run_figure7(settings: Settings) -> bool:
            by=lambda r: r["baseline"], title="Figure 7c")  # fmt: skip
     s.plot("suse-figure7d", [r for r in rows if r["part"] == "d"], x="letters", y="improvement",
            by=lambda r: r["baseline"], title="Figure 7d")  # fmt: skip
-    worst = min(
-        np.mean([r["improvement"] for r in main if r["size"] == k]) for k in SIZES
-    )
+    worst = min(np.mean([r["improvement"] for r in main if r["size"] == k]) for k in SIZES)
     say(f"figure 7: least mean improvement over a baseline {worst:.3g}")
     return bool(worst >= 1)
 
