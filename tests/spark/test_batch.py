@@ -94,9 +94,9 @@ def test_empty_and_single_row_frames(spark: Any) -> None:
     assert query.count(one) == 1
 
 
-def test_a_streaming_frame_is_refused(spark: Any) -> None:
+def test_a_stream_without_a_watermark_is_refused(spark: Any) -> None:
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(errors.UnsupportedInputError, match="batch DataFrames only"):
+    with pytest.raises(errors.WatermarkError, match="has no watermark on timestamp"):
         ensue.pattern("A").order_by("timestamp").matches(stream)
 
 

@@ -45,7 +45,9 @@ def test_batch_equals_in_process_and_micro_batches(spark: Any, name: str) -> Non
     local = f.eval(events, partition_by="auction", order_by="at").sort_by("auction")
     df = spark.createDataFrame(events).repartition(3)
     batch = f.eval(df, partition_by="auction", order_by="at").toArrow().sort_by("auction")
-    assert batch.to_pydict() == local.to_pydict()
+    assert batch["auction"].to_pylist() == local["auction"].to_pylist()
+    # Spark adds floats of a plain sum in any order.
+    assert batch["value"].to_pylist() == pytest.approx(local["value"].to_pylist(), rel=1e-12)
     labelled = f.label(df, "v", partition_by="auction", order_by="at").toArrow().sort_by("at")
     here = f.label(events, "v", partition_by="auction", order_by="at").sort_by("at")
     assert labelled["v"].to_pylist() == here["v"].to_pylist()
