@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -106,12 +107,13 @@ def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
         line = progress_line(query)
         control.end()
         query.processAllAvailable()
-        counted = counts_of(query.lastProgress)
+        counted = [c for c in map(counts_of, query.recentProgress) if c][-1]
         query.stop()
+        rows = [r.asDict() for r in spark.read.parquet(str(tmp_path / "out")).collect()]
+        told = [row for row in rows if row["status"] == "matched"]
+        _await_listener(metrics, len(told))
     finally:
         spark.streams.removeListener(metrics)
-    rows = [r.asDict() for r in spark.read.parquet(str(tmp_path / "out")).collect()]
-    told = [row for row in rows if row["status"] == "matched"]
     assert plain(told, COLUMNS) == plain(PATTERN.matches(table).to_pylist(), COLUMNS)
     assert {row["version"] for row in told} == {0, 1} and {row["pattern"] for row in told} == {
         "pattern"
@@ -121,6 +123,16 @@ def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
     assert "rows/s" in line and "keys" in line
     assert counted["keys"] == 0
     _check_metrics(metrics, len(told))
+
+
+def _await_listener(metrics: Metrics, matches: int) -> None:
+    """Spark tells its listeners what happened some time after it did."""
+    patience = time.monotonic() + 60
+    while time.monotonic() < patience:
+        totals = metrics.totals().get("edited", {})
+        if totals.get("rows") == 240 and totals.get("matches") == matches:
+            return
+        time.sleep(0.1)
 
 
 def _check_metrics(metrics: Metrics, matches: int) -> None:
