@@ -20,6 +20,7 @@ This module knows no Spark: `stream_operator.py` calls it in the workers, tests 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -122,7 +123,7 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class Work(ABC):
     """What every lane of a stream does; travels to the workers."""
 
     schema: pa.Schema  # of the rows that come
@@ -132,8 +133,9 @@ class Work:
     settings: Settings
     description: Mapping[str, str]
 
+    @abstractmethod
     def stage(self, lane: int) -> Stage:
-        raise NotImplementedError
+        """A new stage, without state."""
 
     @property
     def output(self) -> pa.Schema:

@@ -7,6 +7,7 @@ of the *groups*, so that every partition of a group is in one lane and its total
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,15 +79,15 @@ def ordered(query: Query, rows: pa.Table) -> Events:
     return Events(table, starts, np.zeros(len(starts) - 1, np.bool_))
 
 
-class HeldRows:
+class HeldRows(ABC):
     """What a lane asks about rows held per key (`Tails`)."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
 
     @property
-    def tails(self) -> Tails:
-        raise NotImplementedError
+    @abstractmethod
+    def tails(self) -> Tails: ...
 
     def next_time(self) -> int | None:
         window = self._query.within
