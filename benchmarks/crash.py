@@ -5,9 +5,9 @@
 
 The parent writes the rows as files, out of order within the watermark, and starts a driver that
 matches them into a file sink (parquet) and a database sink (SQLite, each micro-batch in one
-transaction with its number). It kills the driver's whole process group at random moments and
-starts it again on the same checkpoints until it ends by itself; then both sinks are compared with
-the matches of all rows at once.
+transaction with its number). It kills the driver's whole process group at random moments
+of its micro-batches and starts it again on the same checkpoints until it ends by itself; then both
+sinks are compared with the matches of all rows at once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ensue.demo import data
 
 HERE = Path(__file__).parent.parent
 MEASURES = ("user_id", "at", "carts", "paid")
-FILES = 20
+FILES = 40
 DELAY = 3_600_000_000  # microseconds that a row may be late
 
 
@@ -173,23 +173,66 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def survive(folder: Path, kills: int, seed: int, longest: float) -> int:
-    """Start, kill and start again; how many kills hit a driver that was still at work."""
+def survive(folder: Path, kills: int, seed: int, files: int) -> int:
+    """Start, kill and start again; how many kills hit a driver that was still at work.
+
+    A kill waits for the progress of one of the queries, not for a clock, so that it hits on any
+    machine: the checkpoint says which micro-batch has begun, and a random part of one follows.
+    """
     chance = random.Random(seed)
     hit = 0
     while True:
         driver = start(folder)
-        moment = chance.uniform(0.2, 1.0) * longest
-        try:
-            code = driver.wait(timeout=moment if hit < kills else 3600)
-        except subprocess.TimeoutExpired:
+        if hit < kills and _reached(folder, driver, kills - hit, files, chance):
             os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
             hit += 1
+            driver.wait()
             continue
-        if code != 0:
+        if driver.wait() != 0:
             raise SystemExit(f"the driver failed: see {folder / 'driver.log'}")
         return hit
+
+
+def _reached(
+    folder: Path, driver: subprocess.Popen[bytes], kills: int, files: int, chance: random.Random
+) -> bool:
+    """Wait for a random moment of a micro-batch that has not begun; False: the driver ended.
+
+    Each file is a micro-batch of each query, so there are `files` of them whatever the speed.
+    """
+    begun = [max(_numbers(folder, query, "offsets"), default=-1) for query in (0, 1)]
+    fresh = [query for query in (0, 1) if begun[query] < files - 1]
+    if not fresh:
+        return False
+    query = chance.choice(fresh)
+    share = max(1, (files - 1 - begun[query]) // (2 * kills))
+    batch = begun[query] + chance.randint(1, share)
+    part = chance.random() * _usual(folder, query)
+    since = None
+    while driver.poll() is None:
+        if since is None and batch in _numbers(folder, query, "offsets"):
+            since = time.monotonic()
+        if since is not None:
+            done = batch in _numbers(folder, query, "commits")
+            if done or time.monotonic() - since >= part:
+                return True
+        time.sleep(0.01)
+    return False
+
+
+def _numbers(folder: Path, query: int, kind: str) -> set[int]:
+    place = folder / f"checkpoint-{query}" / kind
+    return {int(p.name) for p in place.iterdir() if p.name.isdigit()} if place.is_dir() else set()
+
+
+def _usual(folder: Path, query: int) -> float:
+    """Seconds that the last micro-batch took, by the times of its two files."""
+    done = _numbers(folder, query, "commits")
+    if not done:
+        return 1.0
+    place = folder / f"checkpoint-{query}"
+    ended, began = (place / kind / str(max(done)) for kind in ("commits", "offsets"))
+    return max(0.0, ended.stat().st_mtime - began.stat().st_mtime)
 
 
 def kill_workers(folder: Path, kills: int, seed: int) -> int:
@@ -217,7 +260,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--workers", type=int, default=0, help="kill Python workers instead")
-    parser.add_argument("--longest", type=float, default=60, help="seconds before a kill, at most")
     parser.add_argument("--files", type=int, default=FILES)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--data", type=Path, help="work here, and leave everything behind")
@@ -233,7 +275,7 @@ def main(arguments: list[str] | None = None) -> int:
         if given.workers:
             hit = kill_workers(folder, given.workers, given.seed)
         else:
-            hit = survive(folder, given.kills, given.seed, given.longest)
+            hit = survive(folder, given.kills, given.seed, given.files)
         found = answers(folder, table)
         right = found["batch"] == found["files"] == found["database"]
         told = ", ".join(f"{len(rows):,} in {name}" for name, rows in found.items())
