@@ -6,6 +6,7 @@ runs depends on what is asked (docs/decisions has the worked comparison):
 | asked | walk, no_return | trail, simple |
 |---|---|---|
 | paths | arena, level by level | the same, looking back for repeats |
+| first paths | the same; where levels grow large, one length after the other | the same |
 | end points | breadth-first; a hash set per start, or 64 starts per word | from the paths |
 | counts | counts per level and product state, never a path | from the paths |
 
@@ -28,6 +29,7 @@ from ensue.evaluate.graph_store import GraphStore
 from ensue.evaluate.path_counts import exact_counts
 from ensue.evaluate.path_plan import UNBOUNDED, Origins, PathPlan, Planner
 from ensue.kernels.path_counts import count_paths, meets_cycle
+from ensue.kernels.path_deepening import deepen_paths
 from ensue.kernels.path_ends import search_ends, search_ends_bits
 from ensue.kernels.paths import (
     NO_RETURN,
@@ -45,6 +47,7 @@ MAX_PARTIALS = 50_000_000
 BITSET_STARTS = 16  # from so many starts on, a loop is searched 64 starts at a time
 BITSET_BYTES = 2 << 30
 _CHUNK = 8192
+_LEVELS = 1_000_000  # partial paths kept for a `limit` before the search goes depth first
 _MODES = {
     Semantics.WALK: WALK,
     Semantics.TRAIL: TRAIL,
@@ -83,6 +86,18 @@ class Found:
         return len(self.query)
 
 
+def _from_arena(arena: tuple[Any, ...], origins: Origins) -> Found:
+    parent, node, symbol, origin, rows, query, length, *_ = arena
+    order = by_origin(origin, rows, len(origins))
+    rows = rows[order]
+    offset = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(length[order], out=offset[1:])
+    nodes = np.empty(int(offset[-1]) + len(rows), np.int32)
+    labels = np.empty(int(offset[-1]), np.int32)
+    write_paths(parent, node, symbol, rows, offset, nodes, labels)
+    return Found(query[order], origins.node[origin[rows]], node[rows], offset, nodes, labels)
+
+
 class PathEngine:
     """Answers requests on one graph; `work` counts the extensions of the last one."""
 
@@ -108,9 +123,10 @@ class PathEngine:
         hops = self._hops(plan, request)
         wanted = self._wanted(request)
         self.work = 0
+        most = request.max_partials
         for begin in range(0, len(request.origins), _CHUNK):
             origins = request.origins.slice(begin, begin + _CHUNK)
-            arena = expand_paths(
+            asked = (
                 plan.graph,
                 plan.machine,
                 origins.node,
@@ -121,27 +137,37 @@ class PathEngine:
                 _MODES[request.semantics],
                 request.limit or 0,
                 wanted,
-                request.max_partials,
             )
-            parent, node, symbol, origin, rows, query, length, work, stopped = arena
+            arena = expand_paths(*asked, min(most, _LEVELS) if request.limit else most)
+            *_, work, stopped = arena
             self.work += work
-            if stopped:
+            if not stopped:
+                found = _from_arena(arena, origins)
+            elif request.limit:
+                found = self._deepened(deepen_paths(*asked, most), origins, request)
+            else:
                 raise errors.LimitError(
-                    f"the paths have more than {request.max_partials:,} beginnings to keep",
-                    remedy="set max_hops or a smaller limit, ask for end points or counts, or "
-                    "raise max_partials (24 bytes each)",
+                    f"the paths have more than {most:,} beginnings to keep",
+                    remedy="set limit or max_hops, ask for end points or counts, or raise "
+                    "max_partials (24 bytes each)",
                 )
-            order = by_origin(origin, rows, len(origins))
-            rows = rows[order]
-            offset = np.zeros(len(rows) + 1, np.int64)
-            np.cumsum(length[order], out=offset[1:])
-            nodes = np.empty(int(offset[-1]) + len(rows), np.int32)
-            labels = np.empty(int(offset[-1]), np.int32)
-            write_paths(parent, node, symbol, rows, offset, nodes, labels)
-            found = Found(
-                query[order], origins.node[origin[rows]], node[rows], offset, nodes, labels
-            )
             yield self._turned(found) if request.backwards else found
+
+    def _deepened(self, paths: tuple[Any, ...], origins: Origins, request: Request) -> Found:
+        """The first paths where keeping whole levels would take too much."""
+        query, origin, length, nodes, labels, work, stopped = paths
+        self.work += work
+        if stopped:
+            raise errors.LimitError(
+                f"the first {request.limit:,} paths of each start were not found in "
+                f"{request.max_partials:,} steps",
+                remedy="set max_hops or a smaller limit, ask for end points or counts, or raise "
+                "max_partials",
+            )
+        offset = np.zeros(len(length) + 1, np.int64)
+        np.cumsum(length, out=offset[1:])
+        last = offset[1:] + np.arange(len(length))
+        return Found(query, origins.node[origin], nodes[last], offset, nodes, labels)
 
     def _turned(self, found: Found) -> Found:
         reverse_paths(found.offset, found.nodes, found.labels, len(self.store.labels))

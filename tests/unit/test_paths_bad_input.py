@@ -186,6 +186,25 @@ def test_limits_stop_trails_and_simple_paths() -> None:
             graph.paths("x+", start=0, semantics=semantics, max_partials=20_000)
 
 
+@pytest.mark.compiled
+def test_the_first_paths_of_a_hub_need_no_whole_level() -> None:
+    spokes = 2_000
+    out, back = pa.array([0] * spokes), pa.array(range(1, spokes + 1))
+    table = pa.table(
+        {
+            "subject": pa.concat_arrays([out, back]),
+            "relation": ["x"] * spokes + ["y"] * spokes,
+            "object": pa.concat_arrays([back, out]),
+        }
+    )
+    graph = ensue.graph(table)
+    # Two million beginnings x/y/x, of which a level would keep a row each.
+    found = graph.paths("x/y/x/y", start=0, limit=3, max_partials=1_100_000)
+    assert found["nodes"].to_pylist() == [[0, 1, 0, n, 0] for n in (1, 2, 3)]
+    with pytest.raises(errors.LimitError, match=r"first 3 paths .* 1,100,000 steps"):
+        graph.paths("x/y/x/x", start=0, limit=3, max_partials=1_100_000)
+
+
 def test_counts_beyond_decimals_are_refused_by_name() -> None:
     table = pa.table({"subject": [0, 0], "relation": ["x", "y"], "object": [0, 0]})
     graph = ensue.graph(table)

@@ -143,6 +143,28 @@ def test_bitset_search_finds_the_same_ends(
     assert count == len(plain)
 
 
+@given(
+    edges,
+    st.lists(expressions(1), min_size=1, max_size=2, unique=True),
+    st.sampled_from(SEMANTICS),
+    st.integers(1, 4),
+)
+@settings(max_examples=100, deadline=None)
+def test_one_length_after_the_other_finds_the_same_first_paths(
+    drawn: list[tuple[int, str, int, int]], several: list[str], semantics: str, limit: int
+) -> None:
+    _, graph = world_of(drawn)
+    known = sorted({n for s, _, t, _ in drawn for n in (s, t)})
+    asked = {"start": known, "semantics": semantics, "max_hops": HOPS, "limit": limit}
+    by_levels = graph.paths(several, **asked)
+    kept = engine.expand_paths
+    engine.expand_paths = lambda *given: (*kept(*given)[:-1], True)
+    try:
+        assert graph.paths(several, **asked) == by_levels
+    finally:
+        engine.expand_paths = kept
+
+
 @given(edges, expressions())
 @settings(max_examples=40, deadline=None)
 def test_sparse_layout_gives_the_same(
