@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ensue.kernels.order import has_ties, is_ordered
+from ensue.kernels.order import has_ties, index_by_group, is_ordered, put_in_order
 from ensue.pattern.query import OrderKey
 
 Codes = NDArray[np.int64]
 _LOWEST = np.iinfo(np.int64).min
 _ROWS_PER_RUN = 4  # below that, looking at runs of equal keys costs more than it saves
+_MOVES_PER_ROW = 4  # beyond that, rows are not almost in order and numpy sorts them
 
 
 def arrange(
@@ -165,6 +166,11 @@ def sort_index(groups: Codes, keys: list[Codes]) -> NDArray[np.int64]:
             if not has_ties(composite, index):
                 return index
             return np.argsort(composite, kind="stable")
+    count = int(groups.max()) + 1
+    if keys and count <= len(groups):
+        index = index_by_group(groups, count)
+        if put_in_order(index, groups, np.stack(keys), _MOVES_PER_ROW * len(groups)):
+            return index
     return np.lexsort((*reversed(keys), groups))
 
 

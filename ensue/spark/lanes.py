@@ -327,7 +327,8 @@ class Lane:
             if (signs == 0).any():
                 yield from self._side(came.filter(pa.array(signs == 0)), REJECTED)
                 came = came.filter(pa.array(signs != 0))
-        self._pending = pa.concat_tables([self._pending, came])
+        waiting = self._pending
+        self._pending = pa.concat_tables([waiting, came]) if waiting.num_rows else came
         if self.work.settings.corrections:
             self._correct()
 

@@ -95,7 +95,7 @@ def _packer(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
 def packed(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
     """One blob for each lane that the rows belong to."""
     table = pa.Table.from_batches(batches).combine_chunks()
-    lanes = flat(table, LANE).to_numpy()
+    lanes = flat(table, LANE).to_numpy().astype(np.int16)  # which numpy sorts by counting
     order = np.argsort(lanes, kind="stable")
     ordered = lanes[order]
     starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1, [len(ordered)]))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import flat, run_starts
 from ensue.evaluate.buffer import CONTENT
+from ensue.kernels.order import has_equal
 
 ID = PREFIX + "identity_of_match"
 
@@ -25,11 +26,11 @@ def told_apart(rows: pa.Table) -> pa.Table:
     All of them have one event time, so they are always released together.
     """
     content = flat(rows, CONTENT).to_numpy()
+    if not has_equal(content):
+        return rows
     order = np.argsort(content, kind="stable")
     ordered = content[order]
     same = np.append(False, ordered[1:] == ordered[:-1])
-    if not same.any():
-        return rows
     index = np.arange(len(ordered))
     firsts = np.maximum.accumulate(np.where(same, 0, index))
     number = np.empty(len(ordered), np.int64)

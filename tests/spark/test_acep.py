@@ -16,7 +16,7 @@ from ensue import local
 from ensue.api import Pattern
 from ensue.evaluate.prepare import finish
 from ensue.spark.stream_events import events_work
-from tests.spark import streams
+from tests.lanes import streams
 
 _CHANCE = np.random.default_rng(3)
 EVENTS = pa.table(

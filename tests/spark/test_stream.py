@@ -23,7 +23,7 @@ import ensue
 from ensue import errors
 from ensue.spark.control import Control
 from ensue.spark.listener import Metrics, counts_of, progress_line
-from tests.spark import streams
+from tests.lanes import streams
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = "user string, ts timestamp, kind string, x bigint"

@@ -27,12 +27,12 @@ from ensue.spark.lanes import Stage, Work
 from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work
 from tests import sequence_specs, specs
-from tests.spark import streams
+from tests.lanes import streams
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PAYLOAD = "payload"
-EVERY = 8  # a lane of its own each; all of them run in test_stream_lanes.py
+EVERY = 8  # a lane of its own each; all of them run in tests/lanes
 SCHEMA = pa.schema(
     [(streams.TIME, pa.timestamp("us", "UTC")), (PAYLOAD, pa.binary()), (CONTENT, pa.int64())]
 )

@@ -19,7 +19,7 @@ from ensue.spark import state as lane_state
 from ensue.spark.lanes import Lane, Work
 from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work
-from tests.spark import streams
+from tests.lanes import streams
 
 FOLDER = Path(__file__).parent
 COUNT, CUT, MARK = 12, 8, 6

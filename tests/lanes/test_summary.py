@@ -12,7 +12,7 @@ from ensue.evaluate.identity import row_hashes
 from ensue.evaluate.suse.options import SummaryOptions
 from ensue.front.expressions import Scope, parse_condition
 from ensue.spark.stream_summary import summary_work
-from tests.spark import streams
+from tests.lanes import streams
 
 PATTERN = (
     ensue.pattern("A ->> B ->> C", types="kind")

@@ -18,7 +18,7 @@ from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work
 from tests import sequence_specs, specs
 from tests.generate import generated_case, query_texts, tables
-from tests.spark import streams
+from tests.lanes import streams
 
 CASES = [case for case in specs.cases() if case.error is None]
 

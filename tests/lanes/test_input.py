@@ -16,7 +16,7 @@ from ensue.evaluate.identity import row_hashes
 from ensue.spark import state
 from ensue.spark.lanes import IDENTITY, SEQUENCE, SIGN, TEXT, Lane
 from ensue.spark.stream_stages import RowsWork, rows_work
-from tests.spark import streams
+from tests.lanes import streams
 
 SECOND = streams.SECOND
 PATTERN = (

@@ -13,7 +13,7 @@ from ensue import local
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.spark.stream_totals import totals_work
-from tests.spark import streams
+from tests.lanes import streams
 
 ASKED = {"n": "count(*)", "s": "sum(B.x)", "m": "max(C.x)", "a": "avg(B.x)"}
 

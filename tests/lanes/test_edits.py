@@ -18,7 +18,7 @@ from ensue.pattern import stored
 from ensue.pattern.binding import bind
 from ensue.spark.lanes import Lane
 from ensue.spark.stream_edits import EditsWork, edits_work
-from tests.spark import streams
+from tests.lanes import streams
 
 SECOND = streams.SECOND
 
