@@ -40,6 +40,8 @@ from ensue.pattern.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
 WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
+_HORIZON = 8  # windows over which time saved or overdrawn is evened out
+_SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed
 _NO_BOUND = 2.0**61
 
 
@@ -209,15 +211,11 @@ class _Search:
         if budget.latency is not None and not _is_share(budget.latency):
             seconds = parse_duration(budget.latency) / 1e6
         if _is_share(budget.latency) or _is_share(budget.memory):
-            first = min(WINDOW, questions)
-            search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
-            began = time.thread_time()
-            need = search(0, first, _NO_BOUND, int(_NO_BOUND), 0.0)
-            spent = (time.thread_time() - began) / max(first, 1)
+            spent, kept = _unbounded(search, questions)
             if _is_share(budget.latency):
                 seconds = spent * _share(budget.latency)
             if _is_share(budget.memory):
-                held = int(need[8].mean() * _share(budget.memory)) if first else 0
+                held = int(kept * _share(budget.memory))
         if budget.latency is None:
             return [search(0, questions, work, held, 0.0)]
         return self._timed(search, questions, work, held, seconds)
@@ -243,14 +241,40 @@ class _Search:
             took = time.thread_time() - began
             spent += took
             pieces.append(piece)
-            # What the next window may take, with what earlier ones saved or overdrew.
-            following = min(2 * window, WINDOW, max(questions - end, 1))
-            target = max(seconds * (end + following) - spent, 0.0) / following
+            # What the next window may take. What earlier ones saved or overdrew is spread over
+            # several: paid back at once, an overdraft would leave questions without an answer.
+            horizon = min(_HORIZON * WINDOW, max(questions - end, 1))
+            target = max(seconds + (seconds * end - spent) / horizon, seconds / 4)
             ratio = target / max(took / (end - begin), 1e-9)
-            allowed = float(np.clip(allowed * np.clip(ratio, 0.5, 2.0), 1.0, 1e9))
+            allowed = max(allowed * float(np.clip(ratio, 0.5, 2.0)), 1.0)
+            # Far above what questions use it would bound nothing for many windows when harder
+            # ones come.
+            allowed = min(allowed, max(2 * float(piece[7].mean()), 16.0))
             saved = min(float(piece[10]), allowed * 64)
             begin, window = end, min(2 * window, WINDOW)
         return pieces
+
+
+def _unbounded(
+    search: Callable[[int, int, float, int, float], tuple[Any, ...]], questions: int
+) -> tuple[float, float]:
+    """Seconds and bytes per question without a bound, from questions spread over all of them.
+
+    Questions often come sorted; the first ones alone would speak for their own kind only.
+    """
+    search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
+    pieces = min(_SAMPLES, max(questions, 1))
+    size = min(WINDOW // _SAMPLES, -(-questions // pieces))
+    seconds, held, asked = 0.0, 0.0, 0
+    for number in range(pieces):
+        begin = number * questions // pieces
+        end = min(begin + size, questions)
+        started = time.thread_time()
+        need = search(begin, end, _NO_BOUND, int(_NO_BOUND), 0.0)
+        seconds += time.thread_time() - started
+        held += float(need[8].sum())
+        asked += end - begin
+    return seconds / max(asked, 1), held / max(asked, 1)
 
 
 def _selectivity(plan: PathPlan) -> NDArray[np.float64]:
