@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.registers import Arc, Machine
-from ensue.automaton_api import make_arc, register_fields
-from ensue.evaluate.revision_operator import Delta, Operator, Settings, Times
-from ensue.kernels import revision_steps as steps
+from ensue.automaton_text import make_arc, register_fields
+from ensue.evaluate.revision_operator import Operator
+from ensue.evaluate.revision_parts import Delta, Settings, Times
+from ensue.kernels import revision_output as output
 from ensue.kernels.revision_store import INFINITY
 from ensue.pattern import kinds as k
 from tests import oracle_revision as oracle
@@ -176,18 +177,18 @@ class Net:
         states = self._operator.code.states
         self.size += len(delta.rows)
         for row in delta.rows.tolist():
-            number = row[steps.MATCH_ID]
+            number = row[output.MATCH_ID]
             shown = (
-                row[steps.FIRST_LE],
-                row[steps.FIRST_NAME],
-                row[steps.LAST_LE],
-                row[steps.LAST_NAME],
-                states[row[steps.FINAL_STATE]],
-                tuple(row[steps.OUTPUT_REGISTER :]),
-                INF if row[steps.LIFETIME_LE] == INFINITY else row[steps.LIFETIME_LE],
-                INF if row[steps.LIFETIME_RE] == INFINITY else row[steps.LIFETIME_RE],
+                row[output.FIRST_LE],
+                row[output.FIRST_NAME],
+                row[output.LAST_LE],
+                row[output.LAST_NAME],
+                states[row[output.FINAL_STATE]],
+                tuple(row[output.OUTPUT_REGISTER :]),
+                INF if row[output.LIFETIME_LE] == INFINITY else row[output.LIFETIME_LE],
+                INF if row[output.LIFETIME_RE] == INFINITY else row[output.LIFETIME_RE],
             )
-            if row[steps.OPERATION] > 0:
+            if row[output.OPERATION] > 0:
                 assert number not in self.open
                 self.open[number] = shown
             else:

@@ -26,8 +26,8 @@ from ensue import errors
 from ensue.automaton.guard_operators import Operators, TooHardError, Value
 from ensue.automaton.registers import FIELD, Arc, Expression, Machine
 from ensue.kernels import guards as vm
-from ensue.kernels import revision_steps as steps
-from ensue.kernels.revision_append import QUICK
+from ensue.kernels import revision_arcs as layout
+from ensue.kernels.revision_quick import QUICK
 from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
@@ -245,7 +245,7 @@ class Code:
 
     def arrays(
         self, arcs: Sequence[Arc], run: Callable[[int, Arc, NDArray[Any], NDArray[Any]], int]
-    ) -> steps.Arcs:
+    ) -> layout.Arcs:
         """The kernels' arrays; `run` answers ε-arcs before the first event."""
         for name in self.machine.begins:
             self.state(name)
@@ -267,7 +267,7 @@ class Code:
         silent_of, silent_list = self._by_state(table, silent)
         initial = self._initial(arcs, table, outputs, silent, cells, nulls, run)
         input_cells = np.array([item.cell for item in self.inputs], np.int64)
-        return steps.Arcs(
+        return layout.Arcs(
             table,
             outputs,
             epochs_of,
@@ -303,7 +303,7 @@ class Code:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         lists: list[list[int]] = [[] for _ in self._states]
         for index in chosen:
-            lists[int(table[index, steps.SOURCE])].append(index)
+            lists[int(table[index, layout.SOURCE])].append(index)
         offsets = np.concatenate(([0], np.cumsum([len(part) for part in lists])))
         return offsets.astype(np.int64), np.array([i for part in lists for i in part], np.int64)
 
@@ -311,23 +311,23 @@ class Code:
         """Per state: the times at which its arcs change, and the arcs in force between them."""
         lists: list[list[int]] = [[] for _ in self._states]
         for index in chosen:
-            lists[int(table[index, steps.SOURCE])].append(index)
+            lists[int(table[index, layout.SOURCE])].append(index)
         since: list[int] = []
         listed: list[int] = []
         epochs_of, offsets, most = [0], [0], 1
         for part in lists:
             edges = {MINUS_INFINITY}
             for index in part:
-                edges.update((int(table[index, steps.SINCE]), int(table[index, steps.TILL])))
+                edges.update((int(table[index, layout.SINCE]), int(table[index, layout.TILL])))
             edges.discard(INFINITY)
             live: dict[int, None] = {}
-            opens = sorted(part, key=lambda i: (int(table[i, steps.SINCE]), i))
+            opens = sorted(part, key=lambda i: (int(table[i, layout.SINCE]), i))
             place = 0
             for edge in sorted(edges):
-                for gone in [i for i in live if table[i, steps.TILL] <= edge]:
+                for gone in [i for i in live if table[i, layout.TILL] <= edge]:
                     del live[gone]
-                while place < len(opens) and table[opens[place], steps.SINCE] <= edge:
-                    if table[opens[place], steps.TILL] > edge:
+                while place < len(opens) and table[opens[place], layout.SINCE] <= edge:
+                    if table[opens[place], layout.TILL] > edge:
                         live[opens[place]] = None
                     place += 1
                 since.append(edge)
@@ -338,15 +338,15 @@ class Code:
         states, epochs, changes, arcs = (
             np.array(part, np.int64) for part in (epochs_of, offsets, since, listed)
         )
-        spans = [np.column_stack((bounds[:-1], bounds[1:])) for bounds in (states, epochs)]
-        return spans[0], changes, spans[1], arcs, most
+        by_state = np.column_stack((states[:-1], states[1:], states[:-1]))
+        return by_state, changes, np.column_stack((epochs[:-1], epochs[1:])), arcs, most
 
     def _factor(self, table: NDArray[np.int64], silent: Sequence[int]) -> int:
         """The most nodes that one node and its ε-arcs can become."""
         onward: dict[int, list[int]] = {}
         for index in silent:
-            onward.setdefault(int(table[index, steps.SOURCE]), []).append(
-                int(table[index, steps.TARGET])
+            onward.setdefault(int(table[index, layout.SOURCE]), []).append(
+                int(table[index, layout.TARGET])
             )
         known: dict[int, int] = {}
 
@@ -387,22 +387,22 @@ class Code:
             state, since, till, marks, *register = found[done]
             done += 1
             for index in silent:
-                if table[index, steps.SOURCE] != state:
+                if table[index, layout.SOURCE] != state:
                     continue
                 now, now_null = cells.copy(), nulls.copy()
                 now[: self.fields] = register
                 now_null[: self.fields] = [marks >> f & 1 for f in range(self.fields)]
-                if table[index, steps.BEGIN] < table[index, steps.FINISH] and (
+                if table[index, layout.BEGIN] < table[index, layout.FINISH] and (
                     run(index, arcs[index], now, now_null) <= 0
                 ):
                     continue
                 after = [int(now[cell]) for cell in outputs[index]]
                 null = sum(int(now_null[cell]) << f for f, cell in enumerate(outputs[index]))
-                begin = max(since, int(table[index, steps.SINCE]))
-                end = min(till, int(table[index, steps.TILL]))
+                begin = max(since, int(table[index, layout.SINCE]))
+                end = min(till, int(table[index, layout.TILL]))
                 if begin < end:
-                    found.append([int(table[index, steps.TARGET]), begin, end, null, *after])
-        width = steps.INITIAL_REGISTER + self.fields
+                    found.append([int(table[index, layout.TARGET]), begin, end, null, *after])
+        width = layout.INITIAL_REGISTER + self.fields
         return np.array(found, np.int64).reshape(len(found), width)
 
 

@@ -1,12 +1,13 @@
 """Edits of arcs in place: arrays with room, of which a change touches only its own rows.
 
-An arc that ends keeps its row, with another end of its lifetime; one that is added takes a new
-row. Each state has *epochs*, stretches of time in which the same arcs are in force, and an edit
-that applies from now on adds one to the states it touches (AFA §5.2, default lifetimes). So it
-costs the arcs of these states, whatever the size of the automaton, and no batch is cut.
+An arc is a row of the kernels' table for as long as the arrays live; *lives* say when it was in
+force, and the epochs of its state what holds when (`kernels/revision_arcs.py`). So an edit that
+applies from now on costs the arcs of the states it touches, whatever the size of the automaton, and
+a schedule of thousands costs one call.
 
-`swap` says no to everything else: ε-arcs, lifetimes that end, fences that were never compiled. Then
-the arrays are made again (`Code.arrays`), which also drops what is over.
+The book says no to everything else: ε-arcs, lifetimes that end, fences that were never compiled,
+names that are not there. Then the arrays are made again (`Code.arrays`), which also drops what is
+over, or says what is wrong.
 """
 
 from __future__ import annotations
@@ -14,94 +15,160 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ensue.automaton.register_code import Code, Compiled
+from ensue.automaton.register_code import Code
 from ensue.automaton.registers import Arc
-from ensue.kernels import revision_steps as steps
-from ensue.kernels.revision_store import INFINITY
+from ensue.evaluate.arc_schedule import ArcSchedule, Palette
+from ensue.kernels import revision_arcs as layout
+from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY, NONE
 
-ROOM = 1024  # edits after which arrays are made again, at the latest
+Numbers = NDArray[np.int64]
 
 
 class ArcBook:
-    """See the module. `arcs` is the operator's list, which is kept up to date as well."""
+    """See the module."""
 
-    def __init__(self, code: Code, arcs: list[Arc], table: steps.Arcs) -> None:
-        self._code, self._arcs = code, arcs
-        self._finals = code.machine.finals
+    def __init__(self, code: Code, arcs: Sequence[Arc], table: layout.Arcs) -> None:
+        self._code, self.table = code, table
         self._reached = {*code.machine.begins, *(arc.target for arc in arcs)}
-        self._lasting = sum(a.till == INFINITY and a.target in self._finals for a in arcs)
-        self._named: dict[str, list[int]] = {}
-        for slot, arc in enumerate(arcs):
-            if arc.till == INFINITY:
-                self._name(slot, arc)
         self._simple = not any(arc.epsilon for arc in arcs)
-        self._ends = max((arc.till for arc in arcs if arc.till != INFINITY), default=None)
-        self._epochs, self._places = len(table.epoch_since), len(table.listed)
-        self._spans: list[tuple[int, int]] = [(a, b) for a, b in table.epochs_of.tolist()]
-        self._limits = [high for _, high in self._spans]
-        self._most = int(table.sizes[steps.MOST_ARCS])
-        self._in_force = [
-            table.listed[begin:end].tolist()
-            for begin, end in (table.epoch_arcs[last - 1] for last in table.epochs_of[:, 1])
-        ]
-        self.table = table._replace(
-            table=_roomy(table.table, ROOM),
-            outputs=_roomy(table.outputs, ROOM),
-            quick=_roomy(table.quick, ROOM),
-            epoch_since=_roomy(table.epoch_since, 6 * ROOM),
-            epoch_arcs=_roomy(table.epoch_arcs, 6 * ROOM),
-            listed=_roomy(table.listed, 6 * ROOM),
+        self._ends = max((arc.till for arc in arcs if arc.till != INFINITY), default=MINUS_INFINITY)
+        self._kinds: list[Arc] = []  # arcs without their lifetimes
+        self._slots: dict[Arc, int] = {}
+        self._names: dict[str, int] = {}
+        self._bearers: list[list[int]] = []
+        marks = np.zeros(len(table.table), np.int64)
+        in_force = np.full(len(table.table), NONE, np.int64)
+        for slot, arc in enumerate(arcs):
+            self._enter(slot, arc)
+            marks[slot] = self._mark(arc)
+            if arc.till == INFINITY:
+                in_force[slot] = slot
+        spans = [(slot, arc.since, arc.till) for slot, arc in enumerate(arcs)]
+        lives = np.array(spans, np.int64).reshape(-1, 3)
+        lasting = int((marks[in_force >= 0] & layout.TO_FINAL).sum())
+        numbers = np.array([len(lives), len(table.listed), lasting], np.int64)
+        self._book = layout.Book(marks, *self._by_name(), in_force, lives, numbers)
+        limits = table.epochs_of[:, layout.END_EPOCH].copy()
+        self._epochs = layout.Epochs(
+            table.epochs_of, table.epoch_since, table.epoch_arcs, table.listed, limits
         )
+        self._arcs: list[Arc] | None = list(arcs)
+        self._fresh = np.zeros(len(limits), np.int64)
+        self._palette: Palette | None = None
+        self._by_arc = np.zeros(0, np.int64)
 
-    def _name(self, slot: int, arc: Arc) -> None:
-        for name in _names(arc):
-            self._named.setdefault(name, []).append(slot)
+    # -- what there is ---------------------------------------------------------------------------
+
+    @property
+    def arcs(self) -> list[Arc]:
+        """All arcs with their lifetimes; made when asked for, since edits can be frequent."""
+        if self._arcs is None:
+            lives = self._book.lives[: self._book.numbers[layout.LIVES]]
+            self._arcs = [
+                self._kinds[slot].living(since, till) for slot, since, till in lives.tolist()
+            ]
+        return self._arcs
+
+    def text(self, slot: int) -> str:
+        return self._kinds[slot].text
+
+    def drop(self, settled: int) -> None:
+        """Lives that are over can be discarded once the punctuation has passed their end (§5.4)."""
+        book = self._book
+        lives = book.lives[: book.numbers[layout.LIVES]]
+        kept = lives[lives[:, layout.LIFE_TILL] > settled]
+        if len(kept) == len(lives):
+            return
+        book.open[:] = NONE
+        lasting = kept[:, layout.LIFE_TILL] == INFINITY
+        book.open[kept[lasting, layout.SLOT]] = np.flatnonzero(lasting)
+        book.lives[: len(kept)] = kept  # its room is kept for edits to come
+        book.numbers[layout.LIVES] = len(kept)
+        self._arcs = None
+
+    @property
+    def over(self) -> int:
+        """Lives that have an end."""
+        lives = self._book.lives[: self._book.numbers[layout.LIVES]]
+        return int((lives[:, layout.LIFE_TILL] != INFINITY).sum())
+
+    # -- edits -----------------------------------------------------------------------------------
 
     def swap(self, begin: int, settled: int, names: Sequence[str], added: Sequence[Arc]) -> bool:
         """Arcs of these names end at a time after all events, others begin; False: not here."""
-        arcs, known = self._arcs, [self._code.known(arc) for arc in added]
-        ended: dict[int, None] = {}
-        for name in names:
-            found = self._named.get(name)
-            if not found:
-                return False
-            ended.update(dict.fromkeys(found))
-        if not self._simple or (self._ends is not None and self._ends > begin):
+        count = len(names) + len(added)
+        slots = self._slots_of(added)
+        if slots is None or not all(name in self._names for name in names):
             return False
-        if any([arcs[slot].since >= begin for slot in ended]) or not all(
-            [self._fits(arc, code) for arc, code in zip(added, known, strict=True)]
-        ):
-            return False
-        lasting = self._lasting
-        touched: dict[int, None] = {}
-        for slot in ended:
-            lasting -= arcs[slot].target in self._finals
-            touched[self._code.state(arcs[slot].source)] = None
-        for arc in added:
-            lasting += arc.target in self._finals
-            touched[self._code.state(arc.source)] = None
-        if not lasting or len(arcs) + len(added) > len(self.table.table):
-            return False
-        if not all(self._prepare(state, begin, settled, len(added)) for state in touched):
-            return False
-        self._lasting = lasting
-        for slot in ended:
-            arc = arcs[slot]
-            for name in _names(arc):
-                self._named[name].remove(slot)
-            self.table.table[slot, steps.TILL] = begin
-            arcs[slot] = arc.living(arc.since, begin)
-        first = len(arcs)
-        for arc, code in zip(added, known, strict=True):
-            assert code is not None
-            self._add(arc.living(begin, INFINITY), code)
-        for state in touched:
-            self._new_epoch(state, begin, ended, first)
-        return True
+        gone, came = np.full(count, NONE, np.int64), np.full(count, NONE, np.int64)
+        gone[: len(names)] = [self._names[name] for name in names]
+        came[len(names) :] = slots
+        begins, groups = np.full(count, begin, np.int64), np.zeros(count, np.int64)
+        return self._enact(settled, begins, gone, came, groups)
 
-    def _fits(self, arc: Arc, code: Compiled | None) -> bool:
-        """Whether the arc is made of what is there."""
+    def run(self, schedule: ArcSchedule, begins: Numbers, settled: int) -> bool:
+        """All edits of a schedule, each from its time on; False: not here."""
+        if self._palette is not schedule.palette:
+            found = [self._slots_of([arc]) for arc in schedule.palette.arcs]
+            slots = [layout.UNFIT if slot is None else slot[0] for slot in found]
+            self._palette, self._by_arc = schedule.palette, np.array([*slots, NONE], np.int64)
+        if not all(name in self._names for name in schedule.names):
+            return False
+        # One place more than there are names and arcs, so that NONE finds NONE.
+        by_name = np.array([*(self._names[name] for name in schedule.names), NONE], np.int64)
+        return self._enact(
+            settled, begins, by_name[schedule.remove], self._by_arc[schedule.add], schedule.at
+        )
+
+    def knows(self, palette: Palette) -> bool:
+        """Whether the arcs have their rows already."""
+        return self._palette is palette
+
+    def _enact(
+        self, settled: int, begins: Numbers, gone: Numbers, came: Numbers, groups: Numbers
+    ) -> bool:
+        if not self._simple or (len(begins) and self._ends > begins[0]):
+            return False
+        missing = self._write(begins, gone, came, groups)
+        if missing > 0:
+            self._make_room(len(begins), missing, settled)
+            missing = self._write(begins, gone, came, groups)
+        if missing == 0:
+            self._arcs = None
+        return missing == 0
+
+    def _write(self, begins: Numbers, gone: Numbers, came: Numbers, groups: Numbers) -> int:
+        return layout.enact(
+            self.table.table, self.table.sizes, self._epochs, self._book, begins, gone, came,
+            groups, self._fresh,
+        )  # fmt: skip
+
+    def _make_room(self, edits: int, places: int, settled: int) -> None:
+        lives, count = self._book.lives, int(self._book.numbers[layout.LIVES])
+        if count + edits > len(lives):
+            self._book = self._book._replace(lives=_roomy(lives, count + 2 * edits))
+        found = layout.more_epochs(self._epochs, self._book, settled, self._fresh, places)
+        self._epochs = found
+        self.table = self.table._replace(
+            epoch_since=found.since, epoch_arcs=found.arcs, listed=found.listed
+        )
+
+    # -- arcs ------------------------------------------------------------------------------------
+
+    def _slots_of(self, arcs: Sequence[Arc]) -> list[int] | None:
+        """The arcs' rows; those that are new get one. None: they are not made of what is here."""
+        plain = [arc.living(MINUS_INFINITY, INFINITY) for arc in arcs]
+        fresh = [arc for arc in dict.fromkeys(plain) if arc not in self._slots]
+        if not all(self._fits(arc) for arc in fresh):
+            return None
+        if fresh:
+            self._add(fresh)
+        return [self._slots[arc] for arc in plain]
+
+    def _fits(self, arc: Arc) -> bool:
+        code = self._code.known(arc)
         return (
             code is not None
             and code.slow is None
@@ -111,62 +178,55 @@ class ArcBook:
             and arc.target in self._reached
         )
 
-    def _prepare(self, state: int, begin: int, settled: int, added: int) -> bool:
-        """Room for one more epoch of the state, behind those that it has."""
-        table, (low, high) = self.table, self._spans[state]
-        places = self._places + len(self._in_force[state]) + added
-        if table.epoch_since[high - 1] > begin or places > len(table.listed):
-            return False
-        if high < self._limits[state]:
-            return True
-        # Those that still matter move to a place with room for as many again.
-        while low + 1 < high and table.epoch_since[low + 1] <= settled:
-            low += 1
-        size, end = high - low, self._epochs
-        if end + 2 * size + 8 > len(table.epoch_since):
-            return False
-        table.epoch_since[end : end + size] = table.epoch_since[low:high]
-        table.epoch_arcs[end : end + size] = table.epoch_arcs[low:high]
-        table.epochs_of[state] = self._spans[state] = (end, end + size)
-        self._epochs = self._limits[state] = end + 2 * size + 8
-        return True
+    def _add(self, fresh: Sequence[Arc]) -> None:
+        table, first = self.table, len(self._kinds)
+        room = max(0, first + len(fresh) - len(table.table))
+        if room:
+            room += first
+            self.table = table = table._replace(
+                table=_roomy(table.table, room),
+                outputs=_roomy(table.outputs, room),
+                quick=_roomy(table.quick, room),
+            )
+            self._book = self._book._replace(
+                marks=_roomy(self._book.marks, room), open=_roomy(self._book.open, room, NONE)
+            )
+        for slot, arc in enumerate(fresh, first):
+            code = self._code.known(arc)
+            assert code is not None
+            self._enter(slot, arc)
+            table.table[slot] = self._code.line(arc, code, restless=False)
+            table.outputs[slot] = code.outputs
+            table.quick[slot] = self._code.is_quick(code)
+            self._book.marks[slot] = self._mark(arc)
+        named, bearers = self._by_name()
+        self._book = self._book._replace(named=named, bearers=bearers)
 
-    def _add(self, arc: Arc, code: Compiled) -> None:
-        slot, table = len(self._arcs), self.table
-        self._arcs.append(arc)
-        self._name(slot, arc)
-        table.table[slot] = self._code.line(arc, code, restless=False)
-        table.outputs[slot] = code.outputs
-        table.quick[slot] = self._code.is_quick(code)
+    def _enter(self, slot: int, arc: Arc) -> None:
+        plain = arc.living(MINUS_INFINITY, INFINITY)
+        self._kinds.append(plain)
+        if arc.till == INFINITY or plain not in self._slots:
+            self._slots[plain] = slot
+        for name in dict.fromkeys((arc.name, arc.pattern)):
+            if not name:
+                continue
+            if name not in self._names:
+                self._names[name] = len(self._bearers)
+                self._bearers.append([])
+            self._bearers[self._names[name]].append(slot)
 
-    def _new_epoch(self, state: int, begin: int, ended: dict[int, None], first: int) -> None:
-        """From `begin` on, the arcs in force are others."""
-        table, (low, end) = self.table, self._spans[state]
-        now = [slot for slot in self._in_force[state] if slot not in ended]
-        now += [
-            slot
-            for slot in range(first, len(self._arcs))
-            if self._code.state(self._arcs[slot].source) == state
-        ]
-        self._in_force[state] = now
-        places = self._places + len(now)
-        table.listed[self._places : places] = now
-        table.epoch_since[end] = begin
-        table.epoch_arcs[end] = (self._places, places)
-        table.epochs_of[state] = self._spans[state] = (low, end + 1)
-        self._places = places
-        if len(now) > self._most:
-            self._most = table.sizes[steps.MOST_ARCS] = len(now)
+    def _mark(self, arc: Arc) -> int:
+        final = layout.TO_FINAL if arc.target in self._code.machine.finals else 0
+        return final | (layout.FIXED if arc.closing else 0)
 
-
-def _names(arc: Arc) -> tuple[str, ...]:
-    if not arc.pattern or arc.pattern == arc.name:
-        return (arc.name,)
-    return arc.name, arc.pattern
+    def _by_name(self) -> tuple[Numbers, Numbers]:
+        ends = np.cumsum([0, *map(len, self._bearers)])
+        flat = [slot for slots in self._bearers for slot in slots]
+        return ends.astype(np.int64), np.array(flat, np.int64)
 
 
-def _roomy(array: np.ndarray, room: int) -> np.ndarray:
+def _roomy(array: np.ndarray, room: int, filled: int = 0) -> np.ndarray:
     """A copy with so many rows more."""
-    found = np.zeros((len(array) + room, *array.shape[1:]), array.dtype)
+    found = np.full((len(array) + room, *array.shape[1:]), filled, array.dtype)
     found[: len(array)] = array
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,25 +22,27 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.registers import Arc, Machine
 from ensue.evaluate import revision_state, state
+from ensue.evaluate.arc_schedule import ArcSchedule
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
 from ensue.evaluate.base import Metrics
 from ensue.evaluate.clock import Clock
 from ensue.evaluate.identity import as_text, folded, row_hashes, text_hash
-from ensue.evaluate.revision_operator import (
+from ensue.evaluate.revision_operator import Operator
+from ensue.evaluate.revision_parts import (
     DEFAULT,
     EMPTY_LIFETIME,
     FINAL,
     LATE,
     TWICE,
     Delta,
-    Operator,
     Settings,
     Times,
 )
 from ensue.evaluate.revision_tier import decoded
 from ensue.kernels import revision as kernel
-from ensue.kernels import revision_steps as steps
+from ensue.kernels import revision_output as output
+from ensue.kernels.revision_arcs import begins_of
 from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
@@ -58,7 +60,6 @@ _REASONS = {
     TWICE: "the event was retracted already",
 }
 NO_TIME = "the event time is null"
-CHUNK = 1 << 16  # rows after which a complete, ordered table lets go of the past
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class RevisionEvaluator:
         self._window = self._size(timing.within)
         self._operators: dict[int, Operator] = {}
         self._keys: dict[int, tuple[Any, ...]] = {}
-        self._edits: list[Callable[[Operator], Any]] = []
+        self._edited = False
         self._gathered = Gathered()
         self._first = Operator(machine, dict(self.kinds), settings)  # also checks types
         self.watermark = MINUS_INFINITY
@@ -153,13 +154,34 @@ class RevisionEvaluator:
 
     def change(self, table: pa.Table, operations: NDArray[np.int8]) -> pa.Table:
         """Inserts (1) and retractions (-1) as they arrive."""
+        return self._taken(table, operations)[1]
+
+    def _taken(
+        self, table: pa.Table, operations: NDArray[np.int8], edits: ArcSchedule | None = None
+    ) -> tuple[Numbers, pa.Table]:
+        """What became of edits, and of events."""
         table = self._fitted(table)
-        self.metrics.rows += table.num_rows
+        count = table.num_rows
         valid = flat(table, self.timing.order_by).is_valid().to_numpy(zero_copy_only=False)
-        if not valid.all():
-            self._reject(table.filter(pa.array(~valid)), [NO_TIME] * int((~valid).sum()))
+        timeless = table.filter(pa.array(~valid))
+        if timeless.num_rows:
             table, operations = table.filter(pa.array(valid)), operations[valid]
         times = self.times(table)
+        begins = np.zeros(0, np.int64)
+        if edits is not None:
+            # An event without a time is nothing that an edit could come after.
+            at = np.concatenate(([0], np.cumsum(valid)))[edits.at]
+            begins = begins_of(at, self._now, operations, times.le, times.re)
+            for operator in (self._first, *self._operators.values()):
+                operator.schedule(edits, begins)
+            self._edited = True
+        self.metrics.rows += count
+        if timeless.num_rows:
+            self._reject(timeless, [NO_TIME] * timeless.num_rows)
+        return begins, self._through(table, times, operations)
+
+    def _through(self, table: pa.Table, times: Times, operations: NDArray[np.int8]) -> pa.Table:
+        """All partitions with their events."""
         if not self.partition_by:
             return self._shown([self._changed(0, (), table, times, operations)])
         hashes = row_hashes(table, self.partition_by).view(np.int64)
@@ -176,6 +198,14 @@ class RevisionEvaluator:
             )
             found.append(self._changed(name, key, part, kept, operations[rows]))
         return self._shown(found)
+
+    def change_with_edits(self, table: pa.Table, edits: ArcSchedule) -> tuple[pa.Array, pa.Table]:
+        """Events with edits of arcs between them; when each edit begins to apply, all changes."""
+        edits.check(table.num_rows)
+        operations = np.ones(table.num_rows, np.int8)
+        begins, changes = self._taken(table, operations, edits)
+        _, firsts = np.unique(edits.at, return_index=True)
+        return self._times(begins[firsts]), changes
 
     def advance(self, time: Any, on_arcs: bool = False) -> pa.Table:
         """A watermark on the event input, or on that of arcs."""
@@ -226,7 +256,7 @@ class RevisionEvaluator:
 
         edit(self._first)  # refuses what does not fit, before any partition has changed
         found = [self._output(name, op, edit(op)[2]) for name, op in self._all()]
-        self._edits.append(edit)
+        self._edited = True
         told = None if begin == MINUS_INFINITY else self.clock.time(begin)
         until = None if end is None else self.clock.time(end)
         return told, until, self._shown(found)
@@ -235,8 +265,12 @@ class RevisionEvaluator:
         """One lifetime for all partitions: after the newest event of any, and the watermark."""
         if since is not None:
             return self.clock.code(since)
-        now = max([self.watermark, *(op.newest for op in self._operators.values())])
-        return now if now == MINUS_INFINITY else now + 1
+        return self._now if self._now == MINUS_INFINITY else self._now + 1
+
+    @property
+    def _now(self) -> int:
+        """t_curr"""
+        return max([self.watermark, *(op.newest for op in self._operators.values())])
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -247,8 +281,8 @@ class RevisionEvaluator:
         """The operator of a partition; a new one knows the edits and the time that passed."""
         if name not in self._operators:
             made = Operator(self.machine, dict(self.kinds), self.settings)
-            for edit in self._edits:
-                edit(made)
+            if self._edited:
+                made.replace_arcs(self._first.machine, self._first.arcs)
             if self.watermark > MINUS_INFINITY:
                 made.advance(self.watermark)
             if self._arc_watermark != made.arc_watermark:
@@ -354,28 +388,28 @@ class RevisionEvaluator:
             names.append(column)
             arrays.append(pa.array([value] * len(rows), self.schema.field(column).type))
         for column, place in (
-            ("first", steps.FIRST_LE),
-            ("last", steps.LAST_LE),
-            ("until", steps.LIFETIME_RE),
+            ("first", output.FIRST_LE),
+            ("last", output.LAST_LE),
+            ("until", output.LIFETIME_RE),
         ):
             names.append(column)
             arrays.append(self._times(rows[:, place]))
         states = np.array(operator.code.states, object)
         names.append("state")
-        arrays.append(pa.array(states[rows[:, steps.FINAL_STATE]], pa.string()))
-        nulls = rows[:, steps.OUTPUT_NULLS]
+        arrays.append(pa.array(states[rows[:, output.FINAL_STATE]], pa.string()))
+        nulls = rows[:, output.OUTPUT_NULLS]
         for place, item in enumerate(self.machine.fields):
             names.append(item.name)
             missing = (nulls >> place & 1).astype(bool)
             arrays.append(
-                self._values(rows[:, steps.OUTPUT_REGISTER + place], missing, item.kind, operator)
+                self._values(rows[:, output.OUTPUT_REGISTER + place], missing, item.kind, operator)
             )
         shown = pa.table(arrays, names=names)
-        ops = np.where(rows[:, steps.OPERATION] > 0, "+", "-")
-        self.metrics.matches += int((rows[:, steps.OPERATION] > 0).sum())
-        self.metrics.retracted += int((rows[:, steps.OPERATION] < 0).sum())
+        ops = np.where(rows[:, output.OPERATION] > 0, "+", "-")
+        self.metrics.matches += int((rows[:, output.OPERATION] > 0).sum())
+        self.metrics.retracted += int((rows[:, output.OPERATION] < 0).sum())
         content = row_hashes(shown, names)
-        first, last = (rows[:, p].view(np.uint64) for p in (steps.FIRST_NAME, steps.LAST_NAME))
+        first, last = (rows[:, p].view(np.uint64) for p in (output.FIRST_NAME, output.LAST_NAME))
         high = folded(content, first)
         low = folded(folded(last, content), np.full(len(rows), text_hash("match")))
         shown = shown.add_column(0, "match_id", as_text(high, low))
@@ -383,7 +417,7 @@ class RevisionEvaluator:
 
     def _times(self, codes: Numbers) -> pa.Array:
         kind = self.clock.kind
-        unknown = codes == INFINITY
+        unknown = (codes == INFINITY) | (codes == MINUS_INFINITY)
         if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
             return pa.array(codes, mask=unknown).cast(kind, safe=False)
         if pa.types.is_timestamp(kind):
@@ -412,7 +446,7 @@ class RevisionEvaluator:
     def _shown(self, tables: list[pa.Table]) -> pa.Table:
         if not tables:
             empty = Delta(
-                np.zeros((0, steps.OUTPUT_REGISTER + len(self.machine.fields)), np.int64),
+                np.zeros((0, output.OUTPUT_REGISTER + len(self.machine.fields)), np.int64),
                 np.zeros((0, 2), np.int64),
                 np.zeros(0, np.int8),
             )
@@ -465,8 +499,7 @@ class RevisionEvaluator:
             self._keys[name] = tuple(keys[place][c] for c in self.partition_by) if keys else ()
         for gathered, stored in ((self._gathered.late, late), (self._gathered.rejected, rejected)):
             gathered[:] = [state.from_bytes(REASON, stored)[0].replace_schema_metadata(None)]
-        arcs, machine = list(self._first.arcs), self._first.machine
-        self._edits = [lambda operator: operator.replace_arcs(machine, arcs)]
+        self._edited = True
 
     @property
     def nbytes(self) -> int:
@@ -475,49 +508,3 @@ class RevisionEvaluator:
     @property
     def partials(self) -> int:
         return sum(operator.partials for operator in self._operators.values())
-
-
-def all_matches(
-    machine: Machine,
-    timing: Timing,
-    table: pa.Table,
-    partition_by: Sequence[str] = (),
-    settings: Settings = DEFAULT,
-) -> pa.Table:
-    """All matches in a complete table, in the order of partitions and of their last events."""
-    evaluator = RevisionEvaluator(machine, timing, table.schema, partition_by, settings)
-    times = evaluator.times(table)
-    by_time = np.lexsort((times.name, times.tie, times.le))
-    if (np.diff(by_time) < 0).any():
-        table = table.take(pa.array(by_time))
-        times = evaluator.times(table)
-    found = []
-    for begin in range(0, table.num_rows, CHUNK):
-        part = table.slice(begin, CHUNK)
-        found.append(evaluator.insert(part))
-        edge = begin + CHUNK
-        if edge < table.num_rows:
-            found.append(evaluator.advance(evaluator.clock.time(int(times.le[edge]))))
-    found.append(evaluator.end())
-    if evaluator.rejected.num_rows:
-        problem = evaluator.rejected.column(REASON)[0].as_py()
-        raise errors.DataError(
-            f"{evaluator.rejected.num_rows} rows could not be used; the first: {problem}",
-            remedy="use matcher(), which reports such rows and goes on",
-        )
-    joined = pa.concat_tables(found).drop_columns(["op", "match_id"])
-    order = [(name, "ascending") for name in partition_by]
-    order += [("last", "ascending"), ("first", "ascending")]
-    joined = joined.sort_by(order) if joined.num_rows else joined
-    numbers = _numbers(joined, partition_by)
-    return joined.add_column(len(partition_by), "match_number", pa.array(numbers))
-
-
-def _numbers(table: pa.Table, partition_by: Sequence[str]) -> Numbers:
-    """1, 2, ... in each partition."""
-    if not partition_by:
-        return np.arange(1, table.num_rows + 1)
-    names = row_hashes(table, partition_by)
-    fresh = np.concatenate(([True], names[1:] != names[:-1])) if len(names) else np.zeros(0, bool)
-    firsts = np.flatnonzero(fresh)
-    return np.arange(len(names)) - np.repeat(firsts, np.diff([*firsts, len(names)])) + 1

@@ -10,10 +10,10 @@ from ensue.kernels import revision_store as layout
 from ensue.kernels.revision_store import HISTORY, NONE, OPEN
 
 if TYPE_CHECKING:
-    from ensue.evaluate.revision_operator import Operator
+    from ensue.evaluate.revision_events import EventOperator
 
 
-def verify(operator: Operator) -> None:
+def verify(operator: EventOperator) -> None:
     """Links, Ordering and Completeness; an AssertionError names the one that is broken."""
     store, control = operator.store, operator.store.control
     events, nodes = store.events, store.nodes
@@ -39,7 +39,7 @@ def verify(operator: Operator) -> None:
         _verify_completeness(operator, used)
 
 
-def _verify_order(operator: Operator, used: list[int]) -> None:
+def _verify_order(operator: EventOperator, used: list[int]) -> None:
     store, control = operator.store, operator.store.control
     events = store.events
     chain, event = [], int(control[layout.FIRST])
@@ -63,7 +63,7 @@ def _verify_order(operator: Operator, used: list[int]) -> None:
             node = int(store.nodes[node, layout.AFTER])
 
 
-def _verify_completeness(operator: Operator, used: list[int]) -> None:
+def _verify_completeness(operator: EventOperator, used: list[int]) -> None:
     """A partial match that did not begin here has one with the same beginning just before."""
     events, nodes = operator.store.events, operator.store.nodes
 

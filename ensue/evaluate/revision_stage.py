@@ -22,10 +22,11 @@ from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Events, Key, keys_of
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
 from ensue.evaluate.changes import Changes, difference
-from ensue.evaluate.revision_operator import Delta, Operator, Settings, Times
+from ensue.evaluate.revision_operator import Operator
+from ensue.evaluate.revision_parts import Delta, Settings, Times
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_output import Found, Output
-from ensue.kernels import revision_steps as steps
+from ensue.kernels import revision_output as output
 from ensue.kernels.revision_store import INFINITY
 from ensue.pattern.query import WindowKind
 
@@ -161,14 +162,14 @@ class RevisionStage:
         self, operator: Operator, delta: Delta, came: list[pa.Table], went: list[pa.Table]
     ) -> None:
         for sign, found in ((1, came), (-1, went)):
-            rows = delta.rows[delta.rows[:, steps.OPERATION] == sign]
+            rows = delta.rows[delta.rows[:, output.OPERATION] == sign]
             if len(rows):
                 found.append(self._table(operator, rows, delta.pairs))
 
     def _table(self, operator: Operator, rows: Numbers, pairs: Numbers) -> pa.Table:
         """Matches in the shape of the event sequence evaluator's."""
-        lengths = rows[:, steps.TRACE_LENGTH]
-        ends = rows[:, steps.TRACE_BEGIN] + lengths
+        lengths = rows[:, output.TRACE_LENGTH]
+        ends = rows[:, output.TRACE_BEGIN] + lengths
         total = np.cumsum(lengths)
         # The pairs of a match are listed from its last event to its first.
         within = np.arange(int(total[-1])) - np.repeat(total - lengths, lengths)

@@ -25,7 +25,9 @@ from ensue.kernels import (
     guards,
     revision,
     revision_append,
+    revision_arcs,
     revision_intervals,
+    revision_output,
     revision_steps,
     revision_store,
     revision_time,
@@ -35,6 +37,8 @@ from ensue.pattern import kinds as k
 
 _MODULES = (
     revision_store,
+    revision_arcs,
+    revision_output,
     revision_steps,
     revision_intervals,
     revision_append,

@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.revision_append import append
+from ensue.kernels.revision_arcs import MOST_ARCS, REGISTER_FIELDS, SILENT_FACTOR, Arcs
 from ensue.kernels.revision_intervals import (
     alive_at,
     alive_at_last,
@@ -26,16 +27,8 @@ from ensue.kernels.revision_intervals import (
     is_alive,
     raise_reach,
 )
-from ensue.kernels.revision_steps import (
-    ACCEPTED,
-    CREATED,
-    MOST_ARCS,
-    REGISTER_FIELDS,
-    SILENT_FACTOR,
-    Arcs,
-    extend,
-    report,
-)
+from ensue.kernels.revision_output import ACCEPTED, CREATED, report
+from ensue.kernels.revision_steps import extend
 from ensue.kernels.revision_store import (
     AFTER,
     AT,
@@ -55,7 +48,6 @@ from ensue.kernels.revision_store import (
     INFINITY,
     LAST,
     LE,
-    LEAST_RE,
     MATCH,
     MINUS_INFINITY,
     NEXT,
@@ -202,9 +194,8 @@ def remove_spanning(
                 found = True
                 if nodes[node, MATCH] >= 0:
                     rows, pairs = report(
-                        store, node, -1, nodes[node, MATCH], cause, MINUS_INFINITY,
-                        nodes[node, LEAST_RE], fields, False, traced, rows, pairs, counts,
-                    )  # fmt: skip
+                        store, node, -1, cause, fields, False, traced, rows, pairs, counts
+                    )
                 unlink_node(store, node)
                 free_node(store, node, traced)
             node = after
@@ -410,10 +401,8 @@ def process(
                     store.nodes[node, MATCH] = control[NEXT_MATCH]
                     control[NEXT_MATCH] += 1
                     rows, pairs = report(
-                        store, node, 1, store.nodes[node, MATCH], cause, le,
-                        store.nodes[node, LEAST_RE], fields, ignoring, traced, rows, pairs,
-                        counts,
-                    )  # fmt: skip
+                        store, node, 1, cause, fields, ignoring, traced, rows, pairs, counts
+                    )
             propagate = following >= 0
         else:
             le, tie, content = keys[change, 0], keys[change, 1], keys[change, 2]
@@ -523,10 +512,8 @@ def process(
                     store.nodes[node, MATCH] = control[NEXT_MATCH]
                     control[NEXT_MATCH] += 1
                     rows, pairs = report(
-                        store, node, 1, store.nodes[node, MATCH], cause,
-                        store.events[event, LE], store.nodes[node, LEAST_RE], fields, ignoring,
-                        traced, rows, pairs, counts,
-                    )  # fmt: skip
+                        store, node, 1, cause, fields, ignoring, traced, rows, pairs, counts
+                    )
             source, frontier = frontier, source
             count = created
     return store, rows, pairs

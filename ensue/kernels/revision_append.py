@@ -6,9 +6,6 @@ it. An event that comes late takes the same loop again and again: what spans it 
 makes meets the events behind it one by one, in front of what stands there. `append` stops, and
 `process` goes on, at retractions, at late events with a timestamp that is there already, and where
 the index is full.
-
-`run_quick` is the machine of `kernels/guards.py` cut down to the instructions that fences and
-transfers are made of nearly always; `Arcs.quick` says for which arcs that is enough.
 """
 
 from __future__ import annotations
@@ -17,43 +14,26 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels import guards as vm
 from ensue.kernels.guards import run_guard
 from ensue.kernels.hashing import slot_of
-from ensue.kernels.revision_steps import (
+from ensue.kernels.revision_arcs import (
     ACCEPTS,
     BEGIN,
-    CAUSE,
-    FAULTS,
-    FINAL_STATE,
     FINISH,
-    FIRST_EVENT,
-    FIRST_LE,
-    FIRST_NAME,
     INITIAL_NULLS,
     INITIAL_REGISTER,
     INITIAL_SINCE,
     INITIAL_STATE,
     INITIAL_TILL,
-    LAST_EVENT,
-    LAST_LE,
-    LAST_NAME,
-    LIFETIME_LE,
-    LIFETIME_RE,
     MASK,
-    MATCH_ID,
-    NODE,
-    OPERATION,
-    OUTPUT_NULLS,
-    OUTPUT_REGISTER,
     REGISTER_FIELDS,
-    ROWS,
     TARGET,
-    TRACE_BEGIN,
-    TRACE_LENGTH,
     VALUE,
     Arcs,
+    epoch_at,
 )
+from ensue.kernels.revision_output import FAULTS, ROWS, tell
+from ensue.kernels.revision_quick import run_quick
 from ensue.kernels.revision_store import (
     AFTER,
     AT,
@@ -102,121 +82,6 @@ from ensue.kernels.revision_store import (
     put_in_blocks,
     taller,
 )
-
-QUICK = frozenset(
-    {
-        vm.ADD, vm.SUBTRACT, vm.ADD + 1, vm.SUBTRACT + 1, vm.MULTIPLY + 1, vm.EQUAL, vm.NOT_EQUAL,
-        vm.LESS, vm.LESS_EQUAL, vm.EQUAL + 1, vm.NOT_EQUAL + 1, vm.LESS + 1, vm.LESS_EQUAL + 1,
-        vm.MOVE_INT, vm.MOVE_FLOAT, vm.TO_FLOAT, vm.JUMP_UNLESS_TRUE,
-    }
-)  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def run_quick(
-    code: NDArray[np.int64],
-    place: int,
-    end: int,
-    cells: NDArray[np.int64],
-    floats: NDArray[np.float64],
-    nulls: NDArray[np.bool_],
-) -> int:
-    """As `run_guard`, for the instructions in QUICK, and TRUE where no jump was taken."""
-    while place < end:
-        operation, target = code[place, 0], code[place, 1]
-        a, b = code[place, 2], code[place, 3]
-        place += 1
-        if operation == vm.JUMP_UNLESS_TRUE:
-            if nulls[a] or cells[a] == 0:
-                return vm.FALSE
-            continue
-        if operation < 30:
-            nulls[target] = nulls[a]
-            if operation == vm.TO_FLOAT:
-                floats[target] = float(cells[a]) / floats[b]
-            else:
-                cells[target] = cells[a]
-            continue
-        if nulls[a] or nulls[b]:
-            nulls[target] = True
-            continue
-        nulls[target] = False
-        if operation == vm.ADD:
-            total = np.int64(np.uint64(cells[a]) + np.uint64(cells[b]))
-            if (cells[a] >= 0) == (cells[b] >= 0) and (total >= 0) != (cells[a] >= 0):
-                return vm.OVERFLOW
-            cells[target] = total
-        elif operation == vm.SUBTRACT:
-            total = np.int64(np.uint64(cells[a]) - np.uint64(cells[b]))
-            if (cells[a] >= 0) != (cells[b] >= 0) and (total >= 0) != (cells[a] >= 0):
-                return vm.OVERFLOW
-            cells[target] = total
-        elif operation == vm.EQUAL:
-            cells[target] = cells[a] == cells[b]
-        elif operation == vm.NOT_EQUAL:
-            cells[target] = cells[a] != cells[b]
-        elif operation == vm.LESS:
-            cells[target] = cells[a] < cells[b]
-        elif operation == vm.LESS_EQUAL:
-            cells[target] = cells[a] <= cells[b]
-        elif operation == vm.ADD + 1:
-            floats[target] = floats[a] + floats[b]
-        elif operation == vm.SUBTRACT + 1:
-            floats[target] = floats[a] - floats[b]
-        elif operation == vm.MULTIPLY + 1:
-            floats[target] = floats[a] * floats[b]
-        else:
-            # Spark's NaN: equal to itself and greater than anything else.
-            left, right = floats[a], floats[b]
-            order = 0
-            if left != left:
-                order = 0 if right != right else 1
-            elif right != right or left < right:
-                order = -1
-            elif left > right:
-                order = 1
-            if operation == vm.EQUAL + 1:
-                cells[target] = order == 0
-            elif operation == vm.NOT_EQUAL + 1:
-                cells[target] = order != 0
-            elif operation == vm.LESS + 1:
-                cells[target] = order < 0
-            else:
-                cells[target] = order <= 0
-    return vm.TRUE
-
-
-@njit(cache=True, nogil=True)
-def _tell(
-    events: NDArray[np.int64],
-    nodes: NDArray[np.int64],
-    node: int,
-    operation: int,
-    cause: int,
-    fields: int,
-    rows: NDArray[np.int64],
-    row: int,
-) -> None:
-    """As `report`, of a node that still stands at its last event; there is room."""
-    at = nodes[node, AT]
-    rows[row, OPERATION] = operation
-    rows[row, MATCH_ID] = nodes[node, MATCH]
-    rows[row, FIRST_LE] = nodes[node, START]
-    rows[row, FIRST_EVENT] = nodes[node, START_EVENT]
-    rows[row, LAST_LE] = events[at, LE]
-    rows[row, LAST_EVENT] = events[at, IDENTITY]
-    rows[row, LIFETIME_LE] = events[at, LE]
-    rows[row, LIFETIME_RE] = nodes[node, LEAST_RE]
-    rows[row, FINAL_STATE] = nodes[node, STATE]
-    rows[row, NODE] = node
-    rows[row, CAUSE] = cause
-    rows[row, OUTPUT_NULLS] = nodes[node, NODE_NULLS]
-    rows[row, FIRST_NAME] = nodes[node, START_NAME]
-    rows[row, LAST_NAME] = events[at, CONTENT]
-    rows[row, TRACE_BEGIN] = 0
-    rows[row, TRACE_LENGTH] = 0
-    for field in range(fields):
-        rows[row, OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]
 
 
 @njit(cache=True, nogil=True)
@@ -381,7 +246,7 @@ def append(
                         if nodes[node, MATCH] >= 0:
                             if counts[ROWS] == rows.shape[0]:
                                 rows = taller(rows, 0)
-                            _tell(events, nodes, node, -1, cause, fields, rows, counts[ROWS])
+                            tell(events, nodes, node, -1, cause, fields, rows, counts[ROWS])
                             counts[ROWS] += 1
                         after = nodes[node, AFTER]
                         nodes[node, AT] = NONE
@@ -420,13 +285,7 @@ def append(
                 ):
                     continue
                 start, start_event = le, identity
-            low, high = epochs_of[state, 0], epochs_of[state, 1]
-            while high - low > 1:
-                middle = (low + high) >> 1
-                if epoch_since[middle] <= le:
-                    low = middle
-                else:
-                    high = middle
+            low = epoch_at(epochs_of, epoch_since, state, le)
             loaded = False
             for place in range(epoch_arcs[low, 0], epoch_arcs[low, 1]):
                 arc = listed[place]
@@ -526,7 +385,7 @@ def append(
                     control[NEXT_MATCH] += 1
                     if counts[ROWS] == rows.shape[0]:
                         rows = taller(rows, 0)
-                    _tell(events, nodes, node, 1, cause, fields, rows, counts[ROWS])
+                    tell(events, nodes, node, 1, cause, fields, rows, counts[ROWS])
                     counts[ROWS] += 1
         # What is new began before what is there already (Ordering).
         if boundary < 0:

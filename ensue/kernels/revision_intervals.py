@@ -12,9 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.revision_steps import (
-    report,
-)
+from ensue.kernels.revision_output import report
 from ensue.kernels.revision_store import (
     AFTER,
     AT,
@@ -25,7 +23,6 @@ from ensue.kernels.revision_store import (
     HEAD,
     INFINITY,
     LE,
-    LEAST_RE,
     MATCH,
     MINUS_INFINITY,
     NODES,
@@ -194,10 +191,7 @@ def cascade(
         depth -= 1
         node = stack[depth]
         if nodes[node, MATCH] >= 0:
-            rows, pairs = report(
-                store, node, -1, nodes[node, MATCH], cause, MINUS_INFINITY,
-                nodes[node, LEAST_RE], fields, True, traced, rows, pairs, counts,
-            )  # fmt: skip
+            rows, pairs = report(store, node, -1, cause, fields, True, traced, rows, pairs, counts)
         edge = nodes[node, EDGE]
         while edge >= 0:
             child = edges[edge, CHILD]

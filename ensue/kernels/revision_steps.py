@@ -9,13 +9,32 @@ The cells hold the register, what code computes, and then the event's columns an
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.guards import run_guard
+from ensue.kernels.revision_arcs import (
+    ACCEPTS,
+    BEGIN,
+    FINISH,
+    IGNORABLE,
+    INITIAL_NULLS,
+    INITIAL_REGISTER,
+    INITIAL_SINCE,
+    INITIAL_STATE,
+    INITIAL_TILL,
+    MASK,
+    REGISTER_FIELDS,
+    SINCE,
+    TARGET,
+    TILL,
+    TRACE,
+    VALUE,
+    Arcs,
+    epoch_at,
+)
+from ensue.kernels.revision_output import ACCEPTED, CREATED, FAULTS
 from ensue.kernels.revision_store import (
     AFTER,
     AT,
@@ -36,7 +55,6 @@ from ensue.kernels.revision_store import (
     LE,
     LEAST_RE,
     MATCH,
-    MINUS_INFINITY,
     NODE_NULLS,
     NONE,
     PARENT,
@@ -53,46 +71,7 @@ from ensue.kernels.revision_store import (
     Store,
     add_edge,
     new_node,
-    taller,
 )
-
-# Columns of `Arcs.table`.
-SOURCE, TARGET, MASK, VALUE, BEGIN, FINISH, IGNORABLE, ACCEPTS, TRACE, SINCE, TILL = range(11)
-# Columns of `Arcs.initial`, before the register.
-INITIAL_STATE, INITIAL_SINCE, INITIAL_TILL, INITIAL_NULLS, INITIAL_REGISTER = range(5)
-# Places in `Arcs.sizes`.
-MOST_ARCS, SILENT_FACTOR, REGISTER_FIELDS = range(3)
-
-ACCEPTED = -2  # of MATCH: to be reported
-
-# Columns of output rows; the register follows.
-OPERATION, MATCH_ID, FIRST_LE, FIRST_EVENT, LAST_LE, LAST_EVENT, LIFETIME_LE, LIFETIME_RE = range(8)
-FINAL_STATE, NODE, TRACE_BEGIN, TRACE_LENGTH, CAUSE, OUTPUT_NULLS = range(8, 14)
-FIRST_NAME, LAST_NAME, OUTPUT_REGISTER = range(14, 17)
-
-# Places in `counts`.
-ROWS, PAIRS, FAULTS, CREATED = range(4)
-
-
-class Arcs(NamedTuple):
-    """The automaton as the kernels read it; `automaton/registers.py` writes it."""
-
-    table: NDArray[np.int64]
-    outputs: NDArray[np.int64]  # [arc, field]: the cell with the new value
-    epochs_of: NDArray[np.int64]  # state -> begin and end of its epochs, each with the same arcs
-    epoch_since: NDArray[np.int64]
-    epoch_arcs: NDArray[np.int64]  # epoch -> begin and end in `listed`
-    listed: NDArray[np.int64]
-    silent_of: NDArray[np.int64]  # state -> its ε-arcs, places in `silent`
-    silent: NDArray[np.int64]
-    closing: NDArray[np.int64]  # arcs that fire at the end of the window
-    initial: NDArray[np.int64]  # configurations before the first event
-    code: NDArray[np.int64]
-    cells: NDArray[np.int64]  # with constants in place
-    nulls: NDArray[np.bool_]
-    inputs: NDArray[np.int64]  # column of an event -> its cell
-    quick: NDArray[np.bool_]  # per arc: its code needs only the instructions of `run_quick`
-    sizes: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -114,19 +93,6 @@ def run_arc(
         code, begin, end, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats, no_nulls, no_nulls,
         cells, floats, cells, floats, nulls,
     )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def epoch_of(arcs: Arcs, state: int, le: int) -> int:
-    """The epoch of a state's arcs that holds a timestamp."""
-    low, high = arcs.epochs_of[state, 0], arcs.epochs_of[state, 1]
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if arcs.epoch_since[middle] <= le:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @njit(cache=True, nogil=True)
@@ -358,7 +324,7 @@ def extend(
         least = nodes[parent, LEAST_RE]
         if least <= le:
             continue
-        epoch = epoch_of(arcs, nodes[parent, STATE], le)
+        epoch = epoch_at(arcs.epochs_of, arcs.epoch_since, nodes[parent, STATE], le)
         loaded = False
         for place in range(arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]):
             arc = arcs.listed[place]
@@ -393,7 +359,9 @@ def extend(
         for index in range(arcs.initial.shape[0]):
             if not arcs.initial[index, INITIAL_SINCE] <= le < arcs.initial[index, INITIAL_TILL]:
                 continue
-            epoch = epoch_of(arcs, arcs.initial[index, INITIAL_STATE], le)
+            epoch = epoch_at(
+                arcs.epochs_of, arcs.epoch_since, arcs.initial[index, INITIAL_STATE], le
+            )
             loaded = False
             for place in range(arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]):
                 arc = arcs.listed[place]
@@ -447,62 +415,3 @@ def extend(
                     store, arcs, parent, event, arc, cells, nulls, ignoring, traced, frontier,
                     counts,
                 )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def report(
-    store: Store,
-    node: int,
-    operation: int,  # 1: a match, -1: withdrawn
-    identifier: int,
-    cause: int,  # the event that was being processed
-    lifetime_le: int,  # MINUS_INFINITY: that of the last event
-    lifetime_re: int,
-    fields: int,
-    ignoring: bool,
-    traced: bool,
-    rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A row of output, and with traces the (label, event) pairs of the match, last event first."""
-    nodes = store.nodes
-    if counts[ROWS] == rows.shape[0]:
-        rows = taller(rows, 0)
-    row = rows[counts[ROWS]]
-    counts[ROWS] += 1
-    row[OPERATION] = operation
-    row[MATCH_ID] = identifier
-    row[FIRST_LE] = nodes[node, START]
-    row[FIRST_EVENT] = nodes[node, START_EVENT]
-    row[LIFETIME_RE] = lifetime_re
-    row[FINAL_STATE] = nodes[node, STATE]
-    row[NODE] = node
-    row[CAUSE] = cause
-    row[FIRST_NAME] = nodes[node, START_NAME]
-    if ignoring:
-        # An interval may have moved to a later event when the past was cleaned up.
-        row[LAST_LE] = nodes[node, END]
-        row[LAST_EVENT] = nodes[node, EVENT]
-        row[LAST_NAME] = nodes[node, END_NAME]
-    else:
-        at = nodes[node, AT]
-        row[LAST_LE] = store.events[at, LE]
-        row[LAST_EVENT] = store.events[at, IDENTITY]
-        row[LAST_NAME] = store.events[at, CONTENT]
-    row[LIFETIME_LE] = row[LAST_LE] if lifetime_le == MINUS_INFINITY else lifetime_le
-    row[OUTPUT_NULLS] = nodes[node, NODE_NULLS]
-    for field in range(fields):
-        row[OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]
-    row[TRACE_BEGIN] = counts[PAIRS]
-    if traced:
-        while node >= 0:
-            if nodes[node, LABEL] >= 0:
-                if counts[PAIRS] == pairs.shape[0]:
-                    pairs = taller(pairs, 0)
-                pairs[counts[PAIRS], 0] = nodes[node, LABEL]
-                pairs[counts[PAIRS], 1] = nodes[node, EVENT]
-                counts[PAIRS] += 1
-            node = nodes[node, PARENT]
-    row[TRACE_LENGTH] = counts[PAIRS] - row[TRACE_BEGIN]
-    return rows, pairs

@@ -13,29 +13,32 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.revision_intervals import is_alive
-from ensue.kernels.revision_steps import (
+from ensue.kernels.revision_arcs import (
     ACCEPTS,
     BEGIN,
-    FINAL_STATE,
     FINISH,
-    LAST_EVENT,
-    LAST_LE,
-    LAST_NAME,
-    OUTPUT_NULLS,
-    OUTPUT_REGISTER,
     REGISTER_FIELDS,
-    ROWS,
     SINCE,
     SOURCE,
     TARGET,
     TILL,
     Arcs,
-    link_node,
-    load_register,
-    report,
-    run_arc,
 )
+from ensue.kernels.revision_intervals import is_alive
+from ensue.kernels.revision_output import (
+    FINAL_STATE,
+    LAST_EVENT,
+    LAST_LE,
+    LAST_NAME,
+    LIFETIME_LE,
+    LIFETIME_RE,
+    MATCH_ID,
+    OUTPUT_NULLS,
+    OUTPUT_REGISTER,
+    ROWS,
+    report,
+)
+from ensue.kernels.revision_steps import link_node, load_register, run_arc
 from ensue.kernels.revision_store import (
     AFTER,
     AT,
@@ -130,12 +133,13 @@ def close_windows(
                         if not table[arc, ACCEPTS]:
                             continue
                         rows, pairs = report(
-                            store, node, 1, store.control[NEXT_MATCH], NONE, closes,
-                            closes if closes == INFINITY else closes + 1, fields, False, traced,
-                            rows, pairs, counts,
-                        )  # fmt: skip
-                        store.control[NEXT_MATCH] += 1
+                            store, node, 1, NONE, fields, False, traced, rows, pairs, counts
+                        )
                         row = rows[counts[ROWS] - 1]
+                        row[MATCH_ID] = store.control[NEXT_MATCH]
+                        store.control[NEXT_MATCH] += 1
+                        row[LIFETIME_LE] = closes
+                        row[LIFETIME_RE] = closes if closes == INFINITY else closes + 1
                         row[FINAL_STATE] = table[arc, TARGET]
                         # Events that were ignored belong to the match as well.
                         row[LAST_LE] = events[until, LE]
@@ -258,9 +262,8 @@ def take_away(
             following = nodes[node, AFTER]
             if nodes[node, MATCH] >= 0:
                 rows, pairs = report(
-                    store, node, -1, nodes[node, MATCH], NONE, MINUS_INFINITY,
-                    nodes[node, LEAST_RE], fields, ignoring, traced, rows, pairs, counts,
-                )  # fmt: skip
+                    store, node, -1, NONE, fields, ignoring, traced, rows, pairs, counts
+                )
             free_node(store, node, traced)
             node = following
         events[event, HEAD] = NONE

@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.evaluate.revision_operator import Operator, Settings, Times
-from ensue.kernels import revision_steps as steps
+from ensue.evaluate.revision_operator import Operator
+from ensue.evaluate.revision_parts import Settings, Times
+from ensue.kernels import revision_output as output
 from ensue.pattern import kinds as k
 from examples.afa_trading import prices, q1
 
 KINDS = {"ts": k.BIGINT, "price": k.DOUBLE, "change": k.DOUBLE}
 COUNT, WINDOW = 6_000, 300
-SHOWN = [steps.OPERATION, steps.FIRST_LE, steps.LAST_LE, steps.LIFETIME_RE]
+SHOWN = [output.OPERATION, output.FIRST_LE, output.LAST_LE, output.LIFETIME_RE]
 
 
 def net(order: np.ndarray, sequenced: bool, batch: int) -> tuple[Counter[tuple[int, ...]], int]:

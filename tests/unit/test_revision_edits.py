@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from ensue.automaton.registers import Machine
-from ensue.automaton_api import make_arc
+from ensue.automaton_text import make_arc
 from ensue.errors import NoFinalStateError, UnknownArcError
-from ensue.evaluate import arc_book
-from ensue.evaluate.revision_operator import Operator, Settings
+from ensue.evaluate.revision_operator import Operator
+from ensue.evaluate.revision_parts import Settings
 from tests.revision_cases import FIELDS, KINDS, Stream, table, times
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
@@ -45,7 +45,6 @@ class Counted:
 def test_edits_in_place_are_those_of_arrays_made_anew(
     ignoring: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arc_book, "ROOM", 12)
     for seed in range(2 if INTERPRETED else 25):
         pick = random.Random(f"in place {seed}")
         settings = Settings(ignoring=ignoring, debug=True)
