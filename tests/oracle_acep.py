@@ -143,10 +143,10 @@ class MissingOracle:
     # -- conditions ------------------------------------------------------------------------------
 
     def _fits(self, label: str, row: int, before: tuple[Entry, ...]) -> bool:
-        entries = (*before, (label, row))
-        pairs = tuple((name, at) for name, at in entries if at is not None)
+        # Missing events count when one is looked up; a part that finds one of them holds.
+        entries: Any = (*before, (label, row))
         return all(
-            self._reads_missing(part, entries) or self._plain._value(part, row, pairs) is True
+            self._reads_missing(part, entries) or self._plain._value(part, row, entries) is True
             for part in _parts(self.query.definition(label))
         )
 

@@ -4,8 +4,8 @@ Which engine follows the partial matches depends on what is asked:
 
 - no budget, conditions on single rows: the shared match graph over L-states and their least errors
   (`acep/exact.py`); the cost per event does not depend on how many partial matches there are.
-- no budget, conditions on other events: match nodes one by one (`acep/guarded.py`),
-  those of partitions in pieces from the rows of the window.
+- no budget, conditions on other events: match nodes with registers (`acep/compiled.py`), those of
+  partitions in pieces from the rows of the window.
 - a budget: match nodes chosen by what the history says of them (`acep/budget.py`).
 
 Matches are reported as soon as their last event is there. The state of a key is the rows and nodes

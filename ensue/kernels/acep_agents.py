@@ -8,8 +8,12 @@ Moving earns R / 2^distance, the distance in letters to a final state, so that m
 most. An action is tried five times before its value counts; of several such, advancing is tried
 first and skipping last.
 
-Where an agent goes is written to the history that decides, so that what it discovers is taken up by
-the collective decisions; the bundle of a match it completes takes the place of the oldest one.
+An event that moves a seed (one that has skipped letters for their cost, too) begins an agent, as
+long as there is a place: a few agents, whose extensions are work like any other.
+
+Where an agent goes is written to the second copy of the history at once. A match that it completes
+is written to the copy that decides, so that the collective decisions take it up: the vectors on its
+way with their visit, and its bundle in place of the oldest one.
 """
 
 from __future__ import annotations
@@ -176,7 +180,6 @@ def act(
             idle = time - nodes.time[node]
             vector = vector_of(machine, target, error, gone, idle, window)
             made += 1
-            visit(history, 0, vector)
             visit(history, 1, vector)
             longer = extend(
                 machine, nodes, scratch, node, target, error, learner.links[post], vector, row,
@@ -201,6 +204,7 @@ def begin(
     machine: Machine,
     nodes: Nodes,
     history: History,
+    learner: Learner,
     agents: Agents,
     scratch: Scratch,
     kind: int,
@@ -209,32 +213,53 @@ def begin(
     low: int,
     window: float,
 ) -> int:
-    """A free place gets an agent where the event moves a seed; how many extensions were made."""
-    place = NONE
-    for agent in range(agents.node.shape[0]):
-        if agents.node[agent] == NONE:
-            place = agent
-            break
-    if place == NONE:
-        return 0
+    """A new agent for each seed that the event moves, while places last; extensions made."""
+    made, place = 0, 0
+    places = agents.node.shape[0]
     for index in range(machine.hits[kind], machine.hits[kind + 1]):
         target = machine.states[index]
         for link in range(machine.into[target], machine.into[target + 1]):
-            if machine.sources[link] != 0 or machine.costs[link] > 0:
+            error = machine.costs[link]
+            if machine.sources[link] != 0 or error > machine.bound[0]:
                 continue
-            vector = vector_of(machine, target, 0, 0.0, 0.0, window)
-            visit(history, 0, vector)
+            while place < places and agents.node[place] != NONE:
+                if nodes.first[agents.node[place]] < low:
+                    _free(learner, agents, place)
+                else:
+                    place += 1
+            if place == places:
+                return made
+            vector = vector_of(machine, target, error, 0.0, 0.0, window)
             visit(history, 1, vector)
-            node = extend(machine, nodes, scratch, NONE, target, 0, link, vector, row, time, low)
+            made += 1
+            node = extend(
+                machine, nodes, scratch, NONE, target, error, link, vector, row, time, low
+            )
             if node == NONE:
-                return 1
+                continue
             nodes.agent[node] = nodes.registers[LINKS] - 1
             agents.node[place] = node
             agents.state[place] = target
-            agents.error[place] = 0
+            agents.error[place] = error
             agents.q_state[place] = -1
-            return 1
-    return 0
+    return made
+
+
+@njit(cache=True, nogil=True)
+def _adopt(history: History, vector: int, bit: int) -> None:
+    """A vector on the way to a bundle that an agent found: the deciding copy is told."""
+    if history.registers[DEPTH] == 0 and history.slots[vector] >= 0:
+        entry = history.slots[vector]
+        if history.scores[entry] == 0.0:
+            # Its old visits came to nothing and say nothing of the stream as it is now.
+            history.counts[0, entry] = max(1, history.counts[1, entry])
+        else:
+            visit(history, 0, vector)
+        credit(history, 0, vector, bit)
+        rescore(history, entry)
+    else:
+        visit(history, 0, vector)
+        credit(history, 0, vector, bit)
 
 
 @njit(cache=True, nogil=True)
@@ -252,14 +277,5 @@ def credit_agents(nodes: Nodes, history: History, ends: NDArray[np.int64], first
             registers[AGENT_BIT] = oldest_bit(history)
         while node != NONE and nodes.agent[node] != NONE:
             link = nodes.agent[node]
-            vector = nodes.vector[link]
-            if history.registers[DEPTH] == 0 and history.slots[vector] >= 0:
-                entry = history.slots[vector]
-                if history.scores[entry] == 0.0:
-                    # Its old visits came to nothing and say nothing of the stream as it is now.
-                    history.counts[0, entry] = max(1, history.counts[1, entry])
-                credit(history, 0, vector, registers[AGENT_BIT])
-                rescore(history, entry)
-            else:
-                credit(history, 0, vector, registers[AGENT_BIT])
+            _adopt(history, nodes.vector[link], registers[AGENT_BIT])
             node = nodes.before[link]

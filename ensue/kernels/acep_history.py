@@ -182,12 +182,14 @@ def end_learning(history: History) -> None:
 @njit(cache=True, nogil=True)
 def oldest_bit(history: History) -> int:
     """A bit of the deciding copy for a bundle that an agent found: the oldest is forgotten."""
-    bit = history.registers[RING] % history.registers[BITS]
-    history.registers[RING] += 1
-    word, mask = bit >> 6, ~(np.uint64(1) << np.uint64(bit & 63))
-    used = history.counts.shape[1]
-    if history.registers[DEPTH] == 0:
-        used = history.registers[ENTRIES]
-    for entry in range(used):
-        history.maps[0, entry, word] &= mask
+    registers = history.registers
+    bit = registers[RING] % registers[BITS]
+    registers[RING] += 1
+    word, mask = bit >> 6, np.uint64(1) << np.uint64(bit & 63)
+    full = registers[DEPTH] == 0
+    for entry in range(registers[ENTRIES] if full else history.counts.shape[1]):
+        if history.maps[0, entry, word] & mask:
+            history.maps[0, entry, word] ^= mask
+            if full:
+                rescore(history, entry)
     return bit

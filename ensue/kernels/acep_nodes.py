@@ -41,7 +41,7 @@ REGISTERS = 8
 WORK, SHED, CANDIDATES, BUNDLES, EVENTS, GENERATION = range(6)
 COUNTERS = 6
 # why a run stopped
-DONE, NODES_FULL, ENDS_FULL, CANDIDATES_FULL, HISTORY_FULL = range(5)
+DONE, NODES_FULL, ENDS_FULL, CANDIDATES_FULL, HISTORY_FULL, GUARD_FAILED = range(6)
 
 
 class Machine(NamedTuple):
@@ -167,6 +167,38 @@ def collect(
 
 
 @njit(cache=True, nogil=True)
+def new_node(
+    nodes: Nodes, before: int, target: int, error: int, first: int, row: int, time: float
+) -> int:
+    """A node without links, the newest of its state."""
+    node = nodes.registers[USED]
+    nodes.registers[USED] += 1
+    nodes.state[node] = target
+    nodes.row[node] = row
+    nodes.error[node] = error
+    nodes.first[node] = first
+    nodes.time[node] = time
+    nodes.since[node] = time if before == NONE else nodes.since[before]
+    nodes.below[node] = nodes.top[target]
+    nodes.top[target] = node
+    nodes.head[node] = NONE
+    nodes.seen[node] = 0
+    nodes.agent[node] = NONE
+    return int(node)
+
+
+@njit(cache=True, nogil=True)
+def add_link(nodes: Nodes, node: int, before: int, vector: int, via: int) -> None:
+    link = nodes.registers[LINKS]
+    nodes.registers[LINKS] += 1
+    nodes.before[link] = before
+    nodes.vector[link] = vector
+    nodes.via[link] = via
+    nodes.more[link] = nodes.head[node]
+    nodes.head[node] = link
+
+
+@njit(cache=True, nogil=True)
 def extend(
     machine: Machine,
     nodes: Nodes,
@@ -182,7 +214,6 @@ def extend(
 ) -> int:
     """Makes the link, and the node where there is none yet; its number, NONE for a poor proxy."""
     first = row if before == NONE else nodes.first[before]
-    registers = nodes.registers
     node = NONE
     slot, key = 0, np.int64(0)
     if machine.proxy:
@@ -196,19 +227,7 @@ def extend(
         if scratch.stamps[slot] == scratch.counters[GENERATION]:
             node = scratch.values[slot]
     if node == NONE:
-        node = registers[USED]
-        registers[USED] += 1
-        nodes.state[node] = target
-        nodes.row[node] = row
-        nodes.error[node] = error
-        nodes.first[node] = first
-        nodes.time[node] = time
-        nodes.since[node] = time if before == NONE else nodes.since[before]
-        nodes.below[node] = nodes.top[target]
-        nodes.top[target] = node
-        nodes.head[node] = NONE
-        nodes.seen[node] = 0
-        nodes.agent[node] = NONE
+        node = new_node(nodes, before, target, error, first, row, time)
         if machine.proxy:
             for level in range(error, nodes.best.shape[1]):
                 known = nodes.best[target, level]
@@ -218,13 +237,7 @@ def extend(
             scratch.keys[slot] = key
             scratch.stamps[slot] = scratch.counters[GENERATION]
             scratch.values[slot] = node
-    link = registers[LINKS]
-    registers[LINKS] += 1
-    nodes.before[link] = before
-    nodes.vector[link] = vector
-    nodes.via[link] = via
-    nodes.more[link] = nodes.head[node]
-    nodes.head[node] = link
+    add_link(nodes, node, before, vector, via)
     return node
 
 
@@ -361,6 +374,7 @@ def trajectories(
     path_links: NDArray[np.int32],
     out_labels: NDArray[np.int32],
     out_rows: NDArray[np.int64],
+    out_links: NDArray[np.int32],
     lengths: NDArray[np.int64],
 ) -> int:
     """Writes trajectories of a node, first event first, until an array is full; their number.
@@ -393,6 +407,7 @@ def trajectories(
             node = path_nodes[depth - 1 - step]
             out_labels[events + step] = letters[nodes.state[node]]
             out_rows[events + step] = nodes.row[node]
+            out_links[events + step] = nodes.via[path_links[depth - 1 - step]]
         lengths[found] = depth
         events += depth
         found += 1

@@ -7,6 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.acep_agents import Agents, Learner, act, begin, credit_agents
+from ensue.kernels.acep_guards import Guards, Registers, asked, extend_guarded, join
 from ensue.kernels.acep_history import DEPTH, ENTRIES, LEARNING, PHASE, History, visit
 from ensue.kernels.acep_nodes import (
     CANDIDATES,
@@ -16,6 +17,7 @@ from ensue.kernels.acep_nodes import (
     ENDS_FULL,
     EVENTS,
     GENERATION,
+    GUARD_FAILED,
     HISTORY_FULL,
     LINKS,
     NODES_FULL,
@@ -30,6 +32,7 @@ from ensue.kernels.acep_nodes import (
     report,
 )
 from ensue.kernels.acep_select import Choice, choose
+from ensue.kernels.guards import TRUE
 
 # what to do with more candidates than the budget
 EVERYTHING, IN_ORDER, BY_HISTORY, IN_REVERSE = 0, 1, 2, 3
@@ -73,6 +76,14 @@ def prepare(
 
 
 @njit(cache=True, nogil=True)
+def which(choice: Choice, index: int, count: int, by_choice: bool, policy: int) -> int:
+    """The candidate that comes at a place."""
+    if by_choice:
+        return int(choice.order[index])
+    return count - 1 - index if policy == IN_REVERSE else index
+
+
+@njit(cache=True, nogil=True)
 def run(
     machine: Machine,
     nodes: Nodes,
@@ -80,6 +91,8 @@ def run(
     choice: Choice,
     learner: Learner,
     agents: Agents,
+    guards: Guards,
+    registers: Registers,
     scratch: Scratch,
     classes: NDArray[np.int32],
     times: NDArray[np.float64],
@@ -110,6 +123,28 @@ def run(
         )
         if problem != DONE:
             return problem
+        by_choice = limited and records
+        if guards.active:
+            # All are asked before one is extended: a number that does not fit changes nothing.
+            chosen = count
+            if limited:
+                chosen = min(count, budget)
+                if records:
+                    counters[EVENTS] += 1
+                    chosen = choose(choice, history, count, counters[EVENTS], chosen)
+            for index in range(chosen):
+                candidate = which(choice, index, count, by_choice, policy)
+                verdict = asked(
+                    guards,
+                    registers,
+                    choice.nodes[candidate],
+                    choice.links[candidate],
+                    choice.targets[candidate],
+                    here,
+                )
+                if verdict < 0:
+                    return GUARD_FAILED
+                choice.holds[candidate] = verdict == TRUE
         counters[GENERATION] += 1
         oldest, first = nodes.registers[USED], nodes.registers[ENDS]
         learns = history.registers[PHASE] == LEARNING
@@ -119,22 +154,32 @@ def run(
             made = act(
                 machine, nodes, history, learner, agents, scratch, kind, row, time, low, window
             )
-            made += begin(machine, nodes, history, agents, scratch, kind, row, time, low, window)
-        chosen = count
-        if limited:
-            chosen = max(min(count, budget - made), 0)
-            if records and chosen:
-                counters[EVENTS] += 1
-                chosen = choose(choice, history, count, counters[EVENTS], chosen)
+            made += begin(
+                machine, nodes, history, learner, agents, scratch, kind, row, time, low, window
+            )
+        if not guards.active:
+            chosen = count
+            if limited:
+                chosen = max(min(count, budget - made), 0)
+                if records and chosen:
+                    counters[EVENTS] += 1
+                    chosen = choose(choice, history, count, counters[EVENTS], chosen)
         copy = 0 if learns else 1
-        by_choice = limited and records
         for index in range(chosen):
-            candidate = choice.order[index] if by_choice else index
-            if policy == IN_REVERSE:
-                candidate = count - 1 - index
+            candidate = which(choice, index, count, by_choice, policy)
             vector = choice.vectors[candidate]
             if records and (learns or adapts):
                 visit(history, copy, vector)
+            if guards.active:
+                if choice.holds[candidate]:
+                    before, via = choice.nodes[candidate], choice.links[candidate]
+                    target = choice.targets[candidate]
+                    join(guards, registers, before, via, target, here)
+                    extend_guarded(
+                        machine, nodes, guards, registers, scratch, before, target,
+                        choice.errors[candidate], via, vector, row, time,
+                    )  # fmt: skip
+                continue
             extend(
                 machine,
                 nodes,

@@ -33,6 +33,7 @@ class Choice(NamedTuple):
     errors: NDArray[np.int32]  # after the extension
     links: NDArray[np.int32]
     vectors: NDArray[np.int32]
+    holds: NDArray[np.bool_]  # its conditions on other events
     onward: NDArray[np.int32]  # next candidate of the group
     group_of: NDArray[np.int32]  # [vector]
     stamps: NDArray[np.int64]  # [vector]: event in which group_of was set

@@ -35,6 +35,7 @@ KEEP_LAST, KEEP_FIRST, COUNT_ROWS, COUNT_VALUES = 0, 1, 2, 3
 SUM_INT, SUM_FLOAT, MIN_INT, MIN_FLOAT, MAX_INT, MAX_FLOAT = 4, 5, 6, 7, 8, 9
 
 TRUE, FALSE, OVERFLOW, BY_ZERO = 1, 0, -1, -2
+NO_ROW, MISSING_ROW = -1, -2  # in a register: no such row yet; it stands for a missing event
 
 
 @njit(cache=True, nogil=True)
@@ -286,7 +287,7 @@ def update_registers(
         elif kind == KEEP_FIRST:
             # One slot per occurrence up to the one wanted; the first empty one is filled.
             for slot in range(register, register + updates[index, 5] + 1):
-                if int_registers[slot] < 0:
+                if int_registers[slot] == NO_ROW:
                     int_registers[slot] = row
                     break
         elif kind == COUNT_ROWS:
@@ -317,3 +318,23 @@ def update_registers(
             elif fresh or compare_floats(number, before) == (-1 if kind == MIN_FLOAT else 1):
                 float_registers[register] = number
     return True
+
+
+@njit(cache=True, nogil=True)
+def miss_registers(
+    updates: NDArray[np.int64], applies: NDArray[np.bool_], int_registers: NDArray[np.int64]
+) -> None:
+    """The registers after an event of a label was found missing: rows only; sums know nothing."""
+    for index in range(updates.shape[0]):
+        if not applies[index]:
+            continue
+        register = updates[index, 1]
+        if updates[index, 0] == KEEP_LAST:
+            for slot in range(register + updates[index, 5], register, -1):
+                int_registers[slot] = int_registers[slot - 1]
+            int_registers[register] = MISSING_ROW
+        elif updates[index, 0] == KEEP_FIRST:
+            for slot in range(register, register + updates[index, 5] + 1):
+                if int_registers[slot] == NO_ROW:
+                    int_registers[slot] = MISSING_ROW
+                    break

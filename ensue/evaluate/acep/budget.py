@@ -5,8 +5,8 @@ bundles apart as it has bits, or so many rows have passed. From then on at most 
 of extensions is made per event. A budget in time is turned into extensions by what these have cost
 so far; one in per cent into a share of the candidates that an event had while learning.
 
-Where conditions read other events, candidates are chosen by the same kernels and tried one by one
-in Python.
+Where conditions read other events, nodes have registers (`compiled.py`); what the register machine
+cannot hold is asked in plain Python, of candidates that the same kernels chose.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.thompson import LetterStates
+from ensue.evaluate.acep.compiled import Compiler, no_guards
 from ensue.evaluate.acep.conditions import Conditions
 from ensue.evaluate.acep.guarded import Aligned, entries_of
 from ensue.evaluate.acep.history import Learned
@@ -42,6 +43,7 @@ from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import event_classes
 from ensue.kernels import acep_nodes as kernels
 from ensue.kernels import acep_run as runs
+from ensue.kernels.acep_guards import Guards, rebuild
 from ensue.kernels.acep_history import BUNDLES, LEARNING, PHASE, visit
 from ensue.kernels.acep_select import choose
 from ensue.pattern.duration import parse_duration
@@ -150,6 +152,10 @@ class BudgetEngine:
         self._need = 0.0  # candidates per matching event while learning
         self._known: dict[int, tuple[Any, ...]] = {}
         self._aligned: Aligned | None = None
+        self._compiler = Compiler(plan, states)
+        self._guards: Guards | None = None
+        self._unguarded = no_guards()
+        self._asks_python = False
         window = plan.query.within
         size = 0.0
         if window is not None:
@@ -202,11 +208,9 @@ class BudgetEngine:
             levels = self._states.bound + 1 if self._effort.proxy else 1
             track.kept = NodeStore(self._states.states, levels, self._places())
         machine, classes, times, lows = self._inputs(batch)
-        if self._plan.correlated:
-            if self._aligned is None or self._aligned.batch is not batch:
-                self._aligned = Aligned(batch, self._states, Conditions(self._plan, batch.columns))
-            self._aligned.conditions.open_partition(begin, end)
         shift = begin - track.base
+        if self._plan.correlated and row < stop:
+            self._open_guards(batch, begin, end, track.kept, int(lows[row]) - shift, shift)
         while row < stop:
             chunk = min(stop, row + self._stretch())
             place = np.array([row], np.int64)
@@ -219,6 +223,24 @@ class BudgetEngine:
             row = chunk
             self._settle()
         self._measure(track)
+
+    def _open_guards(
+        self, batch: EventBatch, begin: int, end: int, store: NodeStore, low: int, shift: int
+    ) -> None:
+        """Conditions on other events, for the rows of one partition of a batch."""
+        if self._aligned is None or self._aligned.batch is not batch:
+            self._aligned = Aligned(batch, self._states, Conditions(self._plan, batch.columns))
+            self._guards = self._compiler.guards(batch)
+        self._aligned.conditions.open_partition(begin, end)
+        guards = self._guards
+        self._asks_python = guards is None
+        if guards is None:
+            return
+        guards.inside[:] = begin, end
+        store.keep_registers(len(guards.initial_ints), len(guards.initial_floats))
+        if store.nodes.registers[kernels.USED]:
+            store.compact(low)  # older rows are gone, and so is what nodes read of them
+            self._asks_python = not rebuild(store.nodes, guards, store.registers, shift)
 
     def _stretch(self) -> int:
         """Rows until the next look at the clock, or until learning may be over."""
@@ -275,14 +297,19 @@ class BudgetEngine:
         if len(self._scratch.stack) < store.capacity:
             self._scratch = scratch_of(self._candidates, store.capacity, self.counters)
         adapts = self._effort.adapt != "frozen"
-        if not self._plan.correlated:
-            return int(
+        if not self._plan.correlated or not self._asks_python:
+            guards = self._guards or self._unguarded
+            problem = int(
                 runs.run(
                     machine, store.nodes, self.learned.history, self._choice,
-                    self.learned.learner, store.agents, self._scratch, classes, times, lows, place,
-                    stop, shift, self._window, self.policy, self.budget, adapts, store.ends,
+                    self.learned.learner, store.agents, guards, store.registers, self._scratch,
+                    classes, times, lows, place, stop, shift, self._window, self.policy,
+                    self.budget, adapts, store.ends,
                 )
             )  # fmt: skip
+            if problem != kernels.GUARD_FAILED:
+                return problem
+            self._asks_python = True  # for the rest of these rows
         return self._guarded(machine, classes, times, lows, place, stop, shift, store, adapts)
 
     def _make_room(self, store: NodeStore, low: int) -> None:
@@ -371,7 +398,7 @@ class BudgetEngine:
         """Matches of the ends found; each set of (label, event) pairs of a row once."""
         seen: set[bytes] = set()
         current = -1
-        for row, labels, rows in store.listed(self._letters):
+        for row, labels, rows, _ in store.listed(self._letters):
             if row != current:
                 current = row
                 seen.clear()

@@ -16,15 +16,17 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.thompson import letter_states
 from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
+from ensue.evaluate.acep.compiled import CompiledNodes, Compiler, GuardFailedError
 from ensue.evaluate.acep.conditions import Conditions
-from ensue.evaluate.acep.guarded import GuardedNodes
+from ensue.evaluate.acep.guarded import Aligned, GuardedNodes, Pairs
 from ensue.evaluate.acep.subsets import missing_subsets, no_subsets
-from ensue.evaluate.acep.words import Words
+from ensue.evaluate.acep.words import Answer, Words
 from ensue.evaluate.base import Budget, Snapshot
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_limits import check_unbounded
 from ensue.evaluate.sequence_listing import Carried, Listing, too_many
+from ensue.evaluate.sequence_runs import Partition
 from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequences import CHUNK, SequencesEvaluator
 
@@ -48,7 +50,7 @@ class ExactMissing(SequencesEvaluator):
 
 
 class GuardedMissing(SequencesEvaluator):
-    """Match nodes one by one: which events are missing decides whether the others hold."""
+    """Match nodes with registers: which events are missing decides whether the others hold."""
 
     name = "the evaluator of patterns with events missing"
 
@@ -67,6 +69,7 @@ class GuardedMissing(SequencesEvaluator):
             )
         self._plan = plan
         self._states = letter_states(plan.query, every_way=True)
+        self._compiler = Compiler(plan, self._states)
         self._subsets = no_subsets(plan)
         self._clock = Clock(plan.query)
         self.engine = "match nodes"
@@ -84,32 +87,61 @@ class GuardedMissing(SequencesEvaluator):
         matches: NDArray[np.int64],
         carried: list[Carried] | None,
     ) -> Iterator[pa.Table]:
-        conditions = Conditions(self._plan, batch.columns)
+        guards = self._compiler.guards(batch)
+        compiled = None
+        if guards is not None:
+            compiled = CompiledNodes(self._states, batch, guards)
+        plain = Conditions(self._plan, batch.columns)
         limit, most = self._listing.limit, self._listing.max_matches
         found = FoundMissing()
         for partition, part in enumerate(batch.partitions()):
             check_unbounded(self._plan, part.end - part.begin)
-            conditions.open_partition(*part.inside)
-            nodes = GuardedNodes(self._states, conditions)
-            for row in range(part.begin, part.end):
-                low = part.begin if part.low is None else part.low[row]
-                for pairs, answer in nodes.event(row, batch.bits[row], low):
-                    if row < part.fresh or (limit is not None and self._reported >= limit):
-                        continue
-                    if self._reported >= most:
-                        raise too_many(self._reported + 1, most)
-                    self._reported += 1
-                    self.metrics.matches += 1
-                    matches[partition] += 1
-                    found.add_answer(partition, int(matches[partition]), pairs, answer)
-                    if len(found) >= CHUNK:
-                        yield self._columns.table(batch, found)
-                        found = FoundMissing()
-            oldest = nodes.oldest(int(batch.edges[partition]))
+            for pairs, answer in self._through(part, compiled, plain):
+                if limit is not None and self._reported >= limit:
+                    break
+                if self._reported >= most:
+                    raise too_many(self._reported + 1, most)
+                self._reported += 1
+                self.metrics.matches += 1
+                matches[partition] += 1
+                found.add_answer(partition, int(matches[partition]), pairs, answer)
+                if len(found) >= CHUNK:
+                    yield self._columns.table(batch, found)
+                    found = FoundMissing()
+            oldest = self._nodes.oldest(int(batch.edges[partition]))
             if oldest is not None:
                 live[partition] = oldest
         if len(found):
             yield self._columns.table(batch, found)
+
+    def _through(
+        self, part: Partition, compiled: CompiledNodes | None, plain: Conditions
+    ) -> Iterator[tuple[Pairs, Answer]]:
+        """The matches of one partition that no earlier piece has reported."""
+        fresh = part.fresh
+        if compiled is not None:
+            self._nodes: CompiledNodes | GuardedNodes = compiled
+            try:
+                left = self._listing.limit or self._listing.max_matches + 1
+                for row, pairs, answer in compiled.partition(
+                    part.begin, part.end, part.inside, left
+                ):
+                    if row >= fresh:
+                        yield pairs, answer or self._least(pairs, part, plain)
+                return
+            except GuardFailedError as problem:
+                fresh = max(fresh, problem.row)
+        plain.open_partition(*part.inside)
+        self._nodes = nodes = GuardedNodes(self._states, plain)
+        for row in range(part.begin, part.end):
+            low = part.begin if part.low is None else part.low[row]
+            for pairs, answer in nodes.event(row, part.bits[row], low):
+                if row >= fresh:
+                    yield pairs, answer
+
+    def _least(self, pairs: Pairs, part: Partition, plain: Conditions) -> Answer:
+        plain.open_partition(*part.inside)
+        return Aligned(None, self._states, plain).answer(pairs)
 
 
 def missing_evaluator(plan: Plan, listing: Listing | None = None) -> SequencesEvaluator:

@@ -42,7 +42,7 @@ def explain_missing(plan: Plan, shuffle: str) -> str:
         lines += [f"    {where}: {text}" for where, text in parts]
     lines += ["", "Input", f"  {shuffle}", "", "Evaluator: approximate"]
     if plan.correlated:
-        lines.append("  without a budget: match nodes one by one, in Python")
+        lines.append("  without a budget: match nodes with registers of what conditions read")
         lines.append("    because conditions read other events, which may be missing")
     else:
         lines.append("  without a budget: the shared match graph, over states and least errors")

@@ -1,4 +1,4 @@
-"""ACEPMATCH (Algorithm 1) node by node, where conditions read other events: plain Python.
+"""ACEPMATCH (Algorithm 1) node by node in plain Python: conditions that kernels cannot hold.
 
 A match node is an event at an L-state, the link it came by and the node before it; its trajectory
 is read backwards through the links. A condition is asked when its last event is matched, on the
@@ -64,11 +64,7 @@ class GuardedNodes:
                         found[pairs] = answer
         self._count += len(fresh)
         if self._count > MAX_NODES:
-            raise errors.LimitError(
-                f"{self._count:,} partial matches are open at one row; the limit is {MAX_NODES:,}",
-                remedy="bound the pattern with within(...), partition it, or raise "
-                "ensue.evaluate.acep.guarded.MAX_NODES",
-            )
+            raise too_many_nodes(self._count)
         for pairs in sorted(found, key=lambda pairs: [(r, label) for label, r in pairs]):
             yield list(pairs), found[pairs]
 
@@ -103,6 +99,14 @@ class GuardedNodes:
             if self._conditions.hold(entries):
                 answer = extended(node.answer, link, node.length)
                 yield MatchNode(link.target, node.start, entries, answer, node.length + 1)
+
+
+def too_many_nodes(count: int) -> errors.LimitError:
+    return errors.LimitError(
+        f"{count:,} partial matches are open at one row; the limit is {MAX_NODES:,}",
+        remedy="bound the pattern with within(...), partition it, or raise "
+        "ensue.evaluate.acep.guarded.MAX_NODES",
+    )
 
 
 def entries_of(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ensue.automaton.thompson import LetterStates, Link
 from ensue.kernels import acep_nodes as kernels
 from ensue.kernels.acep_agents import Agents
+from ensue.kernels.acep_guards import Registers
 from ensue.kernels.acep_select import Choice
 
 NODE_FIELDS = ("state", "row", "error", "first", "time", "since", "below", "head", "seen", "agent")
@@ -98,6 +99,7 @@ class NodeStore:
         )
         self.ends = np.zeros((capacity, 2), np.int64)
         self.agents = empty_agents(places)
+        self.registers = no_registers()
 
     @property
     def capacity(self) -> int:
@@ -116,35 +118,48 @@ class NodeStore:
         agents = self.agents.node
         live = agents != NONE
         agents[live] = moved[agents[live]]
+        kept = np.flatnonzero(moved != NONE)
+        if len(self.registers.gone):
+            for array in self.registers:
+                array[: len(kept)] = array[kept]
 
     def grow(self) -> None:
         wider = {name: _twice(getattr(self.nodes, name)) for name in NODE_FIELDS + LINK_FIELDS}
         self.nodes = self.nodes._replace(**wider)
+        if len(self.registers.gone):
+            self.registers = Registers(*map(_twice, self.registers))
+
+    def keep_registers(self, ints: int, floats: int) -> None:
+        """Room for the registers of conditions on other events."""
+        if len(self.registers.gone) < self.capacity:
+            self.registers = registers_of(self.capacity, ints, floats)
 
     def listed(
         self, letters: NDArray[np.int32]
-    ) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.int64]]]:
-        """(row, labels, rows) of each trajectory of the ends found since the last call."""
+    ) -> Iterator[tuple[int, NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]]:
+        """(row, labels, rows, links) of each trajectory of the ends since the last call."""
         registers = self.nodes.registers
         ends = self.ends[: int(registers[kernels.ENDS])]
         deep = int(registers[kernels.USED]) + 1
         path = np.zeros(deep, np.int32), np.zeros(deep, np.int32)
         labels, rows = np.zeros(1 << 12, np.int32), np.zeros(1 << 12, np.int64)
+        links = np.zeros(1 << 12, np.int32)
         lengths = np.zeros(256, np.int64)
         place = np.zeros(2, np.int64)
         for row, end in ends.tolist():
             while True:
                 found = kernels.trajectories(
-                    self.nodes, letters, end, place, *path, labels, rows, lengths
+                    self.nodes, letters, end, place, *path, labels, rows, links, lengths
                 )
                 begin = 0
                 for length in lengths[:found].tolist():
-                    yield row, labels[begin : begin + length], rows[begin : begin + length]
+                    part = slice(begin, begin + length)
+                    yield row, labels[part], rows[part], links[part]
                     begin += length
                 if place[0] == 0:
                     break
                 if found == 0:
-                    labels, rows = _twice(labels), _twice(rows)
+                    labels, rows, links = _twice(labels), _twice(rows), _twice(links)
         registers[kernels.ENDS] = 0
 
     # -- state -----------------------------------------------------------------------------------
@@ -177,6 +192,16 @@ class NodeStore:
         self.nodes.best[:] = best.reshape(self.nodes.best.shape)
         agents = tables["agents"]
         self.agents = Agents(*(agents.column(name).to_numpy().copy() for name in AGENT_FIELDS))
+
+
+def registers_of(nodes: int, ints: int, floats: int) -> Registers:
+    return Registers(
+        np.zeros((nodes, ints), np.int64), np.zeros((nodes, floats)), np.zeros(nodes, np.int64)
+    )
+
+
+def no_registers() -> Registers:
+    return registers_of(0, 1, 1)
 
 
 def empty_agents(places: int) -> Agents:
@@ -215,6 +240,7 @@ def choice_of(candidates: int, vectors: int, bits: int) -> Choice:
         errors=of(candidates, np.int32),
         links=of(candidates, np.int32),
         vectors=of(candidates, np.int32),
+        holds=of(candidates, np.bool_),
         onward=of(candidates, np.int32),
         group_of=of(vectors, np.int32),
         stamps=of(vectors, np.int64),
