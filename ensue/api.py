@@ -259,6 +259,7 @@ class Pattern:
         seed: int = 0,
         max_matches: int = MAX_MATCHES,
         compact: bool = False,
+        observe: Any = None,
         **stream: Any,
     ) -> Any:
         """All matches in `data`, in the kind of table that was given.
@@ -270,8 +271,12 @@ class Pattern:
         replacement); `timeouts` adds partial matches that ran out of time. More than `max_matches`
         in one task is an error that says how many there are. `compact` gives one row per end event
         with the graph of its matches, which `ensue.expand` lists.
+
+        `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark.
         """
         query = self.query
+        if observe is not None:
+            _can_observe(data, query, budget)
         listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
         check_listing(listing)
         if budget is not None and query.missing is None:
@@ -297,15 +302,10 @@ class Pattern:
                     from ensue.front.sql import read_query
                     from ensue.spark import stream as streams
 
-                    if budget is not None:
-                        raise errors.UnsupportedError(
-                            "a stream takes no budget yet: its state is bounded by key_limit=",
-                            remedy="leave the budget out, and say overflow='shed'",
-                        )
                     options = streams.Options.of(stream)
-                    return streams.run(query, data, options, listing, read_query)
+                    return streams.run(query, data, options, listing, read_query, budget)
                 _batch_takes_no(stream)
-                found = batch.run(query, data, listing, budget)
+                found = batch.run(query, data, listing, budget, observe)
                 return found if limit is None else found.limit(limit)
             _batch_takes_no(stream)
             table = _to_arrow(data)
@@ -532,6 +532,16 @@ class Chain(Vocabulary, Pattern):
         if known is not None and known.kind is window.kind and known.size < window.size:
             window = known
         return self._with(within=window)
+
+
+def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
+    if budget is None or query.missing is None or not _is_spark(data) or data.isStreaming:
+        raise errors.QueryError(
+            "observe= is told what a budget gives up of a pattern with allow_missing(...) on a "
+            "batch DataFrame of Spark",
+            remedy="leave it out: tables have it in their schema's metadata, streams in the "
+            "progress of the query",
+        )
 
 
 def _batch_takes_no(stream: Mapping[str, Any]) -> None:

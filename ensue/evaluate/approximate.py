@@ -100,6 +100,16 @@ class ApproximateEvaluator(Refusing):
         """What is held of open partitions."""
         return self._tracks if self._exact is None else self._exact.tails
 
+    @property
+    def work_so_far(self) -> tuple[int, int]:
+        """Under a budget: extensions of partial matches made, and not made."""
+        return self._engine.work_so_far
+
+    @property
+    def promise(self) -> tuple[float, float]:
+        """Under a budget: what the history promised of all candidates, and of those extended."""
+        return self._engine.promise
+
     # -- protocol --------------------------------------------------------------------------------
 
     def insert(self, events: Events) -> Output:

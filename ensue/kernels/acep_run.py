@@ -84,6 +84,30 @@ def which(choice: Choice, index: int, count: int, by_choice: bool, policy: int) 
 
 
 @njit(cache=True, nogil=True)
+def without_made(choice: Choice, nodes: Nodes, fresh: int, count: int) -> int:
+    """Leaves out the candidates that agents have extended by links from `fresh` on; how many stay.
+
+    Of one node, the match vector tells the state and the error.
+    """
+    kept = 0
+    for candidate in range(count):
+        done = False
+        for link in range(fresh, nodes.registers[LINKS]):
+            done = done or (
+                nodes.before[link] == choice.nodes[candidate]
+                and nodes.vector[link] == choice.vectors[candidate]
+            )
+        if not done:
+            choice.nodes[kept] = choice.nodes[candidate]
+            choice.targets[kept] = choice.targets[candidate]
+            choice.errors[kept] = choice.errors[candidate]
+            choice.links[kept] = choice.links[candidate]
+            choice.vectors[kept] = choice.vectors[candidate]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
 def run(
     machine: Machine,
     nodes: Nodes,
@@ -148,7 +172,7 @@ def run(
         counters[GENERATION] += 1
         oldest, first = nodes.registers[USED], nodes.registers[ENDS]
         learns = history.registers[PHASE] == LEARNING
-        made = 0
+        made, fresh = 0, nodes.registers[LINKS]
         exploring = records and adapts and not learns and agents.node.shape[0] > 0
         if exploring:
             made = act(
@@ -157,16 +181,19 @@ def run(
             made += begin(
                 machine, nodes, history, learner, agents, scratch, kind, row, time, low, window
             )
+        left = count
+        if made:
+            left = without_made(choice, nodes, fresh, count)
         if not guards.active:
-            chosen = count
+            chosen = left
             if limited:
-                chosen = max(min(count, budget - made), 0)
+                chosen = max(min(left, budget - made), 0)
                 if records and chosen:
                     counters[EVENTS] += 1
-                    chosen = choose(choice, history, count, counters[EVENTS], chosen)
+                    chosen = choose(choice, history, left, counters[EVENTS], chosen)
         copy = 0 if learns else 1
         for index in range(chosen):
-            candidate = which(choice, index, count, by_choice, policy)
+            candidate = which(choice, index, left, by_choice, policy)
             vector = choice.vectors[candidate]
             if records and (learns or adapts):
                 visit(history, copy, vector)
@@ -195,7 +222,7 @@ def run(
             )
         counters[WORK] += chosen + made
         counters[CANDIDATES] += count
-        counters[SHED] += count - chosen
+        counters[SHED] += left - chosen
         report(machine, nodes, history, scratch, ends, oldest, row, time, window, records, adapts)
         if exploring:
             credit_agents(nodes, history, ends, first)

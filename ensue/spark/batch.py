@@ -13,7 +13,7 @@ from itertools import chain
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.evaluate.acep.warm import warm_up
-from ensue.evaluate.base import Budget
+from ensue.evaluate.base import Budget, Evaluator
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
@@ -31,15 +31,22 @@ from ensue.pattern import rules
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
-from ensue.spark import sequence_cuts, sequence_sample
+from ensue.spark import budget_costs, sequence_cuts, sequence_sample
 
 OUTPUT_ROWS = 10_000
 
 
 def run(
-    query: Query, df: DataFrame, listing: Listing | None = None, budget: Budget | None = None
+    query: Query,
+    df: DataFrame,
+    listing: Listing | None = None,
+    budget: Budget | None = None,
+    observe: Observation | None = None,
 ) -> DataFrame:
-    """All matches of a pattern in a DataFrame, as a lazy DataFrame."""
+    """All matches of a pattern in a DataFrame, as a lazy DataFrame.
+
+    `observe` is told what a budget gave up, once an action has run.
+    """
     if df.isStreaming:
         from ensue.spark import stream
 
@@ -61,9 +68,12 @@ def run(
         keys = [F.col(quoted(name)) for name in bound.partition_by]
         shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
         found = _output_schema(planned, arrow_schema(prepared), listing, budget)
-        if budget is not None and bound.missing is not None:
+        if bound.missing is not None and (budget is not None or planned.correlated):
             warm_up()  # compiled once here, not by every worker
-        matched = shuffled.mapInArrow(_worker(planned, listing, budget), found)
+        if budget is not None:
+            matched = budget_costs.matches(planned, shuffled, found, listing, budget, observe)
+        else:
+            matched = shuffled.mapInArrow(_worker(planned, listing), found)
     result = _measures(planned, matched)
     if plain:
         written = {safe: name for name, safe in plain.items()}
@@ -196,9 +206,7 @@ def _output_schema(
 
 
 def _worker(
-    planned: Plan,
-    listing: Listing | None,
-    budget: Budget | None = None,
+    planned: Plan, listing: Listing | None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         iterator = iter(batches)
@@ -206,20 +214,22 @@ def _worker(
         if first is None:
             return
         evaluator = evaluator_for(planned.query, listing)
-        evaluator.open(planned, first.schema, budget)
-
-        def again() -> Iterator[pa.RecordBatch]:
-            yield first
-            yield from iterator
-
-        pieces = sorted_events(again(), first.schema, planned.query)
-        if not planned.query.row_semantics and planned.query.within is None:
-            pieces = completed(pieces)  # without a window, each piece is matched from the start on
-        for events in pieces:
-            for table in evaluator.insert(events).tables():
-                yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+        evaluator.open(planned, first.schema)
+        yield from matched_batches(planned, evaluator, chain([first], iterator), first.schema)
 
     return work
+
+
+def matched_batches(
+    planned: Plan, evaluator: Evaluator, batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """What an evaluator finds in the rows of one task."""
+    pieces = sorted_events(batches, schema, planned.query)
+    if not planned.query.row_semantics and planned.query.within is None:
+        pieces = completed(pieces)  # without a window, each piece is matched from the start on
+    for events in pieces:
+        for table in evaluator.insert(events).tables():
+            yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
 
 def _measures(planned: Plan, matched: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +81,8 @@ class Counts:
     retracted: int = 0
     shed: int = 0
     bad_edits: int = 0
+    extended: int = 0  # partial matches, under a budget
+    unextended: int = 0
     partials: int = 0
     pending: int = 0
     keys: int = 0
@@ -120,6 +122,14 @@ class Stage(Protocol):
     def partials(self) -> int: ...
     @property
     def keys(self) -> int: ...
+
+
+@runtime_checkable
+class Budgeted(Protocol):
+    """A stage that leaves partial matches unextended where its budget is spent."""
+
+    def spent(self) -> tuple[int, int]:
+        """Extensions made, and not made, since the last call."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +262,8 @@ class Lane:
         self.counts.partials = self._stage.partials
         self.counts.pending = self._pending.num_rows
         self.counts.keys = self._stage.keys
+        if isinstance(self._stage, Budgeted):
+            self.counts.extended, self.counts.unextended = self._stage.spent()
 
     def _settled(self, ready: pa.Table, watermark: int | None, end: bool) -> Iterator[pa.Table]:
         stage = self._stage

@@ -4,9 +4,9 @@ Lanes count what they do (`lanes.Counts`), and Spark adds the counts up per micr
 metrics. `Metrics` is a `StreamingQueryListener` that keeps totals per query and writes them as
 Prometheus text; `progress_line` is one line about a query for a notebook.
 
-Counters (rows, matches, late, rejected, retracted, shed, bad_edits) are totals since the listener
-was added. Gauges (partials, pending, keys, state_bytes) are of the lanes that the last micro-batch
-touched; what all lanes keep is Spark's own `state_memory_bytes`.
+Counters (rows, matches, late, rejected, retracted, shed, bad_edits, extended, unextended) are
+totals since the listener was added. Gauges (partials, pending, keys, state_bytes) are of the lanes
+that the last micro-batch touched; what all lanes keep is Spark's own `state_memory_bytes`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _HELP = {
     "retracted": "matches taken back, and rows that a correction removed",
     "shed": "rows left out because their key passed key_limit",
     "bad_edits": "edits of patterns that were refused",
+    "extended": "partial matches extended under a budget",
+    "unextended": "extensions of partial matches left out because the budget was spent",
     "partials": "keys with a match in the making, in the lanes last touched",
     "pending": "rows waiting for the watermark, in the lanes last touched",
     "keys": "keys with state, in the lanes last touched",

@@ -20,6 +20,7 @@ from pyspark.sql.types import DoubleType, FloatType, MapType, TimestampType, Var
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
+from ensue.evaluate.base import Budget
 from ensue.evaluate.buffer import CONTENT, KEY
 from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
@@ -176,6 +177,7 @@ def run(
     options: Options,
     listing: Listing | None = None,
     read_sql: Read | None = None,
+    budget: Budget | None = None,
 ) -> DataFrame:
     """The matches of a pattern in a streaming DataFrame; `read_sql` reads edits."""
     own_names(df, options)
@@ -188,11 +190,16 @@ def run(
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
         options = _renamed(options, plain)
     if options.edits:
+        if budget is not None:
+            raise errors.UnsupportedError(
+                "patterns that are edited take no budget: what was learnt belongs to one pattern",
+                remedy="leave edits=True or the budget out",
+            )
         result = _edited(bound, df, options, read_sql)
     else:
         planned = plan(bound)
         prepared = Prepared.of(bound, df, options, batch.input_columns(planned, df))
-        work = prepared.work(planned, listing)
+        work = prepared.work(planned, listing, budget)
         result = _measured(planned, prepared.run(work), work)
     if plain:
         written = {safe: name for name, safe in plain.items()}
@@ -325,9 +332,13 @@ class Prepared:
         }
         return told | more
 
-    def work(self, planned: Plan, listing: Listing | None) -> Work:
+    def work(self, planned: Plan, listing: Listing | None, budget: Budget | None = None) -> Work:
         arguments = (self.schema, self.time, self.settings, self.description())
         try:
+            if budget is not None:
+                from ensue.spark.stream_budget import budget_work
+
+                return budget_work(planned, listing, budget, *arguments)
             if planned.query.row_semantics:
                 return rows_work(planned, *arguments)
             from ensue.spark.stream_events import events_work

@@ -111,7 +111,7 @@ class HeldRows(ABC):
         for key, held in self.tails.held.items():
             last = held.offset + held.length - 1
             column = held.block.column(self._query.order_by[0].column)
-            if not held.length or _microseconds(column, last) < before:
+            if not held.length or time_of(column, last) < before:
                 found.append(key)
         return found
 
@@ -124,7 +124,8 @@ class HeldRows(ABC):
         return len(self.tails.held)
 
 
-def _microseconds(column: pa.ChunkedArray, row: int) -> int:
+def time_of(column: pa.ChunkedArray, row: int) -> int:
+    """The moment in a row, in microseconds."""
     moment = column.slice(row, 1).combine_chunks()
     return int(moment.cast(pa.timestamp("us", "UTC")).cast(pa.int64())[0].as_py())
 

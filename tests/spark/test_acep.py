@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Observation
 
 import ensue
-from ensue import local
+from ensue import errors, local
 from ensue.api import Pattern
 from ensue.evaluate.prepare import finish
 from ensue.spark.stream_events import events_work
@@ -130,3 +131,32 @@ def test_a_stream(spark: Any, tmp_path: Path) -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
     expected = pattern.matches(frame).drop("match_number")
     assert sorted(map(str, got)) == sorted(map(str, expected.collect()))
+
+
+def test_an_observation_is_told_what_a_budget_gave_up(spark: Any) -> None:
+    pattern = asked().allow_missing(1, history=2)
+    frame = spark.createDataFrame(EVENTS)
+    costs = Observation()
+    found = pattern.matches(frame, budget=ensue.Budget(work=1), observe=costs)
+    assert found.columns == pattern.matches(frame).columns
+    told = found.count(), costs.get
+    assert told[1]["rows"] == EVENTS.num_rows and told[1]["matches"] == told[0] > 0
+    assert told[1]["partials"] > 0 and told[1]["shed"] > 0 and 0 < told[1]["recall"] < 1
+    everything = Observation()
+    pattern.matches(frame, budget=ensue.Budget(work=10**9), observe=everything).collect()
+    assert everything.get["shed"] == 0 and everything.get["recall"] == 1.0
+    for wrong in ({"data": EVENTS, "budget": ensue.Budget(work=1)}, {"data": frame}):
+        with pytest.raises(errors.QueryError, match="observe="):
+            pattern.matches(observe=Observation(), **wrong)
+
+
+def test_a_workload_has_exact_and_approximate_patterns(spark: Any) -> None:
+    patterns = {"exact": asked().select("any"), "loose": asked(B="x >= A.x").allow_missing(1)}
+    frame = spark.createDataFrame(EVENTS)
+    found = ensue.workload(**patterns).matches(frame).drop("match_number").collect()
+    local = ensue.workload(**patterns).matches(EVENTS).drop_columns(["match_number"])
+    assert len(found) == local.num_rows and {row["pattern"] for row in found} == set(patterns)
+    names = local.column_names
+    assert sorted(
+        str({n: row.asDict(recursive=True)[n] for n in names}) for row in found
+    ) == sorted(str(row) for row in local.to_pylist())

@@ -420,8 +420,18 @@ class BudgetEngine:
         metrics.partials = int(self.counters[kernels.WORK])
         metrics.shed = int(self.counters[kernels.SHED])
         metrics.bytes = self.learned.size + track.kept.size
-        total, kept = self._choice.promise.tolist()
+        total, kept = self.promise
         metrics.recall = 1.0 if not metrics.shed or not total else kept / total
+
+    @property
+    def work_so_far(self) -> tuple[int, int]:
+        """Extensions made and not made, those before a snapshot was taken included."""
+        return int(self.counters[kernels.WORK]), int(self.counters[kernels.SHED])
+
+    @property
+    def promise(self) -> tuple[float, float]:
+        """Scores of all candidates of events that were short of work, and of those extended."""
+        return float(self._choice.promise[0]), float(self._choice.promise[1])
 
     @property
     def bundles(self) -> int:
