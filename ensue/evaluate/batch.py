@@ -17,8 +17,9 @@ from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.columns import Rows, evaluate
 from ensue.kernels import automaton, bits
 from ensue.pattern import condition as c
+from ensue.pattern import nodes
 from ensue.pattern.infer import require_boolean
-from ensue.pattern.query import Window, WindowKind
+from ensue.pattern.query import Query, Window, WindowKind
 
 
 @dataclass
@@ -168,6 +169,22 @@ def as_mask(values: pa.Array) -> NDArray[np.bool_]:
         values = pc.fill_null(values, False)
     mask: NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
     return mask
+
+
+def order_kind(query: Query, column: pa.Array) -> WindowKind:
+    """What the window and the bounds of joints measure on the order column; both must fit it."""
+    temporal = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+    for gap in nodes.gaps(query.pattern):
+        if gap.within is not None and gap.timed != temporal:
+            given = f"{gap.within:,} microseconds" if gap.timed else f"{gap.within:,} units"
+            raise errors.ColumnTypeError(
+                f"a step is bound to come within {given}, and the order column "
+                f"{query.order_by[0].column!r} is of type {column.type}",
+                remedy="write `-> within 5 minutes` for times, `-> within 5 units` for numbers",
+            )
+    if query.within is not None and query.within.kind is not WindowKind.ROWS:
+        return query.within.kind
+    return WindowKind.TIME if temporal else WindowKind.NUMBER
 
 
 def order_numbers(

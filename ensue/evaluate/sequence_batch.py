@@ -14,7 +14,7 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.base import Events
-from ensue.evaluate.batch import Batch, order_numbers
+from ensue.evaluate.batch import Batch, order_kind, order_numbers
 from ensue.evaluate.sequence_runs import NEVER, Partition
 from ensue.kernels.sequences import window_lows
 from ensue.pattern.query import WindowKind
@@ -118,12 +118,7 @@ class EventBatch:
             )
         key = query.order_by[0]
         column = self.columns[key.column]
-        if window is None or window.kind is WindowKind.ROWS:
-            temporal = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
-            kind = WindowKind.TIME if temporal else WindowKind.NUMBER
-        else:
-            kind = window.kind
-        numbers = order_numbers(column, kind, key.column)
+        numbers = order_numbers(column, order_kind(query, column), key.column)
         if key.descending:
             numbers = -numbers
         return numbers if column.null_count == 0 else self._monotone(numbers, column)

@@ -191,10 +191,13 @@ class _Builder(Transformer[Token, nodes.Node]):
                 place=self._place(token),
             )
         policy = nodes.Policy.ANY if token == "->>" else nodes.Policy.NEXT
-        return nodes.Gap(policy, items[1] if len(items) > 1 else None)
+        return nodes.Gap(policy, *(items[1] if len(items) > 1 else ()))
 
-    def gap_bound(self, items: list[Any]) -> int:
-        return parse_duration(f"{items[0]} {items[1]}", self._place(items[0]))
+    def gap_bound(self, items: list[Any]) -> tuple[int, bool]:
+        """The size of a bound, and whether it is a duration."""
+        if str(items[1]).lower() in ("unit", "units") and str(items[0]).isdigit():
+            return int(items[0]), False
+        return parse_duration(f"{items[0]} {items[1]}", self._place(items[0])), True
 
     def negation(self, items: list[Any]) -> nodes.Node:
         if not isinstance(items[0], nodes.Label):

@@ -213,7 +213,7 @@ class Vocabulary(ABC):
                 f"{word}(): {step.name!r} already says how often it comes",
                 remedy="say it once, or put the step into a group",
             )
-        gap = Gap(step.inner.policy, gap_bound(within))
+        gap = bounded(step.inner, within)
         return self._said(self._steps.change(least=least, most=most, quantified=True, inner=gap))
 
     def optional(self) -> Self:
@@ -244,7 +244,7 @@ class Vocabulary(ABC):
 
     def _inner(self, word: str, policy: Policy) -> Self:
         step = self._loop(word)
-        return self._said(self._steps.change(inner=Gap(policy, step.inner.within)))
+        return self._said(self._steps.change(inner=replace(step.inner, policy=policy)))
 
     def until(self, condition: object) -> Self:
         """The loop ends before an event that satisfies this."""
@@ -281,10 +281,9 @@ class Vocabulary(ABC):
 
     def _bound_last(self, size: str | int) -> Self:
         step = self._steps.last
-        bound = gap_bound(size)
-        changes: dict[str, Any] = {"inner": Gap(step.inner.policy, bound)}
+        changes: dict[str, Any] = {"inner": bounded(step.inner, size)}
         if len(self._steps.steps) > 1:
-            changes["gap"] = Gap(step.gap.policy, bound)
+            changes["gap"] = bounded(step.gap, size)
         return self._said(self._steps.change(**changes))
 
 
@@ -305,8 +304,14 @@ def part_of(step: object) -> str | Steps:
     )
 
 
+def bounded(gap: Gap, within: str | int | None) -> Gap:
+    """The joint with a bound: a duration, or units of a numeric order column."""
+    timed = within is None or (isinstance(within, str) and not within.strip().isdigit())
+    return Gap(gap.policy, gap_bound(within), timed)
+
+
 def gap_bound(within: str | int | None) -> int | None:
-    """A bound on the time between two events: a duration, or units of a numeric order column."""
+    """A span of time: microseconds of a duration, or units of a numeric order column."""
     if within is None:
         return None
     if isinstance(within, str) and not within.strip().isdigit():

@@ -26,6 +26,7 @@ class Gap:
 
     policy: Policy = Policy.STRICT
     within: int | None = None  # microseconds, or units of a numeric order column
+    timed: bool = True  # `within` is a duration
 
 
 STRICT_GAP = Gap()
@@ -171,6 +172,15 @@ def is_strict(node: Node) -> bool:
     return True
 
 
+def gaps(node: Node) -> Iterator[Gap]:
+    """Every joint of the pattern."""
+    for n in walk(node):
+        if isinstance(n, Concatenation):
+            yield from n.gaps
+        elif isinstance(n, Repetition | Permutation):
+            yield n.gap
+
+
 def unseen(node: Node) -> frozenset[str]:
     """Labels that are in no match: the negated ones and those that end a loop."""
     hidden: set[str] = set()
@@ -186,7 +196,7 @@ def with_blank(node: Node, policy: Policy) -> Node:
     """The pattern in which a blank (a strict joint) means `policy`."""
 
     def joint(gap: Gap) -> Gap:
-        return Gap(policy, gap.within) if gap.policy is Policy.STRICT else gap
+        return replace(gap, policy=policy) if gap.policy is Policy.STRICT else gap
 
     match node:
         case Concatenation(parts=parts, gaps=gaps):
@@ -236,7 +246,8 @@ def _text(node: Node, level: int) -> str:
         case Concatenation(parts=parts, gaps=gaps):
             text = _text(parts[0], 1)
             for gap, part in zip(gaps, parts[1:], strict=True):
-                bound = f"within {gap.within} us " if gap.within is not None else ""
+                unit = "us" if gap.timed else "units"
+                bound = f"within {gap.within} {unit} " if gap.within is not None else ""
                 text += _ARROW[gap.policy] + bound + _text(part, 1)
             return f"({text})" if level > 0 else text
         case Alternation(options=options):

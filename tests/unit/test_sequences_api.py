@@ -314,7 +314,7 @@ def test_the_bound_of_the_last_joint_proves_an_absence() -> None:
     chain = chain.within(2, between="previous and current").order_by("t")
     assert [m["first"] for m in chain.matches(table).to_pylist()] == [4]
     assert chain.count(table) == 1
-    text = ensue.pattern("A -> within 2 us !B", types="kind").order_by("t")
+    text = ensue.pattern("A -> within 2 units !B", types="kind").order_by("t")
     assert text.count(table) == 1
     # nothing comes after the last A, and its end proves the absence as well
     assert chain.count(table.slice(0, 6)) == 2

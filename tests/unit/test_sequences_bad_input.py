@@ -57,7 +57,7 @@ def test_a_trailing_not_without_within(build: Callable[[], object]) -> None:
 
 def test_a_trailing_not_that_something_proves() -> None:
     assert pattern("A -> !X").within(1).count(events("AB")) == 1
-    assert pattern("A -> within 1 us !X").count(events("AB")) == 1
+    assert pattern("A -> within 1 units !X").count(events("AB")) == 1
     assert pattern("A !X").select("strict").count(events("AB")) == 1
     assert pattern("A -> (B -> !X)+ -> C").count(events("ABC")) == 1
 
@@ -216,6 +216,21 @@ def test_numbers_are_no_windows_of_times() -> None:
     with pytest.raises(errors.ColumnTypeError, match="is a number, and the order column 't'"):
         pair.aggregate(table, every=10, n="count(*)")
     assert pair.aggregate(table, every="1 s", n="count(*)").num_rows == 1
+
+
+def test_bounds_of_joints_measure_what_the_order_column_has() -> None:
+    numbers = pa.table({"t": [0, 3], "kind": ["A", "B"]})
+    times = numbers.set_column(0, "t", numbers["t"].cast(pa.timestamp("us")))
+    within = "A -> within {} B".format
+    for table, fits, other in ((numbers, "3 units", "3 us"), (times, "3 us", "3 units")):
+        assert ensue.pattern(within(fits), types="kind").order_by("t").count(table) == 1
+        with pytest.raises(errors.ColumnTypeError, match=r"within 3 .* the order column 't'"):
+            ensue.pattern(within(other), types="kind").order_by("t").count(table)
+    assert ensue.pattern(within("2 units"), types="kind").order_by("t").count(numbers) == 0
+    steps = ensue.begin("A").where("kind = 'A'").followed_by("B").where("kind = 'B'")
+    assert steps.within(3, between="previous and current").order_by("t").count(numbers) == 1
+    with pytest.raises(errors.ColumnTypeError, match="3 units"):
+        steps.within(3, between="previous and current").order_by("t").count(times)
 
 
 def test_a_match_whose_end_has_no_time_is_in_no_window() -> None:

@@ -117,7 +117,7 @@ def test_correlated(condition: str) -> None:
 
 
 def test_bounded_gaps() -> None:
-    check(ensue.pattern("A -> within 1 us B ->> within 2 us C", types="kind"))
+    check(ensue.pattern("A -> within 1 units B ->> within 2 units C", types="kind"))
 
 
 def test_greedy() -> None:

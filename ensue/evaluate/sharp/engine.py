@@ -19,7 +19,7 @@ from ensue import errors
 from ensue.automaton.share import SharedAutomaton, Union
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Budget
-from ensue.evaluate.batch import Batch, order_numbers
+from ensue.evaluate.batch import Batch, order_kind, order_numbers
 from ensue.evaluate.sharp.controller import Controller
 from ensue.evaluate.sharp.features import Bins, compile_features
 from ensue.evaluate.sharp.tables import Tables, build, words_of
@@ -346,9 +346,7 @@ def order_of(
     """Order values as numbers that ascend; rows without one stand at the edge they sort to."""
     key = query.order_by[0]
     column = columns[key.column]
-    temporal = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
-    kind = WindowKind.TIME if temporal else WindowKind.NUMBER
-    numbers = order_numbers(column, query.within.kind if query.within else kind, key.column)
+    numbers = order_numbers(column, order_kind(query, column), key.column)
     if key.descending:
         numbers = -numbers if numbers.dtype == np.float64 else np.invert(numbers)
     if column.null_count:
