@@ -2,7 +2,8 @@
 
 Lanes count what they do (`lanes.Counts`), and Spark adds the counts up per micro-batch as observed
 metrics. `Metrics` is a `StreamingQueryListener` that keeps totals per query and writes them as
-Prometheus text; `progress_line` is one line about a query for a notebook.
+Prometheus text or offers them to OpenTelemetry; `progress_line` is one line about a query for a
+notebook.
 
 Counters (rows, matches, late, rejected, retracted, shed, bad_edits, extended, unextended) are
 totals since the listener was added. Gauges (partials, pending, keys, state_bytes) are of the lanes
@@ -12,13 +13,15 @@ that the last micro-batch touched; what all lanes keep is Spark's own `state_mem
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from ensue import errors
 from ensue.spark.lanes import Counts
 from ensue.spark.stream_operator import OBSERVED
 
@@ -131,6 +134,31 @@ class Metrics(StreamingQueryListener):
                 if name in known:
                     lines.append(f'{full}{{query="{_escaped(query)}"}} {known[name]:g}')
         return "\n".join(lines) + "\n"
+
+    def export(self, meter: Any) -> None:
+        """Offer all metrics to an OpenTelemetry meter: `opentelemetry.metrics.get_meter("ensue")`.
+
+        The meter reads them whenever its own exporter asks.
+        """
+        try:
+            observation = import_module("opentelemetry.metrics").Observation
+        except ImportError:
+            raise errors.UnsupportedError(
+                "OpenTelemetry is not installed",
+                remedy="pip install opentelemetry-sdk, or use prometheus() or serve()",
+            ) from None
+
+        def reader(name: str) -> Callable[[Any], list[Any]]:
+            def read(_: Any) -> list[Any]:
+                totals = self.totals().items()
+                return [observation(n[name], {"query": q}) for q, n in totals if name in n]
+
+            return read
+
+        for name, told in _HELP.items():
+            counts = name in (*COUNTERS, "batches")
+            make = meter.create_observable_counter if counts else meter.create_observable_gauge
+            make(f"ensue.{name}", callbacks=[reader(name)], description=told)
 
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
         """Answer `GET /metrics` on a port (a free one: `server.server_port`) until shut down."""

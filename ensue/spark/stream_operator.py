@@ -16,6 +16,7 @@ lateness row by row. And Spark wants to see a column with a watermark before it 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from itertools import pairwise
@@ -137,8 +138,20 @@ def _unpacker(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterato
 def _steps(work: Work) -> Steps:
     def step(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: Any) -> Any:
         yield from stepped(work, int(key[0]), frames, state)
+        _settle_in()
 
     return step
+
+
+def _settle_in() -> None:
+    """Once per worker, when all is imported: leave what stays anyway out of garbage collection.
+
+    Spark's daemon collects after every task of a worker, and going through the modules and the
+    compiled kernels takes longer than a small micro-batch does.
+    """
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 def stepped(

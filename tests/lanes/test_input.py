@@ -11,6 +11,7 @@ import pytest
 
 import ensue
 from ensue import errors
+from ensue.evaluate import state as arrow_state
 from ensue.evaluate.buffer import CONTENT, KEY
 from ensue.evaluate.identity import row_hashes
 from ensue.spark import state
@@ -268,6 +269,27 @@ def test_a_damaged_or_foreign_state_is_refused() -> None:
     for blob in (b"", b"junk", stream.blob[: len(stream.blob) // 2]):
         with pytest.raises(errors.StateError, match="not Ensue's, or is damaged"):
             Lane(work, 0).load(blob)
+
+
+def test_a_flipped_bit_is_found() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1), ("k", 1, "A", 1)]))
+    stream = Stream(work)
+    stream.step(rows, None)
+    assert stream.blob is not None
+    chance = random.Random(1)
+    for _ in range(300):
+        blob = bytearray(stream.blob)
+        blob[chance.randrange(len(blob) - 14)] ^= 1 << chance.randrange(8)
+        with pytest.raises(errors.StateError, match="damaged"):
+            Lane(work, 0).load(bytes(blob))
+    Lane(work, 0).load(stream.blob[:-14])  # as it was written before there was a checksum
+
+
+def test_a_state_of_something_else_is_refused() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1)]))
+    foreign = arrow_state.to_bytes("summary", rows, {})
+    with pytest.raises(errors.StateError, match="of kind 'summary'"):
+        Lane(work, 0).load(foreign)
 
 
 def test_hashes_of_rows_are_of_what_the_evaluator_reads() -> None:
