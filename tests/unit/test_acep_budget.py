@@ -26,7 +26,7 @@ from ensue.evaluate.acep.warm import warm_up
 from ensue.evaluate.approximate import ApproximateEvaluator
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events, Metrics, Snapshot
-from ensue.kernels import acep_nodes, acep_run
+from ensue.kernels import acep_guards, acep_nodes, acep_run
 from ensue.pattern.binding import bind
 from tests.unit.test_acep_exhaustive import EVENTS, PATTERNS, said
 
@@ -449,17 +449,53 @@ def test_agents_find_what_the_history_does_not_know_after_a_drift() -> None:
     assert found["agents"][1] > 2 * max(found["frozen"][1], found["secondary"][1])
 
 
+def test_algorithm_6_every_seed_that_an_event_moves_begins_an_agent() -> None:
+    """Seeds that have skipped letters, too."""
+    table = table_of(list("BXB"))
+    pattern = ensue.pattern("A ->> B ->> C", types="kind").order_by("t").within(6)
+    engine = engine_of(pattern.allow_missing(1, learn=1), table, 20)  # four agents
+    batch, track = whole(engine, pattern.allow_missing(1, learn=1), table)
+    engine.match_points(batch, track)
+    agents = track.kept.agents
+    begun = agents.node != NONE
+    assert begun.sum() == 1  # the first B is read while learning
+    assert agents.error[begun].tolist() == [1] and agents.state[begun].tolist() == [2]
+
+
+def test_what_an_agent_has_extended_is_not_extended_again() -> None:
+    table = table_of(streams.tweets(1_500, 3, window=40, every=120, story="Q2"))
+    pattern = streams.query("Q2", 40, 1, history=2, learn=200, adapt="agents")
+    engine = engine_of(pattern, table, 40)
+    batch, track = whole(engine, pattern, table)
+    engine.match_points(batch, track)
+    nodes = track.kept.nodes
+    used = int(nodes.registers[acep_nodes.USED])
+    assert (nodes.agent[:used] != NONE).any()
+    for node in range(used):
+        ways, link = [], int(nodes.head[node])
+        while link != NONE:
+            ways.append((int(nodes.before[link]), int(nodes.vector[link])))
+            link = int(nodes.more[link])
+        assert len(ways) == len(set(ways))
+
+
 @pytest.mark.compiled
 def test_the_driver_compiles_what_workers_run() -> None:
     """After the warm-up, queries under a budget of any kind bring no new signature."""
     warm_up()
-    compiled = (acep_run.run, acep_run.prepare, acep_nodes.trajectories)
+    compiled = (
+        acep_run.run, acep_run.prepare, acep_nodes.trajectories, acep_guards.match_all,
+        acep_guards.rebuild,
+    )  # fmt: skip
     before = [set(kernel.signatures) for kernel in compiled]
-    assert before[0]
+    assert before[0] and all(before[2:])
     table = pa.table({"ts": pa.array(range(60), pa.timestamp("us")), "kind": list("ABC") * 20})
     pattern = ensue.pattern("A ->> B+ ->> C", types="kind").select("any").order_by("ts")
     for window in ("20 us", "9 rows"):
         for options in ({}, {"proxy": True}, {"sketch": 16}, {"adapt": "frozen"}):
             asked = pattern.within(window).allow_missing(1, learn=10, **options)
             assert len(asked.matches(table, budget=ensue.Budget(work=3)))
+    others = pattern.define(C="ts > A.ts AND COUNT(B.*) < 3").within("20 us").allow_missing(1)
+    for budget in (None, ensue.Budget(work=3)):
+        assert len(others.matches(table, budget=budget))
     assert [set(kernel.signatures) for kernel in compiled] == before
