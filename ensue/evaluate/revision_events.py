@@ -35,6 +35,7 @@ from ensue.evaluate.revision_rows import RowStore, input_cells, rows_of, test_bi
 from ensue.evaluate.revision_tier import SlowTier, compiled_kernels, plain_kernels
 from ensue.kernels import guards
 from ensue.kernels import revision as kernel
+from ensue.kernels import revision_arcs as arc_layout
 from ensue.kernels import revision_output as output
 from ensue.kernels import revision_steps as steps
 from ensue.kernels import revision_store as layout
@@ -89,8 +90,13 @@ class EventOperator:
 
     @property
     def ignoring(self) -> bool:
-        """Whether intervals are kept: only where there is an ignorable arc to keep."""
+        """Whether intervals are kept: only since an event came that an ignorable arc may take."""
         return self._ignoring
+
+    @property
+    def may_ignore(self) -> bool:
+        """Whether there are intervals to keep, now or later."""
+        return self._ignoring or self._wants_intervals(self.arcs)
 
     @property
     def traced(self) -> bool:
@@ -116,7 +122,6 @@ class EventOperator:
             )
         compiled = [self.code.compiled(arc) for arc in self._arcs]
         self.slow.set_arcs(self._arcs, compiled)
-        self._ignoring = self._ignoring or self._wants_intervals(self._arcs)
         self.table = self.code.arrays(self._arcs, self._answer_silent)
         self._ended = sum(arc.till != INFINITY for arc in self._arcs)
         self._slow = next((found.slow for found in compiled if found.slow), None)
@@ -172,6 +177,8 @@ class EventOperator:
         rows = rows_of(table)
         if bits is None:
             bits = test_bits(self.code, rows)
+        if self._ignores(bits):
+            self._start_intervals()
         cells, nulls = input_cells(self.code, rows)
         keys = np.empty((count, 8), np.int64)
         keys[:, 0], keys[:, 1], keys[:, 2], keys[:, 3] = times.le, times.tie, times.name, times.re
@@ -206,6 +213,19 @@ class EventOperator:
         delta.status = status
         self._verify()
         return delta
+
+    def _ignores(self, bits: Numbers) -> bool:
+        """Whether intervals, of which there are none so far, may begin with one of these events."""
+        if self._ignoring or self.settings.sequenced or not self.settings.ignoring:
+            return False
+        table = self.table.table
+        for arc in np.flatnonzero(table[:, arc_layout.IGNORABLE]).tolist():
+            if (bits & table[arc, arc_layout.MASK] == table[arc, arc_layout.VALUE]).any():
+                return True
+        return False
+
+    def _start_intervals(self) -> None:
+        raise NotImplementedError
 
     def _remember(self, times: Times, retracted: Any, status: NDArray[np.int8]) -> None:
         """Which events were retracted, so that a second time is told from never seen."""

@@ -99,6 +99,8 @@ class Operator(EventOperator):
                 "past ones",
                 remedy="leave the lifetime out, or keep rows (keep_rows=True)",
             )
+        if affected and not self._ignoring and self._wants_intervals(arcs):
+            self._start_intervals()  # as long as the arcs are those that made what is there
         self._take_over(machine, arcs)
         if not affected:
             self._verify()
@@ -109,7 +111,7 @@ class Operator(EventOperator):
 
     def _swap(self, begin: int, remove: Sequence[str], add: Sequence[Arc]) -> bool:
         """A change from now on, made in place where that is possible."""
-        if self._slow or (not self._ignoring and self._wants_intervals(add)):
+        if self._slow:
             return False
         done = self._opened().swap(begin, self.settled, remove, add)
         return self._edited(done, len(remove))
@@ -143,10 +145,9 @@ class Operator(EventOperator):
         """Edits that apply from times after all events that are here; all of them, or an error."""
         if not len(edits.at):
             return
-        arcs = edits.palette.arcs
         if self._book is None or not self._book.knows(edits.palette):
-            self._prepare(arcs)
-        if self._slow is None and (self._ignoring or not self._wants_intervals(arcs)):
+            self._prepare(edits.palette.arcs)
+        if self._slow is None:
             done = self._opened().run(edits, begins, self.settled)
             if self._edited(done, len(edits.at)):
                 return
@@ -176,21 +177,25 @@ class Operator(EventOperator):
     # -- arcs made anew --------------------------------------------------------------------------
 
     def _take_over(self, machine: Machine, arcs: list[Arc]) -> None:
-        intervals = not self._ignoring and self._wants_intervals(arcs)
-        closing = any(arc.closing for arc in arcs) and not len(self.table.closing)
-        if intervals or closing:
-            # From here on more is kept of partial matches; those there are, are made once more.
-            self._ignoring = self._ignoring or intervals
-            first = int(self.store.control[layout.FIRST])
-            if first >= 0:
-                self._complete()
-                self._made_again(first)
+        if any(arc.closing for arc in arcs) and not len(self.table.closing):
+            self._keep_more()
         known = len(self.code.inputs)
         self.code.machine = machine
         self._set_arcs(arcs)
         self._rebuild()
         if len(self.code.inputs) > known:
             self._widen()
+
+    def _start_intervals(self) -> None:
+        self._ignoring = True
+        self._keep_more()
+
+    def _keep_more(self) -> None:
+        """From here on more is kept of partial matches; those there are, are made once more."""
+        first = int(self.store.control[layout.FIRST])
+        if first >= 0:
+            self._complete()
+            self._made_again(first)
 
     def _complete(self) -> None:
         """What the loop over events in order does not keep of nodes."""

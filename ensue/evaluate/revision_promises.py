@@ -18,7 +18,7 @@ def keep(operator: EventOperator, promises: Mapping[c.Condition, int]) -> int:
     """No events for which a condition holds come before its time: partial matches that only such an
     event could lead to a match go. The number that went."""
     if (
-        operator.ignoring
+        operator.may_ignore
         or operator.settings.sequenced
         or any(arc.epsilon or arc.closing for arc in operator.arcs)
     ):

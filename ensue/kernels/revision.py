@@ -462,6 +462,8 @@ def process(
                 store.events[following, PREVIOUS] = NONE if sequenced else previous
             if sequenced:
                 set_event(store, keys[change, 5], NONE)
+                if control[LAST] == gone:
+                    control[LAST] = NONE
             else:
                 take_from_index(store, gone)
                 if control[FIRST] == gone:

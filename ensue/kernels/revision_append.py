@@ -396,6 +396,5 @@ def append(
             nodes[tail, AFTER] = boundary
             nodes[boundary, BEFORE] = tail
         ongoing = following if tail >= 0 else NONE
-    if not sequenced:
-        control[LAST] = last
+    control[LAST] = last
     return change, events, nodes, rows

@@ -47,6 +47,7 @@ from ensue.kernels.revision_store import (
     CONTENT,
     EDGE,
     EDGE_NEXT,
+    EVENTS,
     FIRED,
     FIRST,
     HEAD,
@@ -219,27 +220,51 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
 @njit(cache=True, nogil=True)
 def clean_sequenced(store: Store, time: int, traced: bool) -> None:
     """With sequence numbers: of the events before `time`, only the last can get a successor."""
-    events = store.events
-    kept = NONE
-    for event in range(store.control[HIGH_EVENT]):
+    events, control = store.events, store.control
+    kept, first, count = NONE, NONE, 0
+    event = control[LAST]
+    while event >= 0 and events[event, NEXT] >= 0:
+        event = events[event, NEXT]
+    while event >= 0:
+        count += 1
+        if kept < 0 and events[event, LE] < time:
+            kept = event
+        first = event
+        event = events[event, PREVIOUS]
+    if count == control[EVENTS]:
+        # No number is missing: one chain. Rows are freed in its order, so that they are used again
+        # in order.
+        while kept >= 0 and first != kept:
+            following = events[first, NEXT]
+            _drop_numbered(store, first, traced)
+            first = following
+        return
+    for event in range(control[HIGH_EVENT]):
         if (
             events[event, IDENTITY] >= 0
             and events[event, LE] < time
             and (kept < 0 or events[event, SEQUENCE] > events[kept, SEQUENCE])
         ):
             kept = event
-    for event in range(store.control[HIGH_EVENT]):
-        if events[event, IDENTITY] < 0 or events[event, LE] >= time or event == kept:
-            continue
-        node = events[event, HEAD]
-        while node >= 0:
-            after = store.nodes[node, AFTER]
-            free_node(store, node, traced)
-            node = after
-        if events[event, NEXT] >= 0:
-            events[events[event, NEXT], PREVIOUS] = NONE
-        set_event(store, events[event, SEQUENCE], NONE)
-        free_event(store, event)
+    for event in range(control[HIGH_EVENT]):
+        if events[event, IDENTITY] >= 0 and events[event, LE] < time and event != kept:
+            _drop_numbered(store, event, traced)
+
+
+@njit(cache=True, nogil=True)
+def _drop_numbered(store: Store, event: int, traced: bool) -> None:
+    events = store.events
+    node = events[event, HEAD]
+    while node >= 0:
+        after = store.nodes[node, AFTER]
+        free_node(store, node, traced)
+        node = after
+    if events[event, NEXT] >= 0:
+        events[events[event, NEXT], PREVIOUS] = NONE
+    if store.control[LAST] == event:
+        store.control[LAST] = NONE
+    set_event(store, events[event, SEQUENCE], NONE)
+    free_event(store, event)
 
 
 @njit(cache=True, nogil=True)
