@@ -156,7 +156,7 @@ PLAIN: dict[str, tuple[str, q.Quantity]] = {
     "last": ("MAX_BY(x, ts)", q.last("x")),
     "argmax": ("MAX_BY(ts, x)", q.argmax("ts", "x")),
     "conditional sum": ("SUM(x) FILTER (WHERE x > 10)", q.sum("x", where="x > 10")),
-    "product (in the worker)": ("PRODUCT", q.product("x / 10")),
+    "product": ("PRODUCT", q.product("x / 10")),
     "quantile (in the worker)": ("PERCENTILE_APPROX(x, 0.9e0)", q.quantile("x", 0.9)),
 }
 

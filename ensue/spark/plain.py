@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue.evaluate.quantify.model import (
@@ -42,6 +42,9 @@ _FUNCTIONS = {
 _OPPOSITE = dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "~CAST({} AS BIGINT)")
 _OPPOSITE |= {"date": "~CAST(UNIX_DATE({}) AS BIGINT)", "timestamp": "~UNIX_MICROS({})"}
 _LARGEST = 2**63 - 1  # of nulls, which come first
+# Numbers that grow with the values and never reach the least one, which stands for null.
+_NUMBER = dict.fromkeys(("tinyint", "smallint", "int"), "CAST({} AS BIGINT)")
+_NUMBER |= {"date": "CAST(UNIX_DATE({}) AS BIGINT)", "timestamp": "UNIX_MICROS({})"}
 _SLOT = "__ensue_slot_"
 _INSIDE = "__ensue_inside"
 Ways = tuple[tuple[Predicate, tuple[Action, ...]], ...]
@@ -60,25 +63,25 @@ def plain_aggregate(
     predicates = [predicate for predicate, _ in ways]
     if not all(isinstance(predicate, Expression) for predicate in predicates):
         return None
-    slots: dict[int, str] = {}
+    slots: dict[int, Column] = {}
     start = next(iter(automaton.initial.values()))
     writer = _Writer(df, order)
     for predicate, actions in ways:
         for action in actions:
-            texts = writer.aggregates(action, start, predicate)
-            if texts is None or any(action.slot + i in slots for i in range(len(texts))):
+            found = writer.aggregates(action, start, predicate)
+            if found is None or any(action.slot + i in slots for i in range(len(found))):
                 return None
-            slots |= {action.slot + i: text for i, text in enumerate(texts)}
+            slots |= {action.slot + i: column for i, column in enumerate(found)}
     if set(slots) != set(range(automaton.width)):
         return None
-    columns = [f"{text} AS {_SLOT}{slot}" for slot, text in slots.items()]
+    columns = [column.alias(f"{_SLOT}{slot}") for slot, column in slots.items()]
     # The query is defined where every event of the key is read.
     inside = " OR ".join(f"COALESCE({_sql(p)}, FALSE)" for p in predicates)
     everywhere = ALWAYS in predicates or _complement(predicates)
     if not everywhere:
-        columns.append(f"BOOL_AND({inside}) AS {_INSIDE}")
+        columns.append(F.expr(f"BOOL_AND({inside})").alias(_INSIDE))
     names = [quoted(name) for name in keys]
-    grouped = df.groupBy(*[F.col(name) for name in names]).agg(*map(F.expr, columns))
+    grouped = df.groupBy(*[F.col(name) for name in names]).agg(*columns)
     value = _finished(automaton)
     if not everywhere:
         value = f"CASE WHEN {_INSIDE} THEN {value} END"
@@ -121,22 +124,38 @@ class _Writer:
         self._order = [quoted(key.column) for key in order]
         ascending = all(key.nulls_first and not key.descending for key in order)
         opposites = [_OPPOSITE.get(kinds.get(key.column, "")) for key in order]
-        self._last = f"STRUCT({', '.join(self._order)})" if order and ascending else None
+        self._last = self._rank(df, order) if order and ascending else None
         self._first = None
         if self._last is not None and None not in opposites:
             texts = [str(o).format(name) for o, name in zip(opposites, self._order, strict=True)]
             self._first = ", ".join(f"COALESCE({text}, {_LARGEST})" for text in texts)
 
+    def _rank(self, df: DataFrame, order: Sequence[OrderKey]) -> str:
+        """What grows with the order. Spark hashes by a number, but sorts to compare structs."""
+        if len(order) == 1:
+            field = df.schema[order[0].column]
+            number = _NUMBER.get(field.dataType.simpleString())
+            if number is not None:
+                return f"COALESCE({number.format(self._order[0])}, {-_LARGEST - 1})"
+            if not field.nullable:
+                return self._order[0]
+        return f"STRUCT({', '.join(self._order)})"
+
     def aggregates(
         self, action: Action, start: tuple[Any, ...], predicate: Predicate
-    ) -> list[str] | None:
+    ) -> list[Column] | None:
         """One aggregate for each slot of the fold; None where SQL has none."""
         values = [_value(weight) for weight in action.weights]
         if None in values:
             return None
-        only = "" if predicate == ALWAYS else f" FILTER (WHERE {_sql(predicate)})"
         begin = start[action.slot : action.slot + action.fold.width]
-        return self._texts(action.fold.name, [str(v) for v in values], begin, only)
+        if action.fold.name == "product":
+            # A function of the DataFrame API alone, and of floats alone.
+            inside = f"CASE WHEN {_sql(predicate)} THEN {values[0]} END"
+            return [F.product(F.expr(inside))] if begin == (None,) else None
+        only = "" if predicate == ALWAYS else f" FILTER (WHERE {_sql(predicate)})"
+        texts = self._texts(action.fold.name, [str(v) for v in values], begin, only)
+        return None if texts is None else [F.expr(text) for text in texts]
 
     def _texts(
         self, fold: str, values: list[str], start: tuple[Any, ...], only: str

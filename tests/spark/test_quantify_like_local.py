@@ -115,6 +115,8 @@ def test_nested_measures_on_spark(spark: Any) -> None:
 
 def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
     """All in one job: the answers stand beside each other, as those of one query each would."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     from ensue.pattern.query import OrderKey
     from ensue.spark.plain import plain_aggregate
 
@@ -130,6 +132,7 @@ def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
         "sum": q.sum("price / 2"),
         "stddev": q.stddev("price"),
         "variance": q.variance("price", where="channel = 'web'"),
+        "product": q.product("price / 500", where="channel = 'web'"),
         "last": q.last("price"),
         "first": q.first("price", where="channel = 'web'"),
         "argmax": q.argmax("bidder", "price % 5"),
@@ -151,8 +154,13 @@ def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
         here, there = table[name].to_pylist(), expected["value"].to_pylist()
         assert [v is None for v in here] == [v is None for v in there], name
         assert [v or 0 for v in here] == pytest.approx([v or 0 for v in there]), name
-    more = (q.sum("price", start=1), q.product("price"), q.quantile("price", 0.5))
+    more = (q.sum("price", start=1), q.product("price", start=2), q.quantile("price", 0.5))
     for f in more:
         assert plain_aggregate(f.stage, df, ("auction",), order) is None
+    # Whole numbers keep their type, which Spark's product does not.
+    few = df.limit(1).select("auction", "at", F.lit(2**53 + 1).alias("n"))
+    assert (
+        q.product("n").eval(few, partition_by="auction", order_by="at").first().value == 2**53 + 1
+    )
     # Without an order nobody knows which event is last.
     assert plain_aggregate(q.last("price").stage, df, ("auction",)) is None
