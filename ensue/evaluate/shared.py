@@ -267,7 +267,7 @@ class SharedEvaluator(Refusing):
         self, table: pa.Table, starts: NDArray[np.int64]
     ) -> Iterator[tuple[int, pa.Table]]:
         lane = self._lane
-        lane.meta[[at.POSITION, at.PARTITION, at.PHASE]] = 0
+        lane.meta[[at.POSITION, at.PHASE]] = 0
         lane.meta[at.PLACE], lane.meta[at.RUN] = -1, -2
         columns = _arrays(table)
         numbers: dict[int, NDArray[np.int64]] = {}
@@ -304,7 +304,6 @@ class SharedEvaluator(Refusing):
         try:
             prepared = self.engine.prepare(_arrays(table), starts, lane.nodes())
             self.engine.replay(lane, prepared)
-            lane.meta[at.PARTITION] = 0
             for chains in self.engine.run(prepared, starts, lane, stop, complete):
                 for index, batch, found in self._by_pattern(chains, table, starts, part.waiting):
                     first = part.numbers.get(index, 0)

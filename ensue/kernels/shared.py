@@ -28,7 +28,6 @@ from ensue.kernels.shared_arena import (
     ENTRIES,
     FRESH,
     OPEN,
-    PARTITION,
     PHASE,
     PLACE,
     POSITION,
@@ -36,18 +35,17 @@ from ensue.kernels.shared_arena import (
     RUN,
     STRIDE,
     SWEPT,
+    TICK,
     WINDOWED,
     WORK,
     WRITTEN,
     allocate,
     any_bit,
+    close,
     meets,
     next_random,
-    release,
 )
 from ensue.kernels.shared_select import (
-    AHEAD,
-    AVERAGED,
     age_of,
     check_load,
     expired_bits,
@@ -59,6 +57,7 @@ from ensue.kernels.shared_sketch import bucket_of, credit, level_of, ways_of
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
 SWEEP_LEAST = 4096
+ENDING = 2  # phase: the partition of the last row has ended
 
 
 @njit(cache=True, nogil=True)
@@ -325,9 +324,19 @@ def _visit(
 
 
 @njit(cache=True, nogil=True)
+def _within(rows_: Any, begin: int, end: int) -> Any:
+    """Rows as one partition of them sees them."""
+    return (
+        rows_[0], rows_[1], rows_[2], rows_[3], rows_[4], begin, end, rows_[7], rows_[8],
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
 def run_rows(
     stop: int,
+    finish: bool,
     rows_: Any,
+    parts: Any,
     tables: Any,
     guards: Any,
     features: Any,
@@ -341,16 +350,35 @@ def run_rows(
     scratch: Any,
     cells: Any,
 ) -> int:
-    """Rows up to `stop` of one partition, from where `meta` stands."""
-    node, parent, _labels, _rows, _first, bits, references, following, _bucket, _length = arena[:10]
-    head, count = heads
-    classes = rows_[0]
+    """Events up to the `stop`-th, from where `meta` stands; with `finish` their partitions end.
+
+    `parts` says in which order rows come, and which partition each is of. Where partitions take
+    turns, every one has its own lists of waiting partial matches.
+    """
+    node, following = arena[0], arena[7]
+    head, count, recent = heads
+    sequence, part, starts, weight, reached, turns = parts
+    nodes = count.shape[0]
     react_offset, react_node, react_begin, react_end, start_offset, start_begin = tables[:6]
     most = meta[STRIDE]
-    patterns = bits.shape[1] * 64
-    while meta[POSITION] < stop:
-        row = meta[POSITION]
-        kind = classes[row]
+    patterns = arena[5].shape[1] * 64
+    while meta[POSITION] < stop or meta[PHASE] == ENDING:
+        if meta[PHASE] == ENDING:
+            ended = part[sequence[meta[POSITION] - 1]]
+            slot = ended * nodes if turns else 0
+            if not sweep(
+                slot, slot + nodes, ended, True, rows_, parts, tables, arena, heads, output, model,
+                meta, knobs, scratch,
+            ):  # fmt: skip
+                return FULL
+            meta[PHASE] = 0
+            continue
+        position = meta[POSITION]
+        row = sequence[position]
+        mine = part[row]
+        slots = mine * nodes if turns else 0
+        here = _within(rows_, starts[mine], starts[mine + 1])
+        kind = rows_[0][row]
         before = meta[WORK]
         if meta[PHASE] == 0:
             if meta[PLACE] < 0:
@@ -360,7 +388,7 @@ def run_rows(
                     return FULL
                 place = meta[PLACE]
                 status = _visit(
-                    -1, row, start_begin[place, 0], start_begin[place, 1], rows_, tables, guards,
+                    -1, row, start_begin[place, 0], start_begin[place, 1], here, tables, guards,
                     features, arena, output, model, meta, knobs, scratch, cells,
                 )  # fmt: skip
                 if status < 0:
@@ -371,15 +399,15 @@ def run_rows(
             place = meta[PLACE]
             at = react_node[place]
             if meta[RUN] == -2:
-                meta[RUN], meta[BEFORE] = head[at], -1
+                meta[RUN], meta[BEFORE] = head[slots + at], -1
             while meta[RUN] >= 0:
                 run = meta[RUN]
                 if not _room(run, most, patterns, arena, output, meta, knobs):
-                    work[row] += meta[WORK] - before
+                    work[position] += meta[WORK] - before
                     return FULL
                 after = following[run]
                 status = _visit(
-                    run, row, react_begin[place], react_end[place], rows_, tables, guards,
+                    run, row, react_begin[place], react_end[place], here, tables, guards,
                     features, arena, output, model, meta, knobs, scratch, cells,
                 )  # fmt: skip
                 if status < 0:
@@ -387,13 +415,7 @@ def run_rows(
                 if status == 1:
                     meta[BEFORE] = run
                 else:
-                    if meta[BEFORE] < 0:
-                        head[at] = after
-                    else:
-                        following[meta[BEFORE]] = after
-                    count[at] -= 1
-                    meta[OPEN] -= 1
-                    release(run, meta, parent, references, following)
+                    close(run, meta[BEFORE], slots + at, at, weight[mine], arena, heads, meta)
                 meta[RUN] = after
             meta[PLACE] += 1
             meta[RUN] = -2
@@ -401,24 +423,38 @@ def run_rows(
         while record >= 0:
             after = following[record]
             at = node[record]
-            following[record] = head[at]
-            head[at] = record
-            count[at] += 1
+            following[record] = head[slots + at]
+            head[slots + at] = record
+            count[at] += weight[mine]
             meta[OPEN] += 1
             record = after
         meta[FRESH] = -1
-        work[row] += meta[WORK] - before
-        meta[WINDOWED] += work[row]
-        if row >= AVERAGED - AHEAD:
-            meta[WINDOWED] -= work[row - (AVERAGED - AHEAD)]
+        reached[mine] = row
+        work[position] += meta[WORK] - before
+        tick = meta[TICK] % recent.shape[0]
+        meta[WINDOWED] += work[position] - recent[tick]
+        recent[tick] = work[position]
+        meta[TICK] += 1
         meta[POSITION] += 1
         meta[PHASE], meta[PLACE], meta[RUN] = 0, -1, -2
+        if finish and row == starts[mine + 1] - 1:
+            meta[PHASE] = ENDING
         if meta[OPEN] > 2 * meta[SWEPT] + SWEEP_LEAST and not sweep(
-            row, rows_, tables, arena, heads, output, model, meta, knobs, scratch
-        ):
+            0, head.shape[0], mine, False, rows_, parts, tables, arena, heads, output, model, meta,
+            knobs, scratch,
+        ):  # fmt: skip
             meta[SWEPT] = meta[OPEN]  # no room for matches that time completes: later
         if knobs[CHECK] != 0.0:
-            check_load(row, rows_, tables, arena, heads, model, meta, knobs)
+            check_load(row, rows_, parts, tables, arena, heads, model, meta, knobs)
+    if (
+        finish
+        and meta[POSITION] >= sequence.shape[0]
+        and not sweep(
+            0, head.shape[0], starts.shape[0] - 2, True, rows_, parts, tables, arena, heads, output,
+            model, meta, knobs, scratch,
+        )
+    ):  # fmt: skip
+        return FULL
     return DONE
 
 
@@ -446,8 +482,12 @@ def _room(
 
 @njit(cache=True, nogil=True)
 def sweep(
-    row: int,
+    begin: int,
+    stop: int,
+    mine: int,
+    ended: bool,
     rows_: Any,
+    parts: Any,
     tables: Any,
     arena: Any,
     heads: Any,
@@ -457,78 +497,40 @@ def sweep(
     knobs: NDArray[np.float64],
     scratch: Any,
 ) -> bool:
-    """Partial matches whose window ended before `row` are closed; False where room is missing.
+    """Partial matches whose window has ended are closed; False where room is missing.
 
-    At the row after the last one everything is: what was pending is then a match.
+    Lists from `begin` to `stop`, of the partition `mine` unless partitions take turns. Where it has
+    `ended` everything is closed: what was pending is then a match.
     """
-    _node, parent, _labels, _rows, _first, bits, references, following, _bucket, _length = arena[
-        :10
-    ]
-    head, count = heads
-    mine, some = scratch[0], scratch[1]
+    bits, following = arena[5], arena[7]
+    head, count, _recent = heads
+    _sequence, _part, starts, weight, reached, turns = parts
+    nodes = count.shape[0]
+    expiring, some = scratch[0], scratch[1]
     patterns = bits.shape[1] * 64
-    for at in range(head.shape[0]):
-        run, before = head[at], -1
+    for slot in range(begin, stop):
+        run, before = head[slot], -1
+        if run < 0:
+            continue
+        of = slot // nodes if turns else mine
+        here = _within(rows_, starts[of], starts[of + 1])
+        row = starts[of + 1] if ended else reached[of]
         while run >= 0:
             if not _room(run, 1, patterns, arena, output, meta, knobs):
                 return False
             after = following[run]
-            mine[:] = bits[run]
-            settled = expired_bits(run, row, rows_, arena, mine, some, tables[20])
+            expiring[:] = bits[run]
+            settled = expired_bits(run, row, here, arena, expiring, some, tables[20])
             if settled >= 0:
                 emit(run, -1, -1, settled, some, arena, output, model, meta, knobs[LEARN] != 0.0)
-            bits[run, :] = mine
-            if any_bit(mine):
+            bits[run, :] = expiring
+            if any_bit(expiring):
                 before = run
             else:
-                if before < 0:
-                    head[at] = after
-                else:
-                    following[before] = after
-                count[at] -= 1
-                meta[OPEN] -= 1
-                release(run, meta, parent, references, following)
+                close(run, before, slot, slot % nodes, weight[of], arena, heads, meta)
             run = after
     meta[SWEPT] = meta[OPEN]
     return True
-
-
-@njit(cache=True, nogil=True)
-def run_partitions(
-    stop: int,
-    starts: NDArray[np.int64],
-    rows_: Any,
-    tables: Any,
-    guards: Any,
-    features: Any,
-    arena: Any,
-    heads: Any,
-    output: Any,
-    model: Any,
-    meta: NDArray[np.int64],
-    knobs: NDArray[np.float64],
-    work: NDArray[np.int32],
-    scratch: Any,
-    cells: Any,
-) -> int:
-    """Complete partitions one after the other, as far as row `stop`."""
-    classes, low, masks, order, bounds = rows_[:5]
-    while meta[PARTITION] < starts.shape[0] - 1:
-        partition = meta[PARTITION]
-        first, last = starts[partition], starts[partition + 1]
-        here = (classes, low, masks, order, bounds, first, last, rows_[7], rows_[8])
-        status = run_rows(
-            min(stop, last), here, tables, guards, features, arena, heads, output, model, meta,
-            knobs, work, scratch, cells,
-        )  # fmt: skip
-        if status != DONE:
-            return status
-        if meta[POSITION] < last:
-            return DONE
-        if not sweep(last, here, tables, arena, heads, output, model, meta, knobs, scratch):
-            return FULL
-        meta[PARTITION] += 1
-    return DONE
 
 
 @njit(cache=True, nogil=True)

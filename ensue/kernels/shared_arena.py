@@ -9,6 +9,8 @@ The arrays travel as one tuple; numbers that change are in `meta`, by the names 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ WORK, CHAINS, ENTRIES, WRITTEN, SWEPT = 10, 11, 12, 13, 14
 SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE = (
     15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 )  # fmt: skip
-PARTITION, WINDOWED = 25, 26
+WINDOWED, TICK = 25, 26
 META = 32
 
 
@@ -84,3 +86,25 @@ def next_random(meta: NDArray[np.int64]) -> float:
     state = np.uint64(meta[SEED]) * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
     meta[SEED] = np.int64(state)
     return float(state >> np.uint64(11)) / 9007199254740992.0
+
+
+@njit(cache=True, nogil=True)
+def close(
+    run: int,
+    before: int,
+    slot: int,
+    node: int,
+    weight: float,
+    arena: Any,
+    heads: Any,
+    meta: NDArray[np.int64],
+) -> None:
+    """A partial match leaves its list, where it stands behind `before` (-1: it is the first)."""
+    following = arena[7]
+    if before < 0:
+        heads[0][slot] = following[run]
+    else:
+        following[before] = following[run]
+    heads[1][node] -= weight
+    meta[OPEN] -= 1
+    release(run, meta, arena[1], arena[6], following)

@@ -28,12 +28,13 @@ from ensue.kernels.shared_arena import (
     SELECT_WORK,
     SELECTIONS,
     SHED,
+    TICK,
     WINDOWED,
     any_bit,
+    close,
     has,
     meets,
     next_random,
-    release,
 )
 from ensue.kernels.shared_sketch import LEVELS, level_of, overhead_of, rate_of, ways_of
 
@@ -179,6 +180,7 @@ def record_shed(
 def check_load(
     row: int,
     rows_: Any,
+    parts: Any,
     tables: Any,
     arena: Any,
     heads: Any,
@@ -213,14 +215,14 @@ def check_load(
     if meta[CHECKED] < CHECK_EVERY:
         return
     meta[CHECKED] = 0
-    head, count = heads
+    count, recent = heads[1], heads[2]
     node_rate, limits, node_bits = model[6], model[12], tables[22]
     overloaded = model[10]
     load = 0.0
     single = limits.shape[0] > 0
     loads = np.zeros(limits.shape[0], np.float64)
-    for at in range(head.shape[0]):
-        if count[at] == 0:
+    for at in range(count.shape[0]):
+        if count[at] <= 0.0:
             continue
         part = count[at] * node_rate[at]
         load += part
@@ -231,7 +233,7 @@ def check_load(
     # The moving average may be used up: what the last rows left over is there for the next ones.
     limit = knobs[LIMIT_WORK]
     if limit < np.inf:
-        spare = limit * min(row + 1, AVERAGED - AHEAD) - meta[WINDOWED]
+        spare = limit * min(meta[TICK], recent.shape[0]) - meta[WINDOWED]
         limit = min(max(CAREFUL * limit + spare / SPREAD, LEAST * limit), GREATEST * limit)
     over = load > limit or meta[RECORDS] > knobs[LIMIT_RECORDS]
     full = load > FREE_AGAIN * limit or meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
@@ -260,7 +262,7 @@ def check_load(
     ):
         meta[CUT] = min(meta[CUT] + 2, LEVELS - 2)
     elif over:
-        select(row, rows_, tables, arena, heads, limit, everyone, model, meta, knobs)
+        select(row, rows_, parts, arena, heads, limit, everyone, model, meta, knobs)
     elif not full and meta[CUT] > 0:
         # The further below the bound, the faster new partial matches are let in again.
         used = max(load / limit, meta[RECORDS] / knobs[LIMIT_RECORDS])
@@ -276,7 +278,7 @@ def check_load(
 def select(
     row: int,
     rows_: Any,
-    tables: Any,
+    parts: Any,
     arena: Any,
     heads: Any,
     limit: float,
@@ -286,8 +288,11 @@ def select(
     knobs: NDArray[np.float64],
 ) -> None:
     """Algorithm 4: by falling quality, until the bound of Equation 3 is used up."""
-    node, parent, _labels, _rows, _first, bits, references, following, bucket, length = arena[:10]
-    head, count = heads
+    node, first, bits, following, bucket, length = (
+        arena[0], arena[4], arena[5], arena[7], arena[8], arena[9],
+    )  # fmt: skip
+    head, nodes = heads[0], heads[1].shape[0]
+    part, weight = parts[1], parts[3]
     overloaded, node_rate, limits = model[10], model[6], model[12]
     meta[SELECTIONS] += 1
     meta[SELECT_WORK] += meta[OPEN]
@@ -295,8 +300,8 @@ def select(
     levels = np.zeros(meta[OPEN], np.int32)
     sizes = np.zeros(LEVELS + 1, np.int64)
     found = 0
-    for at in range(head.shape[0]):
-        run = head[at]
+    for slot in range(head.shape[0]):
+        run, at = head[slot], slot % nodes
         while run >= 0:
             level = LEVELS - 1
             if meets(bits[run], overloaded):
@@ -327,7 +332,7 @@ def select(
     cut = 0
     for index in range(found):
         run = ranked[order[index]]
-        cost = node_rate[node[run]]
+        cost = weight[part[first[run]]] * node_rate[node[run]]
         size = float(length[run]) if knobs[INSTANCE] != 0.0 else 1.0
         kept[:] = bits[run]
         if meets(kept, overloaded):
@@ -359,18 +364,12 @@ def select(
                 if has(kept, pattern):
                     used[pattern] += cost
     meta[CUT] = cut if knobs[STRATEGY] == QUALITY else 0
-    for at in range(head.shape[0]):
-        run, before = head[at], -1
+    for slot in range(head.shape[0]):
+        run, before = head[slot], -1
         while run >= 0:
             after = following[run]
             if any_bit(bits[run]):
                 before = run
             else:
-                if before < 0:
-                    head[at] = after
-                else:
-                    following[before] = after
-                count[at] -= 1
-                meta[OPEN] -= 1
-                release(run, meta, parent, references, following)
+                close(run, before, slot, slot % nodes, weight[part[first[run]]], arena, heads, meta)
             run = after

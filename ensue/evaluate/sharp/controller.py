@@ -300,7 +300,7 @@ class Controller:
     def _loads(self, lane: Any) -> NDArray[np.float64]:
         """Expected work of the next event per pattern (l_i)."""
         found = np.zeros(len(self._names))
-        for node in lane.nodes():
+        for node in np.flatnonzero(lane.heads[1] > 0.0).tolist():
             part = lane.heads[1][node] * self._rate[node]
             for pattern, _ in self._automaton.nodes[node]:
                 found[pattern] += part

@@ -32,6 +32,7 @@ from ensue.pattern.query import Query, WindowKind
 VIEW, INSTANCE, SEPARATE = "view", "instance", "separate"
 MATERIALISATIONS = (VIEW, INSTANCE, SEPARATE)
 MAX_RECORDS = 20_000_000
+MAX_LISTS = 1 << 20  # states times partitions that take turns; above, one comes after the other
 _FIRST = 1 << 12
 
 
@@ -48,7 +49,15 @@ class Lane:
     floats: int
     meta: NDArray[np.int64] = field(default_factory=lambda: np.zeros(at.META, np.int64))
     arena: tuple[NDArray[Any], ...] = ()
-    heads: tuple[NDArray[Any], NDArray[Any]] = (np.zeros(0, np.int32), np.zeros(0, np.int64))
+    # The first of each list of open partial matches, how many wait at each node (by how often an
+    # event is of their partition), and the work of the last events.
+    heads: tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]] = field(
+        default_factory=lambda: (
+            np.zeros(0, np.int32),
+            np.zeros(0, np.float64),
+            np.zeros(knob.AVERAGED - knob.AHEAD, np.int64),
+        )
+    )
     stale: bool = False  # registers have to be computed from the events again
 
     def __post_init__(self) -> None:
@@ -72,13 +81,16 @@ class Lane:
             found.append(array)
         self.arena = tuple(found)
 
-    def cover(self, nodes: int) -> None:
-        head, count = self.heads
-        if len(head) < nodes:
-            self.heads = (
-                np.concatenate([head, np.full(nodes - len(head), -1, np.int32)]),
-                np.concatenate([count, np.zeros(nodes - len(count), np.int64)]),
-            )
+    def cover(self, nodes: int, partitions: int = 1) -> None:
+        """Lists for nodes found since; where partitions take turns, no list may be in use."""
+        head, count, recent = self.heads
+        grown = max(nodes, len(count))
+        count = np.concatenate([count, np.zeros(grown - len(count), np.float64)])
+        if partitions > 1 or len(head) > grown:
+            count[:] = 0.0
+            head = np.zeros(0, np.int32)
+        more = np.full(partitions * grown - len(head), -1, np.int32)
+        self.heads = (np.concatenate([head, more]), count, recent)
 
     @property
     def bytes_per_record(self) -> int:
@@ -109,6 +121,7 @@ class Prepared:
     tables: Tables
     guards: tuple[Any, ...]
     length: int
+    in_time: bool  # windows are of time: rows of different partitions can be put in order
 
 
 class Engine:
@@ -181,7 +194,9 @@ class Engine:
             guards.float_constants,
         )  # fmt: skip
         self.controller.seen(tables, np.bincount(classes, minlength=len(kinds)), oldest)
-        return Prepared(rows, tables, compiled, length)
+        windows = [member.plan.query.within for member in self.union.members]
+        timed = all(w is None or w.kind is not WindowKind.ROWS for w in windows)
+        return Prepared(rows, tables, compiled, length, timed and len(order) == length)
 
     def _windows(
         self, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
@@ -227,10 +242,10 @@ class Engine:
         self, prepared: Prepared, starts: NDArray[np.int64], lane: Lane, stop: int, complete: bool
     ) -> Iterator[Chains]:
         """Matches of rows up to `stop`; of complete partitions also what their end settles."""
-        lane.cover(prepared.tables.nodes)
+        parts = self._parts(prepared, starts, complete)
+        lane.cover(prepared.tables.nodes, len(starts) - 1 if parts[5] else 1)
         lane.meta[at.STRIDE] = prepared.tables.most
         work = np.zeros(prepared.length, np.int32)
-        lane.meta[at.WINDOWED] = 0
         bare = np.zeros(self.words, np.uint64)
         scratch = (
             bare, bare.copy(), bare.copy(), np.zeros(self._ints, np.int64),
@@ -246,14 +261,11 @@ class Engine:
             began, before = time.thread_time(), int(lane.meta[at.WORK])
             rows_before = int(lane.meta[at.POSITION])
             while True:
-                arguments = (
-                    prepared.rows, prepared.tables.arrays, prepared.guards, features, lane.arena,
-                    lane.heads, self._output, model, lane.meta, knobs, work, scratch, cells,
+                status = shared.run_rows(
+                    until, complete, prepared.rows, parts, prepared.tables.arrays, prepared.guards,
+                    features, lane.arena, lane.heads, self._output, model, lane.meta, knobs, work,
+                    scratch, cells,
                 )  # fmt: skip
-                if complete:
-                    status = shared.run_partitions(until, starts, *arguments)
-                else:
-                    status = shared.run_rows(until, *arguments)
                 if status == shared.FULL:
                     yield from self._drained(lane)
                     self._make_room(lane)
@@ -276,6 +288,28 @@ class Engine:
             yield from self._drained(lane)
         if self.keep_work:
             self.work.append(work)
+
+    def _parts(
+        self, prepared: Prepared, starts: NDArray[np.int64], complete: bool
+    ) -> tuple[Any, ...]:
+        """The order of rows for the kernel, and their partitions.
+
+        Under a bound, rows of all partitions come in the order of time, as they would in a stream:
+        the load of a partition after the other would swing with each of them.
+        """
+        partitions = len(starts) - 1
+        part = np.repeat(np.arange(partitions, dtype=np.int32), np.diff(starts))
+        order = prepared.rows[3]
+        turns = (
+            complete and self.controller.active and partitions > 1 and prepared.in_time
+            and partitions * prepared.tables.nodes <= MAX_LISTS
+        )  # fmt: skip
+        weight = np.ones(partitions)
+        sequence = np.arange(prepared.length, dtype=np.int64)
+        if turns:
+            weight = np.diff(starts) / max(1, prepared.length)
+            sequence = np.argsort(order, kind="stable").astype(np.int64)
+        return sequence, part, starts, weight, np.zeros(partitions, np.int64), turns
 
     def replay(self, lane: Lane, prepared: Prepared) -> None:
         """Registers of a restored lane: those of the record before, and its own event."""

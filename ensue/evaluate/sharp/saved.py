@@ -105,6 +105,7 @@ def restore_lane(
             array[:used] = values
     lane.stale = True
     lane.meta[:] = np.frombuffer(stored.column("meta")[0].as_py(), np.int64)
+    lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
     _relabel(lane, used, told["labels"], engine)
     nodes = {}
     for text, pairs in told["nodes"].items():
@@ -160,7 +161,7 @@ def _moved_bits(bits: Any, names: tuple[str, ...], index_of: dict[str, int], wor
 def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
     """Open records back into the lists of their nodes; those of no pattern are left out."""
     node, bits, following = lane.arena[0], lane.arena[5], lane.arena[7]
-    head, count = lane.heads
+    head, count, _recent = lane.heads
     lane.meta[at.OPEN] = 0
     for old, top in heads.items():
         kept, record = [], top
