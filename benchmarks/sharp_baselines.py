@@ -47,11 +47,13 @@ def run(
     materialise: str = "view",
     order_by: str = "ratio",
     seed: int = 0,
+    history: pa.Table | None = None,
 ) -> Outcome:
     """The workload by Ensue's engine; matches as (pattern, row identities)."""
     options = Options(materialise=materialise, order_by=order_by, strategy=strategy, seed=seed)
     load = Workload(patterns, options)
-    found = load.matches(table, None if work is None else ensue.Budget(work=work))
+    budget = None if work is None else ensue.Budget(work=work)
+    found = load.matches(table, budget, history=history if budget is not None else None)
     assert load.report is not None
     return Outcome(identities(found), load.report)
 

@@ -9,7 +9,7 @@ that needs plain Python) runs by itself, exactly, and `explain()` says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,13 +110,22 @@ class Workload:
     # -- running ---------------------------------------------------------------------------------
 
     def matches(
-        self, data: Any, budget: Budget | None = None, *, max_matches: int = MAX_MATCHES
+        self,
+        data: Any,
+        budget: Budget | None = None,
+        *,
+        history: Any = None,
+        max_matches: int = MAX_MATCHES,
     ) -> Any:
         """All matches of all patterns, with the column `pattern`, in the kind of table given.
 
-        Under a budget partial matches are shed: `report` says what that cost.
+        Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
+        the past, in process: they are matched without the bound to learn what partial matches are
+        worth (and what "50%" is of), before `data` is matched under it. Their matches are not
+        given.
         """
         check_budget(budget, tuple(self.patterns))
+        past = _history(history, budget, data)
         if _is_spark(data):
             from ensue.spark import workload as on_spark
 
@@ -129,7 +138,7 @@ class Workload:
         found: dict[str, pa.Table] = {}
         reports = []
         for group in grouped(self._queries(), table):
-            tables, report = run_group(group, table, options, budget)
+            tables, report = run_group(group, table, options, budget, past)
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
@@ -196,12 +205,20 @@ class Workload:
         return _in_kind(pa.table(columns), data)
 
     def live(
-        self, schema: Any, budget: Budget | None = None, state: Snapshot | None = None
+        self,
+        schema: Any,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+        *,
+        history: Any = None,
     ) -> Live:
-        """An in-process operator over rows that arrive in order; patterns may come and go."""
+        """An in-process operator over rows that arrive in order; patterns may come and go.
+
+        `history` teaches it as in `matches`.
+        """
         check_budget(budget, tuple(self.patterns))
         kinds = schema if isinstance(schema, pa.Schema) else _to_arrow(schema).schema
-        return Live(self, kinds, budget, state)
+        return Live(self, kinds, budget, state, _history(history, budget, None))
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -278,6 +295,23 @@ def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing
     return found.drop(columns=[PATTERN]) if hasattr(found, "iloc") else _dropped(found)
 
 
+def _history(history: Any, budget: Budget | None, data: Any) -> pa.Table | None:
+    """Rows of the past as a table; refused where nothing could be learned from them."""
+    if history is None:
+        return None
+    if budget is None:
+        raise errors.QueryError(
+            "a history teaches what to keep under a budget, and there is none",
+            remedy="give budget=..., or leave history out",
+        )
+    if _is_spark(data) or _is_spark(history):
+        raise errors.UnsupportedError(
+            "a history is learned from in process, and this is a Spark DataFrame",
+            remedy="leave history out, or give Arrow, pandas or Polars tables",
+        )
+    return _to_arrow(history).combine_chunks()
+
+
 def _dropped(found: Any) -> Any:
     return found.drop_columns([PATTERN]) if isinstance(found, pa.Table) else found.drop(PATTERN)
 
@@ -293,12 +327,18 @@ def grouped(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]
 
 
 def run_group(
-    group: Group, table: pa.Table, options: Options, budget: Budget | None
+    group: Group,
+    table: pa.Table,
+    options: Options,
+    budget: Budget | None,
+    history: pa.Table | None = None,
 ) -> tuple[dict[str, pa.Table], Report | None]:
     if group.rows:
         from ensue.evaluate.sharp.rows import run_rows
 
-        return run_rows(group.queries, table, options, budget, local.prepare, local.finish)
+        return run_rows(
+            group.queries, table, options, budget, local.prepare, local.finish, history=history
+        )
     group.refuse_budget(budget)
     if group.alone:
         (name, query), *_ = group.queries.items()
@@ -311,6 +351,8 @@ def run_group(
     evaluator.parts = {name: [] for cut in parted.values() for name in cut.parts}
     evaluator.open(union.plan, prepared.schema, budget)
     first = union.plan.query
+    if history is not None:
+        evaluator.learn(_past(first, local.prepare(union.plan, history)))
     arranged, starts = arrange(prepared, first.partition_by, first.order_by)
     pieces: dict[int, list[pa.Table]] = {}
     complete = np.ones(len(starts) - 1, np.bool_)
@@ -330,6 +372,12 @@ def run_group(
         found[name] = local.finish(cut.planned, whole)
         exact[name] = Estimate(count, 0.0, 1.0, 1.0, 1.0)
     return found, replace(report, patterns=exact)
+
+
+def _past(query: Query, history: pa.Table) -> Events:
+    """Rows of the past as complete partitions."""
+    arranged, starts = arrange(history, query.partition_by, query.order_by)
+    return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
 
 
 def together(found: Mapping[str, pa.Table]) -> pa.Table:
@@ -372,7 +420,7 @@ class Live:
     schema: pa.Schema
     budget: Budget | None = None
     state: Snapshot | None = None
-    _names: list[str] = field(default_factory=list)
+    history: pa.Table | None = None
 
     def __post_init__(self) -> None:
         empty = self.schema.empty_table()
@@ -385,6 +433,8 @@ class Live:
         union = unite(found[0].queries)
         self._evaluator = SharedEvaluator(union, self.workload.options, local.prepare)
         self._evaluator.open(union.plan, self.schema, self.budget, self.state)
+        if self.history is not None:
+            self._evaluator.learn(_past(union.plan.query, self.history))
 
     def insert(self, data: Any) -> Any:
         """The matches that these rows complete."""

@@ -245,6 +245,28 @@ class SharedEvaluator(Refusing):
 
     # -- matches ---------------------------------------------------------------------------------
 
+    def learn(self, events: Events) -> None:
+        """Complete partitions of the past: what partial matches are worth, before a bound holds."""
+        if self._budget is None or not events.table.num_rows:
+            return
+        control = self.engine.controller
+        control.learn_from_the_past()
+        lane = self.engine.lane()
+        columns = _arrays(self._ready(events.table))
+        try:
+            prepared = self.engine.prepare(columns, events.starts, lane.nodes())
+            rows = int(events.starts[-1])
+            for _ in self.engine.run(prepared, events.starts, lane, rows, True):
+                pass
+        except TooLargeError:
+            raise errors.OverflowDataError(
+                "a number in a condition over other events of the history does not fit 64 bits",
+                remedy="leave the history out, or cast to DOUBLE",
+            ) from None
+        control.begin()
+        self.engine.work.clear()
+        self.engine.seconds = 0.0
+
     def found(self, events: Events) -> Iterator[tuple[int, pa.Table]]:
         """Matches per pattern (its index), with the columns that its own plan puts out."""
         self.metrics.rows += events.table.num_rows

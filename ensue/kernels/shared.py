@@ -102,7 +102,7 @@ def emit(
                 if learn and run >= 0:
                     column = pattern % columns
                     model[2][bucket[run], column] += 1.0
-                    model[17][node[run], column] += 1.0
+                    model[14][node[run], column] += 1.0
                     model[4][node[run], column] += 1.0
             left >>= np.uint64(1)
             pattern += 1
@@ -165,7 +165,6 @@ def _add(
         ways = ways_of(left, target, model)
         model[0][found] += ways
         model[3][target] += ways
-        model[14][found] += left * left
         if meta[CUT] > 0 and meets(patterns, model[10]):
             quality = quality_of(target, found, patterns, left, model, knobs)
             if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
@@ -176,7 +175,7 @@ def _add(
                     kept[word] &= ~model[10][word]
                 record_shed(target, found, patterns, kept, left, True, model, meta)
         if above >= 0:
-            credit(bucket[above], node[above], found, target, left, patterns, any_bit(kept), model)
+            credit(bucket[above], node[above], found, target, left, patterns, model)
         if not any_bit(kept):
             return
     if knobs[INSTANCE] != 0.0 and above >= 0:

@@ -36,7 +36,7 @@ from ensue.kernels.shared_arena import (
     meets,
     next_random,
 )
-from ensue.kernels.shared_sketch import LEVELS, level_of, overhead_of, rate_of, ways_of
+from ensue.kernels.shared_sketch import LEVELS, level_of, rate_of, relative_of, ways_of
 
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
@@ -137,9 +137,10 @@ def quality_of(
                 total += weights[column] * rate_of(bucket, node, column, model)
             left >>= np.uint64(1)
             pattern += 1
-    total *= ways_of(left_share, node, model)
+    rest = max(left_share, LEAST_LIFE)
+    total *= ways_of(rest, node, model)
     if knobs[BY_RATIO] != 0.0:
-        total /= overhead_of(bucket, node, max(left_share, LEAST_LIFE), model)
+        total /= model[7][node] * rest
     return total
 
 
@@ -154,7 +155,12 @@ def record_shed(
     model: Any,
     meta: NDArray[np.int64],
 ) -> None:
-    """What shedding gave up, by the sketch; the partial match had no chance any more."""
+    """What shedding gave up, as a multiple of what a partial match of the node is worth.
+
+    What is shed at birth had no chance, so its part of pn is taken back. What is shed later keeps
+    it, or beginnings that are often shed would seem ever better; for the estimate of recall alone
+    the time that it did not live is counted.
+    """
     remaining = ways_of(left_share, node, model)
     lost, mass, columns = model[8], model[11], model[5].shape[0]
     meta[SHED] += 1
@@ -166,14 +172,17 @@ def record_shed(
             if left & np.uint64(1):
                 gone = True
                 column = pattern % columns
-                lost[column] += remaining * rate_of(bucket, node, column, model)
+                lost[node, column] += remaining * relative_of(bucket, node, column, model)
                 mass[bucket, column] += remaining
             left >>= np.uint64(1)
             pattern += 1
-    if gone and at_birth and not any_bit(after):
+    if not gone or any_bit(after):
+        return
+    if at_birth:
         model[0][bucket] = max(0.0, model[0][bucket] - remaining)
         model[3][node] = max(0.0, model[3][node] - remaining)
-        model[14][bucket] = max(0.0, model[14][bucket] - left_share * left_share)
+    else:
+        model[15][node] += remaining
 
 
 @njit(cache=True, nogil=True)
@@ -197,20 +206,19 @@ def check_load(
             if model[0][index] < 1.0:
                 continue  # too little to forget: what is known of it stays
             model[0][index] *= fade
-            model[1][index] *= fade
-            model[14][index] *= fade
             for column in range(model[2].shape[1]):
                 model[2][index, column] *= fade
         for index in range(model[3].shape[0]):
             if model[3][index] < 5.0:
                 continue
             model[3][index] *= fade
+            model[15][index] *= fade
             for column in range(model[4].shape[1]):
                 model[4][index, column] *= fade
-                model[17][index, column] *= fade
-            if index < model[16].shape[0]:
-                for child in range(model[16].shape[1]):
-                    model[16][index, child] *= fade
+                model[14][index, column] *= fade
+            if index < model[1].shape[0]:
+                for child in range(model[1].shape[1]):
+                    model[1][index, child] *= fade
     meta[CHECKED] += 1
     if meta[CHECKED] < CHECK_EVERY:
         return

@@ -2,8 +2,8 @@
 
 A *bucket* stands for partial matches of one node whose attributes agree after binning: what the
 conditions ahead read of the events taken so far. Per bucket it counts the partial matches seen (pn,
-each by the ways that its time left gives it), those derived from them (their overhead) and the
-complete matches per pattern (cn_i). All three fade, so that the estimates follow the data.
+each by the ways that its time left gives it) and the complete matches per pattern (cn_i). Both
+fade, so that the estimates follow the data.
 
 A match is credited step by step: to the partial match that it completes, and a new partial match is
 credited, with what its own bucket is worth, to the one it extends. So what is shed later takes
@@ -103,23 +103,13 @@ def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
 @njit(cache=True, nogil=True)
 def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
-    return float(sketch[15][node, column] * relative_of(bucket, node, column, sketch))
+    return float(sketch[9][node, column] * relative_of(bucket, node, column, sketch))
 
 
 @njit(cache=True, nogil=True)
 def ways_of(left: float, node: int, sketch: Any) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
     return float(max(left, 0.0) ** sketch[13][node])
-
-
-@njit(cache=True, nogil=True)
-def overhead_of(bucket: int, node: int, left: float, sketch: Any) -> float:
-    """The work of a partial match, and that of those that come of it and are kept (Delta-).
-
-    The first grows with the time left; how many come of it, and for how long, with its square.
-    """
-    derived = sketch[1][bucket] / (sketch[14][bucket] + PRIOR)
-    return float(sketch[7][node] * left + derived * left * left)
 
 
 @njit(cache=True, nogil=True)
@@ -130,18 +120,15 @@ def credit(
     child_node: int,
     given: float,
     patterns: NDArray[np.uint64],
-    kept: bool,
     sketch: Any,
 ) -> None:
-    """A partial match was extended: what the longer one is worth, and costs, counts for it.
+    """A partial match was extended: what the longer one is worth counts for it.
 
-    `given` is the share of the window that the longer one has: its own work (Delta-) grows with it.
+    `given` is the share of the window that the longer one has.
     """
     columns = sketch[5].shape[0]
     ways = ways_of(given, child_node, sketch)
     better, owners = 0.0, 0
-    if kept:
-        sketch[1][bucket] += overhead_of(child_bucket, child_node, given, sketch)
     for word in range(patterns.shape[0]):
         left = patterns[word]
         pattern = word << 6
@@ -155,6 +142,6 @@ def credit(
                 owners += 1
             left >>= np.uint64(1)
             pattern += 1
-    followed = sketch[16].shape[0]
+    followed = sketch[1].shape[0]
     if owners > 0 and node < followed and child_node < followed:
-        sketch[16][node, child_node] += ways * better / owners
+        sketch[1][node, child_node] += ways * better / owners

@@ -128,10 +128,19 @@ class KeptStarts(Batch):
 class SheddingRows(RowsEvaluator):
     """The row evaluator with a mask of start rows; `decide` makes it."""
 
-    def __init__(self, decide: Callable[[SheddingRows, Batch], NDArray[np.bool_]]) -> None:
+    def __init__(
+        self,
+        decide: Callable[[SheddingRows, Batch], NDArray[np.bool_]],
+        learn: Callable[[SheddingRows], None],
+    ) -> None:
         super().__init__()
         self._decide = decide
+        self._learn = learn
         self.starts: list[NDArray[np.int64]] = []
+
+    def learned(self) -> None:
+        """What the last block led to is known."""
+        self._learn(self)
 
     def _max_rows(self) -> int:
         return BLOCK
@@ -168,9 +177,12 @@ class RowBudget:
         self._known = dict.fromkeys(names, 0.0)  # seconds per start row, faded
         self._unbounded = dict.fromkeys(names, (0, 0, 0.0))  # rows, starts, seconds of calibration
         self._left = dict.fromkeys(names, 0.0)
+        self.learning = False  # from rows of the past: every start row is tried
 
     def allowed(self, name: str, rows: int, candidates: int) -> int:
         """Start rows that a block of one pattern may try."""
+        if self.learning:
+            return candidates
         share = 1.0 / len(self._names)
         most = float(candidates)
         done, starts, _seconds = self._unbounded[name]
@@ -191,7 +203,7 @@ class RowBudget:
 
     def measured(self, name: str, rows: int, tried: int, allowed: int, seconds: float) -> None:
         done, starts, spent = self._unbounded[name]
-        if done < CALIBRATION:
+        if done < CALIBRATION or self.learning:
             self._unbounded[name] = (done + rows, starts + tried, spent + seconds)
         self._left[name] = float(min(max(0, allowed - tried), BLOCK // 2))
         if tried:
@@ -214,7 +226,15 @@ class _Pattern:
     tried: int = 0
     shed: int = 0
     rows: int = 0
+    past: int = 0  # matches of the history
     log: list[tuple[int, int]] = field(default_factory=list)  # rows and start rows tried per block
+
+    def begin(self, past: int) -> None:
+        """The history is over: what was counted so far does not."""
+        self.lost = self.spread = 0.0
+        self.tried = self.shed = 0
+        self.past = past
+        self.log.clear()
 
 
 def run_rows(
@@ -225,6 +245,7 @@ def run_rows(
     prepare: Callable[[Plan, pa.Table], pa.Table],
     finish: Callable[[Plan, pa.Table], pa.Table],
     log: dict[str, list[tuple[int, int]]] | None = None,
+    history: pa.Table | None = None,
 ) -> tuple[dict[str, pa.Table], Report | None]:
     """The matches of each pattern; `log` receives the work of each block."""
     plans = {name: plan(query) for name, query in queries.items()}
@@ -235,22 +256,38 @@ def run_rows(
     bounds = None if budget is None else RowBudget(budget, tuple(queries))
     found: dict[str, pa.Table] = {}
     patterns = []
-    began = time.thread_time()
+    past = None
+    if history is not None and bounds is not None and history.num_rows:
+        past = arrange(prepare(joined, history), first.partition_by, first.order_by)
+    began, learning = time.thread_time(), 0.0
     for name, planned in plans.items():
         own = own_table(joined, planned, arranged)
         pattern, evaluator = new_evaluator(name, planned, bounds, options)
         evaluator.open(planned, own.schema)
+        if past is not None and bounds is not None:
+            before = time.thread_time()
+            bounds.learning = True
+            rows = Events(
+                own_table(joined, planned, past[0]), past[1], np.ones(len(past[1]) - 1, np.bool_)
+            )
+            for _ in evaluator.insert(rows).tables():
+                pass
+            assert isinstance(evaluator, SheddingRows)
+            evaluator.learned()
+            bounds.learning = False
+            pattern.begin(evaluator.metrics.matches)
+            learning += time.thread_time() - before
         complete = np.ones(len(starts) - 1, np.bool_)
         pieces = list(evaluator.insert(Events(own, starts, complete)).tables())
         settle(evaluator, pattern)
         listed = pa.concat_tables(pieces) if pieces else evaluator.no_matches(own.schema)
-        pattern.found = evaluator.metrics.matches
+        pattern.found = evaluator.metrics.matches - pattern.past
         pattern.rows = arranged.num_rows
         found[name] = finish(planned, listed)
         patterns.append(pattern)
         if log is not None:
             log[name] = pattern.log
-    return found, _report(patterns, arranged.num_rows, time.thread_time() - began)
+    return found, _report(patterns, arranged.num_rows, time.thread_time() - began - learning)
 
 
 def check_budget(
@@ -323,7 +360,7 @@ def _evaluator(pattern: _Pattern, bounds: RowBudget | None, seed: int) -> RowsEv
         last.append((keys, keep, possible, allowed, began))
         return keep
 
-    return SheddingRows(decide)
+    return SheddingRows(decide, learn)
 
 
 def settle(evaluator: RowsEvaluator, pattern: _Pattern) -> None:

@@ -7,11 +7,13 @@ that: the pattern's name and the places of its automaton.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ensue import errors
 from ensue.automaton.guards import Guards
 from ensue.automaton.share import Union
 from ensue.evaluate.sequence_runs import Node
@@ -48,15 +50,8 @@ def lane_bytes(
     fingerprint: str,
 ) -> bytes:
     used = int(lane.meta[at.USED])
-    automaton = engine.automaton
-    members = automaton.union.members
-    nodes = {
-        str(node): [
-            [members[p].name, sorted(place.number for place in members[p].subsets.sets[state])]
-            for p, state in automaton.nodes[node]
-        ]
-        for node in np.unique(lane.arena[0][:used]).tolist()
-    }
+    members = engine.automaton.union.members
+    nodes = _named(engine, np.unique(lane.arena[0][:used]).tolist())
     listed = [
         [members[index].name, first, settled, _pairs(node)]
         for index, first, settled, node in waiting
@@ -66,7 +61,7 @@ def lane_bytes(
         "heads": {str(node): int(lane.heads[0][node]) for node in lane.nodes()},
         "numbers": {members[index].name: count for index, count in numbers.items()},
         "waiting": listed,
-        "labels": _labels(automaton.union),
+        "labels": _labels(engine.automaton.union),
     }
     blob = pa.table(
         {
@@ -181,34 +176,59 @@ def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
 
 
 def model_bytes(engine: Engine) -> bytes:
-    """The sketch, shared by all keys."""
+    """What was learned, shared by all keys: the sketch, and what is known of each node."""
     control = engine.controller
     if not control.active:
         return b""
+    arrays = {**control.learned(), "edges": engine.bins.edges}
     table = pa.table(
         {
-            "seen": pa.array([control.bucket_seen.tobytes()], pa.binary()),
-            "completed": pa.array([control.completed.tobytes()], pa.binary()),
-            "edges": pa.array([engine.bins.edges.tobytes()], pa.binary()),
-            "found": pa.array([control.found.tobytes()], pa.binary()),
+            "nodes": pa.array([json.dumps(_named(engine, range(len(control.learned()["rate"]))))]),
+            **{n: pa.array([np.ascontiguousarray(v).tobytes()]) for n, v in arrays.items()},
         }
     )
-    return to_bytes(_MODEL, table, {"columns": control.completed.shape[1]}, "")
+    return to_bytes(
+        _MODEL, table, {"columns": control.completed.shape[1]}, engine.union.plan.fingerprint
+    )
 
 
 def restore_model(engine: Engine, blob: bytes) -> None:
+    """Into an engine that has seen nothing: nodes get the numbers they had."""
     control = engine.controller
     if not blob or not control.active:
         return
-    table, _ = from_bytes(_MODEL, blob, "")
+    table, _ = from_bytes(_MODEL, blob, engine.union.plan.fingerprint)
+    members = engine.automaton.union.members
+    index_of = {member.name: index for index, member in enumerate(members)}
+    for number, pairs in json.loads(table.column("nodes")[0].as_py()).items():
+        here = tuple(
+            sorted((index_of[n], members[index_of[n]].subsets.state_of(p)) for n, p in pairs)
+        )
+        if engine.automaton.node(here) != int(number):
+            raise errors.StateError(
+                "the stored state was learned by another workload",
+                remedy="restore it with the patterns that wrote it, or begin without it",
+            )
 
-    def values(name: str, like: Any) -> Any:
-        return np.frombuffer(table.column(name)[0].as_py(), like.dtype).reshape(like.shape)
+    def values(name: str) -> bytes:
+        return bytes(table.column(name)[0].as_py())
 
-    control.bucket_seen[:] = values("seen", control.bucket_seen)
-    control.completed[:] = values("completed", control.completed)
-    engine.bins.restore(values("edges", engine.bins.edges))
-    control.found[:] = values("found", control.found)
+    control.restore(values)
+    edges = np.frombuffer(values("edges"), np.float64)
+    engine.bins.restore(edges.reshape(engine.bins.edges.shape))
+
+
+def _named(engine: Engine, nodes: Iterable[int]) -> dict[str, list[Any]]:
+    """Nodes by what does not depend on when they were found."""
+    automaton = engine.automaton
+    members = automaton.union.members
+    return {
+        str(node): [
+            [members[p].name, sorted(place.number for place in members[p].subsets.sets[state])]
+            for p, state in automaton.nodes[node]
+        ]
+        for node in nodes
+    }
 
 
 def _stream(table: pa.Table) -> bytes:
