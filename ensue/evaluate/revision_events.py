@@ -287,7 +287,11 @@ class EventOperator:
             self.kernels.clean(self.store, settled, self.ignoring, self.traced)
         self._gone = {key: None for key in self._gone if key[0] >= self.watermark}
         self._drop_arcs(settled)
-        self.rows.drop_before(self._oldest(settled))
+        oldest = self._oldest(settled)
+        if len(delta.rows):
+            # Whoever asked may still read the rows of matches that ended with their window.
+            oldest = min(oldest, int(delta.rows[:, output.FIRST_LE].min()))
+        self.rows.drop_before(oldest)
         self._shrink()
         self._verify()
         return delta

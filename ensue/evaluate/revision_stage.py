@@ -18,6 +18,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.register_query import machine_of
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
+from ensue.evaluate import revision_state, state
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Events, Key, keys_of
 from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
@@ -31,6 +32,7 @@ from ensue.kernels.revision_store import INFINITY
 from ensue.pattern.query import WindowKind
 
 Numbers = NDArray[np.int64]
+STAGE = "revision stage"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -70,6 +72,7 @@ class RevisionStage:
         self._window = self._ticks()
         self._operators: dict[int, Operator] = {}
         self._keys: dict[int, Key] = {}
+        self._heads: dict[int, pa.Table] = {}  # one row that has the key
         self._mark: int | None = None
 
     def _ticks(self) -> int | None:
@@ -104,7 +107,7 @@ class RevisionStage:
         for index, name in enumerate(names):
             begin, end = int(events.starts[index]), int(events.starts[index + 1])
             part = table.slice(begin, end - begin)
-            operator = self._operator(name, keys[index])
+            operator = self._operator(name, keys[index], part)
             delta = operator.change(
                 part,
                 self._times(part),
@@ -113,13 +116,14 @@ class RevisionStage:
             )
             self._add(operator, delta, came, went)
 
-    def _operator(self, name: int, key: Key) -> Operator:
+    def _operator(self, name: int, key: Key, part: pa.Table) -> Operator:
         if name not in self._operators:
             made = Operator(self._machine, dict(self._kinds), Settings())
             if self._mark is not None:
                 made.advance(self._mark)
             self._operators[name] = made
             self._keys[name] = key
+            self._heads[name] = part.slice(0, 1).select([*self._plan.query.partition_by, KEY])
         return self._operators[name]
 
     def _times(self, table: pa.Table) -> Times:
@@ -147,7 +151,7 @@ class RevisionStage:
         for name, key in list(self._keys.items()):
             if keys is None or key in keys:
                 operator = self._operators.pop(name)
-                del self._keys[name]
+                del self._keys[name], self._heads[name]
                 self._add(operator, operator.end(), came, went)
         return self._changes(came, went)
 
@@ -155,6 +159,36 @@ class RevisionStage:
     def rows(self) -> int:
         """Events that may still be corrected."""
         return sum(operator.events for operator in self._operators.values())
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """All keys with their operators, as Arrow IPC bytes."""
+        names = [*self._plan.query.partition_by, KEY]
+        nothing = pa.schema([self._schema.field(name) for name in names]).empty_table()
+        heads = pa.concat_tables([nothing, *self._heads.values()])
+        blobs = [state.to_bytes("heads", heads, {})]
+        blobs += [revision_state.to_bytes(operator) for operator in self._operators.values()]
+        table = pa.table({"state": pa.array(blobs, pa.large_binary())})
+        told = {} if self._mark is None else {"mark": self._mark}
+        return state.to_bytes(STAGE, table, told, self._plan.fingerprint)
+
+    def restore(self, blob: bytes) -> None:
+        """Go on from stored state; what it had put out is not put out again."""
+        table, told = state.from_bytes(STAGE, blob, self._plan.fingerprint)
+        first, *blobs = table.column("state").to_pylist()
+        heads, _ = state.from_bytes("heads", first)
+        heads = heads.replace_schema_metadata(None).combine_chunks()
+        starts = np.arange(heads.num_rows + 1)
+        keys = keys_of(
+            Events(heads, starts, np.zeros(heads.num_rows, np.bool_)), self._plan.query.partition_by
+        )
+        self._mark = told.get("mark")
+        for place, (part, name) in enumerate(zip(blobs, numbers(heads, KEY).tolist(), strict=True)):
+            made = Operator(self._machine, dict(self._kinds), Settings())
+            revision_state.from_bytes(made, part)
+            self._operators[name], self._keys[name] = made, keys[place]
+            self._heads[name] = heads.slice(place, 1)
 
     # -- tables ----------------------------------------------------------------------------------
 

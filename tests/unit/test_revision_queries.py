@@ -16,6 +16,7 @@ import pytest
 import ensue
 from ensue.automaton.plan import plan
 from ensue.automaton.register_query import supports
+from ensue.errors import StateError
 from ensue.evaluate.base import Events
 from ensue.evaluate.buffer import AT, EVENT, KEY
 from ensue.evaluate.match_names import EVENTS
@@ -104,6 +105,84 @@ def test_same_matches_in_any_order(name: str) -> None:
         ordered = Events(whole.table, whole.starts, np.ones(1, np.bool_))
         tables = list(sequences.insert(ordered).tables())
         assert sorted(net) == sorted(m for t in tables for m in shown(t)), seed
+
+
+def keyed(count: int, pick: random.Random) -> pa.Table:
+    ts = sorted(pick.sample(range(4 * count), count))
+    return pa.table(
+        {
+            "k": [pick.choice(["u", None, "v"]) for _ in ts],
+            "ts": pa.array(ts, pa.int64()),
+            "kind": [pick.choice("ABC") for _ in ts],
+            "x": pa.array([pick.randint(0, 3) for _ in ts], pa.int64()),
+            "name": pa.array([t * 7 + 1 for t in ts], pa.int64()),
+        }
+    )
+
+
+class Run:
+    """A stage, and the net of what it put out."""
+
+    def __init__(self, name: str, table: pa.Table) -> None:
+        query = QUERIES[name].partition_by("k").order_by("ts").query
+        self.planned = plan(rules.check(bind(query, table.column_names)))
+        ready = hidden(table, self.planned)
+        places = [["u", None, "v"].index(k) for k in table["k"].to_pylist()]
+        at = ready.schema.get_field_index(KEY)
+        self.ready = ready.set_column(at, KEY, pa.array(places, pa.int64()))
+        self.net: list[Any] = []
+        self.stage = self.fresh()
+
+    def fresh(self) -> RevisionStage:
+        sequences = SequencesEvaluator()
+        sequences.open(self.planned, self.ready.schema)
+        nothing = sequences.no_matches(self.ready.schema)
+        return RevisionStage(self.planned, self.ready.schema, nothing)
+
+    def stored(self) -> None:
+        blob = self.stage.to_bytes()
+        self.stage = self.fresh()
+        self.stage.restore(blob)
+
+    def add(self, changes: Any) -> None:
+        for match in shown(changes.went):
+            self.net.remove(match)
+        self.net += shown(changes.came)
+
+
+@pytest.mark.parametrize("name", ["any", "loop", "not", "trailing not", "correlated any"])
+def test_a_stage_stored_at_every_cut_goes_on_as_if_uncut(name: str) -> None:
+    for seed in range(2 if CASES == 8 else 12):
+        pick = random.Random(f"stored {name} {seed}")
+        table = keyed(12, pick)
+        rows = list(range(12))
+        order = sorted(rows, key=lambda row: row + pick.randint(0, 5))
+        gone = order[pick.randrange(8)]
+        uncut, cut = Run(name, table), Run(name, table)
+        for step, row in enumerate(order):
+            left = [table["ts"][r].as_py() for r in order[step + 1 :]]
+            # What is taken back is taken back before time passes it.
+            mark = min(left, default=100) if step > 8 else 0
+            for run in (uncut, cut):
+                run.add(run.stage.change(events(run.ready, [row])))
+                if step == 8:
+                    run.add(run.stage.change(events(run.ready, []), events(run.ready, [gone])))
+                run.add(run.stage.advance(mark, mark))
+            cut.stored()
+            assert sorted(cut.net) == sorted(uncut.net), (seed, step)
+            assert cut.stage.rows == uncut.stage.rows
+        for run in (uncut, cut):
+            run.add(run.stage.end())
+        assert sorted(cut.net) == sorted(uncut.net), seed
+        assert cut.stage.rows == 0
+
+
+def test_state_of_another_query_is_refused() -> None:
+    table = keyed(6, random.Random(0))
+    one, other = Run("next", table), Run("any", table)
+    one.add(one.stage.change(events(one.ready, [0])))
+    with pytest.raises(StateError, match="another query"):
+        other.stage.restore(one.stage.to_bytes())
 
 
 @pytest.mark.parametrize(
