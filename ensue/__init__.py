@@ -3,8 +3,9 @@
 # The sub-package `ensue.pattern` is imported before the function of that name takes its place.
 from ensue import pattern as _pattern_package
 from ensue import quantify
-from ensue.api import Pattern, begin, pattern, restore, sase
+from ensue.api import Pattern, pattern, restore, sase
 from ensue.automaton_api import Automaton
+from ensue.chain import begin
 from ensue.errors import EnsueError
 from ensue.evaluate.base import Budget
 from ensue.evaluate.compact_output import expand

@@ -9,7 +9,6 @@ process and comes back in kind.
 from __future__ import annotations
 
 import re
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -42,19 +41,13 @@ from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
-from ensue.front.steps import (
-    FIRST_AND_LAST,
-    PREVIOUS_AND_CURRENT,
-    Steps,
-    Vocabulary,
-    begin_steps,
-    gap_bound,
-)
+from ensue.front.steps import gap_bound
 from ensue.pattern import nodes
 from ensue.pattern.binding import bind
 from ensue.pattern.missing import NearlyEverythingMatchesWarning, too_generous
 from ensue.pattern.query import OrderKey, Query, Rows
 from ensue.pattern.sql import query_sql
+from ensue.tables import events_table, in_kind, is_spark, to_arrow
 
 
 def pattern(text: str, *, types: str | None = None) -> Pattern:
@@ -64,14 +57,6 @@ def pattern(text: str, *, types: str | None = None) -> Pattern:
     adds to that. Symbols keep their spelling.
     """
     return Pattern(builder.Draft(parse_pattern(builder.as_text(text, "pattern")), types=types))
-
-
-def begin(step: object, after_match: str | None = None) -> Chain:
-    """A pattern step by step, in FlinkCEP's words: `begin("a").where("x > 1").followed_by("b")`."""
-    steps = begin_steps(step)
-    draft = builder.Draft(steps.node(), define=steps.define(), events=True)
-    chain = Chain(draft, steps)
-    return chain if after_match is None else chain.after_match(after_match)
 
 
 def sase(text: str, *, types: str = "type") -> Pattern:
@@ -217,11 +202,11 @@ class Pattern:
         return explain(planned, engine, f"{grouped}, sorted by {order} in the worker")
 
     def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
-        if _is_spark(data):
+        if is_spark(data):
             from ensue.spark import batch
 
             return batch.prepared_schema(self.query, data)
-        table = _to_arrow(data)
+        table = to_arrow(data)
         bound = plan(bind(self.query, table.column_names))
         return bound, local.prepare(bound, table.slice(0, 0)).schema
 
@@ -289,7 +274,7 @@ class Pattern:
                 remedy="leave timeouts, limit and sample out, or write an event pattern (->)",
             )
         try:
-            if _is_spark(data):
+            if is_spark(data):
                 from ensue.spark import batch
 
                 warm_up()
@@ -308,9 +293,9 @@ class Pattern:
                 found = batch.run(query, data, listing, budget, observe)
                 return found if limit is None else found.limit(limit)
             _batch_takes_no(stream)
-            table = _to_arrow(data)
+            table = to_arrow(data)
             warm_up()
-            return _in_kind(local.run(query, table, listing, budget), data)
+            return in_kind(local.run(query, table, listing, budget), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._placed(problem) from None
 
@@ -320,23 +305,23 @@ class Pattern:
         `found` is what `matches(data, budget=...)` gave, in process; only the stretches of `data`
         around these matches are matched again, without a budget.
         """
-        if _is_spark(data):
+        if is_spark(data):
             raise errors.UnsupportedError(
                 "recover() runs in process",
                 remedy="collect the keys in question with toArrow(), and recover those",
             )
-        return _in_kind(local.recover(self.query, _to_arrow(data), _to_arrow(found)), data)
+        return in_kind(local.recover(self.query, to_arrow(data), to_arrow(found)), data)
 
     def count(self, data: Any) -> int:
         """The number of matches over all partitions, exact at any size."""
         if self.query.row_semantics:
             listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
             found = listing.matches(data)
-            return int(found.count()) if _is_spark(data) else len(found)
+            return int(found.count()) if is_spark(data) else len(found)
         counted = self.aggregate(data, big="text", n="count(*)")
-        if _is_spark(data):
+        if is_spark(data):
             return int(counted.first()["n"])
-        return int(_to_arrow(counted).column("n")[0].as_py())
+        return int(to_arrow(counted).column("n")[0].as_py())
 
     def aggregate(
         self,
@@ -355,7 +340,7 @@ class Pattern:
         text of any size with `big="text"`. On a stream, its options go beside (docs/streaming.md).
         """
         stream: dict[str, Any] = {}
-        if _is_spark(data) and data.isStreaming:
+        if is_spark(data) and data.isStreaming:
             from ensue.spark.stream import Options
 
             stream = {n: aggregates.pop(n) for n in Options.names() if n in aggregates}
@@ -383,7 +368,7 @@ class Pattern:
         asked = builder.expression_texts(aggregates, "measure")
         query = replace(self._draft, measures=asked, rows=Rows.ONE).build()
         try:
-            if _is_spark(data):
+            if is_spark(data):
                 from ensue.spark import batch
 
                 if data.isStreaming:
@@ -391,7 +376,7 @@ class Pattern:
 
                     return streams.totals(query, data, grouping, streams.Options.of(stream))
                 return batch.totals(query, data, grouping)
-            return _in_kind(local.totals(query, _to_arrow(data), grouping), data)
+            return in_kind(local.totals(query, to_arrow(data), grouping), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._placed(problem) from None
 
@@ -428,7 +413,7 @@ class Pattern:
         options = SummaryOptions(
             size, select, asked, total, probabilities, equal, budget, seed, detect, counts
         )
-        if _is_spark(data):
+        if is_spark(data):
             from ensue.spark import summary as on_spark
 
             if data.isStreaming:
@@ -438,7 +423,7 @@ class Pattern:
             _batch_takes_no(stream)
             return on_spark.run(query, options, data)
         _batch_takes_no(stream)
-        summary = Summary(query, options, _to_arrow)
+        summary = Summary(query, options, to_arrow)
         return summary if data is None else summary.insert(data)
 
     def matcher(
@@ -463,7 +448,7 @@ class Pattern:
         with `allow_missing` (docs/missing.md).
         """
         options = Options(speculation, delay, id, history, settle, budget)
-        return Matcher(self.query, options, name, schema, _events)
+        return Matcher(self.query, options, name, schema, events_table)
 
     def diff(self, new: Pattern, data: Any) -> Any:
         """Matches that would appear ('+') and disappear ('-') if `new` replaced this pattern.
@@ -471,12 +456,12 @@ class Pattern:
         A dry run on given data: nothing is changed. Measures are left out of the comparison.
         """
         before, after = listings(self.query, new.query)
-        if _is_spark(data):
+        if is_spark(data):
             from ensue.spark import diff as on_spark
 
             return on_spark.run(before, after, data)
-        table = _to_arrow(data)
-        return _in_kind(compared(local.run(before, table), local.run(after, table)), data)
+        table = to_arrow(data)
+        return in_kind(compared(local.run(before, table), local.run(after, table)), data)
 
     def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
         """The error with the position of the name in the text that has it."""
@@ -490,52 +475,8 @@ class Pattern:
         return problem
 
 
-class Chain(Vocabulary, Pattern):
-    """A pattern said step by step; see `begin`."""
-
-    def __init__(self, draft: builder.Draft, steps: Steps) -> None:
-        super().__init__(draft)
-        self._chain = steps
-
-    @property
-    def _steps(self) -> Steps:
-        return self._chain
-
-    def _said(self, steps: Steps) -> Self:
-        own = dict(self._chain.define())
-        others = tuple(item for item in self._draft.define if item[0] not in own)
-        draft = replace(self._draft, pattern=steps.node(), define=others + steps.define())
-        return type(self)(draft, steps)
-
-    def _with(self, **changes: Any) -> Self:
-        return type(self)(replace(self._draft, **changes), self._chain)
-
-    def after_match(self, text: str, required: bool = False) -> Self:
-        """As for every pattern; the step may also be said later than this."""
-        return self._with(skip_text=(text, required))
-
-    def within(self, size: str | int | float, between: str = FIRST_AND_LAST) -> Self:
-        """A bound on the whole match (the least that was said), or since the last event.
-
-        `between="previous and current"` bounds the last step only.
-        """
-        if between == PREVIOUS_AND_CURRENT:
-            assert not isinstance(size, float)
-            return self._bound_last(size)
-        if between != FIRST_AND_LAST:
-            raise errors.QueryError(
-                f"within(between={between!r}) is not known",
-                remedy=f"use {FIRST_AND_LAST!r} or {PREVIOUS_AND_CURRENT!r}",
-            )
-        window = builder.window(size)
-        known = self._draft.within
-        if known is not None and known.kind is window.kind and known.size < window.size:
-            window = known
-        return self._with(within=window)
-
-
 def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
-    if budget is None or query.missing is None or not _is_spark(data) or data.isStreaming:
+    if budget is None or query.missing is None or not is_spark(data) or data.isStreaming:
         raise errors.QueryError(
             "observe= is told what a budget gives up of a pattern with allow_missing(...) on a "
             "batch DataFrame of Spark",
@@ -555,66 +496,9 @@ def _batch_takes_no(stream: Mapping[str, Any]) -> None:
 def restore(state: bytes) -> Any:
     """The matcher or the summary that `snapshot()` was taken of, ready to go on."""
     if kind_of(state) != SUMMARY:
-        return restored(state, _events)
+        return restored(state, events_table)
     query, options = described(state)
     if options.total_text is not None:
         asked = parse_condition(options.total_text, Scope(query.variables, "total"))
         options = replace(options, total=asked)
-    return Summary(query, options, _to_arrow).restore(state)
-
-
-def _events(data: Any) -> pa.Table:
-    """Events given as a table, or as a list of dictionaries."""
-    return pa.Table.from_pylist(data) if isinstance(data, list) else _to_arrow(data)
-
-
-def _is_spark(data: object) -> bool:
-    kind = type(data)
-    return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
-
-
-def _to_arrow(data: Any) -> pa.Table:
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
-    library = type(data).__module__.split(".")[0]
-    if library == "pandas" and hasattr(data, "columns"):
-        try:
-            return pa.Table.from_pandas(data, preserve_index=False)
-        except (pa.ArrowException, ValueError) as problem:
-            raise errors.UnsupportedInputError(
-                f"the pandas DataFrame cannot be read as Arrow: {problem}",
-                remedy="give every column one type and a name of its own",
-            ) from None
-    if library == "polars" and hasattr(data, "to_arrow"):
-        return _plain(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()))
-    if hasattr(data, "__arrow_c_stream__"):
-        return _plain(pa.table(data))
-    raise errors.UnsupportedInputError(
-        f"{type(data).__module__}.{type(data).__name__} is not a table that Ensue reads",
-        remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, or anything "
-        "with the Arrow PyCapsule interface",
-    )
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """String views (Polars) as plain strings."""
-    fields = []
-    for field in table.schema:
-        kind = field.type
-        if kind == pa.string_view() or pa.types.is_large_string(kind):
-            kind = pa.string()
-        fields.append(field.with_type(kind))
-    return table.cast(pa.schema(fields))
-
-
-def _in_kind(found: pa.Table, data: Any) -> Any:
-    module = type(data).__module__.split(".")[0]
-    if module == "pandas":
-        return found.to_pandas()
-    if module == "polars":
-        return sys.modules["polars"].from_arrow(found)
-    return found
+    return Summary(query, options, to_arrow).restore(state)

@@ -21,8 +21,6 @@ from typing import Any
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api import _in_kind as in_kind
-from ensue.api import _to_arrow as to_arrow
 from ensue.automaton.register_picture import MachinePicture, text_of
 from ensue.automaton.registers import Machine
 from ensue.automaton_matcher import AutomatonMatcher
@@ -34,6 +32,7 @@ from ensue.evaluate.revision_operator import Operator
 from ensue.evaluate.revision_parts import Settings
 from ensue.evaluate.state import from_bytes
 from ensue.pattern import kinds as k
+from ensue.tables import in_kind, to_arrow
 
 
 class Automaton:

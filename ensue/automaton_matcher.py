@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api import _to_arrow as to_arrow
 from ensue.automaton.registers import Arc, Machine
 from ensue.automaton_text import make_arc, parse
 from ensue.evaluate.arc_schedule import ArcSchedule, Palette
@@ -20,6 +19,7 @@ from ensue.evaluate.revision_parts import Settings
 from ensue.evaluate.state import to_bytes
 from ensue.pattern import condition as c
 from ensue.pattern.query import OrderKey
+from ensue.tables import to_arrow
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.api import _is_spark, _to_arrow
 from ensue.evaluate import paths as engine
 from ensue.evaluate.base import Budget
 from ensue.evaluate.embed import Embedder
@@ -31,6 +30,7 @@ from ensue.evaluate.path_similarity import Question
 from ensue.evaluate.path_warm import warm_up
 from ensue.front.paths import parse_path
 from ensue.pattern.paths import PathQuery, Semantics
+from ensue.tables import is_spark, to_arrow
 
 Expression = str | Sequence[str] | Mapping[str, str]
 _DIGITS = 38
@@ -62,7 +62,7 @@ def graph(
     if missing not in ("note", "error"):
         raise errors.QueryError(f"missing={missing!r} is not a setting", remedy="use note or error")
     settings = {"nulls": nulls, "duplicates": duplicates, "dangling": dangling}
-    if _is_spark(edges):
+    if is_spark(edges):
         from ensue.spark.graph import SparkGraph
 
         runner = SparkGraph.of(
@@ -74,9 +74,9 @@ def graph(
         if path.is_dir():
             return Graph(GraphStore.load(path), None, missing)
         edges = read_triples(path, src, label, dst)
-    attributes = None if nodes is None else _to_arrow(nodes)
+    attributes = None if nodes is None else to_arrow(nodes)
     store = build_graph(
-        _to_arrow(edges), src, label, dst, nodes=attributes, node_id=node_id, **settings
+        to_arrow(edges), src, label, dst, nodes=attributes, node_id=node_id, **settings
     )
     return Graph(store, None, missing)
 

@@ -14,9 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api import _in_kind as in_kind
-from ensue.api import _is_spark as is_spark
-from ensue.api import _to_arrow as to_arrow
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events
 from ensue.evaluate.quantify.checks import Report
@@ -30,6 +27,7 @@ from ensue.evaluate.quantify.run import Outcome
 from ensue.evaluate.quantify.stages import VALUE, AutomatonStage, Batch, Bound, Stage
 from ensue.front.builder import order_key
 from ensue.pattern.query import OrderKey
+from ensue.tables import in_kind, is_spark, to_arrow
 
 Names = str | tuple[str, ...] | list[str]
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors, local
-from ensue.api import Pattern, _in_kind, _is_spark, _to_arrow
+from ensue.api import Pattern
 from ensue.automaton.share import SharingPlan, sharing_plan, unite
 from ensue.automaton.share_picture import SharingPicture
 from ensue.evaluate.arrange import arrange
@@ -36,6 +36,7 @@ from ensue.evaluate.sharp.offsets import cuts, joined, unite_parts
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
+from ensue.tables import in_kind, is_spark, to_arrow
 
 _ONE = "the pattern"
 
@@ -126,13 +127,13 @@ class Workload:
         """
         check_budget(budget, tuple(self.patterns))
         past = _history(history, budget, data)
-        if _is_spark(data):
+        if is_spark(data):
             from ensue.spark import workload as on_spark
 
             return on_spark.run(
                 self._queries(), data, replace(self.options, max_matches=max_matches), budget
             )
-        table = _to_arrow(data).combine_chunks()
+        table = to_arrow(data).combine_chunks()
         rules.duplicates(table.column_names, "column of the input")
         options = replace(self.options, max_matches=max_matches)
         found: dict[str, pa.Table] = {}
@@ -142,7 +143,7 @@ class Workload:
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
-        return _in_kind(together({name: found[name] for name in self.patterns}), data)
+        return in_kind(together({name: found[name] for name in self.patterns}), data)
 
     def aggregate(
         self,
@@ -159,7 +160,7 @@ class Workload:
         """
         if budget is not None:
             return self._aggregate_found(data, budget, by, aggregates)
-        if _is_spark(data):
+        if is_spark(data):
             from ensue.spark import workload as on_spark
 
             parts = {
@@ -167,12 +168,12 @@ class Workload:
                 for name, pattern in self.patterns.items()
             }
             return on_spark.together(parts)
-        table = _to_arrow(data)
+        table = to_arrow(data)
         parts = {
-            name: _to_arrow(pattern.aggregate(table, by=by, big=big, **aggregates))
+            name: to_arrow(pattern.aggregate(table, by=by, big=big, **aggregates))
             for name, pattern in self.patterns.items()
         }
-        return _in_kind(together(parts), data)
+        return in_kind(together(parts), data)
 
     def _aggregate_found(
         self, data: Any, budget: Budget, by: str | Sequence[str], aggregates: Mapping[str, object]
@@ -188,12 +189,12 @@ class Workload:
         listing = {name: pattern._with(measures=None) for name, pattern in self.patterns.items()}
         bare = Workload(listing, self.options)
         found = bare.matches(data, budget)
-        if _is_spark(data):
+        if is_spark(data):
             from ensue.spark import workload as on_spark
 
             return on_spark.counted(found, list(self.patterns), names, list(asked))
         self.report = bare.report
-        table = _to_arrow(found)
+        table = to_arrow(found)
         counts = table.group_by([PATTERN, *names]).aggregate([([], "count_all")])
         known = counts.to_pylist()
         if not names:
@@ -202,7 +203,7 @@ class Workload:
         columns = {n: [row[n] for row in known] for n in (PATTERN, *names)}
         kind = pa.decimal128(38, 0)
         columns |= {n: pa.array([row["count_all"] for row in known]).cast(kind) for n in asked}
-        return _in_kind(pa.table(columns), data)
+        return in_kind(pa.table(columns), data)
 
     def live(
         self,
@@ -217,7 +218,7 @@ class Workload:
         `history` teaches it as in `matches`.
         """
         check_budget(budget, tuple(self.patterns))
-        kinds = schema if isinstance(schema, pa.Schema) else _to_arrow(schema).schema
+        kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
         return Live(self, kinds, budget, state, _history(history, budget, None))
 
     # -- looking ---------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ class Workload:
         """Groups, what they share, the pattern-sharing degrees, and what cannot be shared."""
         from ensue.evaluate.sharp.explain import explain_group
 
-        table = None if data is None or _is_spark(data) else _to_arrow(data)
+        table = None if data is None or is_spark(data) else to_arrow(data)
         lines = []
         for number, group in enumerate(grouped(self._queries(), table), 1):
             lines.append(f"group {number}: " + ", ".join(group.queries))
@@ -290,7 +291,7 @@ def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing
     found = workload({_ONE: pattern}, seed=listing.seed).matches(
         data, budget, max_matches=listing.max_matches
     )
-    if _is_spark(data):
+    if is_spark(data):
         return found.drop(PATTERN)
     return found.drop(columns=[PATTERN]) if hasattr(found, "iloc") else _dropped(found)
 
@@ -304,12 +305,12 @@ def _history(history: Any, budget: Budget | None, data: Any) -> pa.Table | None:
             "a history teaches what to keep under a budget, and there is none",
             remedy="give budget=..., or leave history out",
         )
-    if _is_spark(data) or _is_spark(history):
+    if is_spark(data) or is_spark(history):
         raise errors.UnsupportedError(
             "a history is learned from in process, and this is a Spark DataFrame",
             remedy="leave history out, or give Arrow, pandas or Polars tables",
         )
-    return _to_arrow(history).combine_chunks()
+    return to_arrow(history).combine_chunks()
 
 
 def _dropped(found: Any) -> Any:
@@ -440,10 +441,10 @@ class Live:
         """The matches that these rows complete."""
         query = self._evaluator.union.plan.query
         arranged, starts = arrange(
-            _to_arrow(data).combine_chunks(), query.partition_by, query.order_by
+            to_arrow(data).combine_chunks(), query.partition_by, query.order_by
         )
         open_ones = np.zeros(len(starts) - 1, np.bool_)
-        return _in_kind(
+        return in_kind(
             self._listed(self._evaluator.found(Events(arranged, starts, open_ones))), data
         )
 

@@ -25,7 +25,8 @@ from typing import Any
 import pyarrow as pa
 
 import ensue
-from ensue.api import Chain, Pattern
+from ensue.api import Pattern
+from ensue.chain import Chain
 
 FOLDER = Path(__file__).parent / "spec" / "sequences"
 

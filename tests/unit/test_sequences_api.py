@@ -33,7 +33,7 @@ ABC = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("id")
 # -- one query, however it is said -----------------------------------------------------------------
 
 
-def chain() -> ensue.api.Chain:  # type: ignore[name-defined]
+def chain() -> ensue.chain.Chain:  # type: ignore[name-defined]
     start = ensue.begin("A").where("kind = 'A'").followed_by_any("B").where("kind = 'B'")
     return start.one_or_more().allow_combinations().followed_by_any("C").where("kind = 'C'")
 

@@ -1,0 +1,67 @@
+"""Tables as users have them: read as Arrow, and given back in kind."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+
+from ensue import errors
+
+
+def events_table(data: Any) -> pa.Table:
+    """Events given as a table, or as a list of dictionaries."""
+    return pa.Table.from_pylist(data) if isinstance(data, list) else to_arrow(data)
+
+
+def is_spark(data: object) -> bool:
+    kind = type(data)
+    return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
+
+
+def to_arrow(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    library = type(data).__module__.split(".")[0]
+    if library == "pandas" and hasattr(data, "columns"):
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, ValueError) as problem:
+            raise errors.UnsupportedInputError(
+                f"the pandas DataFrame cannot be read as Arrow: {problem}",
+                remedy="give every column one type and a name of its own",
+            ) from None
+    if library == "polars" and hasattr(data, "to_arrow"):
+        return _plain(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()))
+    if hasattr(data, "__arrow_c_stream__"):
+        return _plain(pa.table(data))
+    raise errors.UnsupportedInputError(
+        f"{type(data).__module__}.{type(data).__name__} is not a table that Ensue reads",
+        remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, or anything "
+        "with the Arrow PyCapsule interface",
+    )
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """String views (Polars) as plain strings."""
+    fields = []
+    for field in table.schema:
+        kind = field.type
+        if kind == pa.string_view() or pa.types.is_large_string(kind):
+            kind = pa.string()
+        fields.append(field.with_type(kind))
+    return table.cast(pa.schema(fields))
+
+
+def in_kind(found: pa.Table, data: Any) -> Any:
+    module = type(data).__module__.split(".")[0]
+    if module == "pandas":
+        return found.to_pandas()
+    if module == "polars":
+        return sys.modules["polars"].from_arrow(found)
+    return found
