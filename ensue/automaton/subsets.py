@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ensue import errors
-from ensue.automaton.sequence import Action, Edge, EventAutomaton, Kind, Place, atoms, holds
+from ensue.automaton.places import Action, Edge, EventAutomaton, Kind, Place, atoms, holds
 
 MAX_STATES = 50_000
 NOWHERE = -1

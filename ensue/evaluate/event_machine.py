@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.event_guards import EventGuards, compile_event_guards
 from ensue.automaton.guard_operators import TooHardError
+from ensue.automaton.places import Kind
 from ensue.automaton.plan import Plan
-from ensue.automaton.sequence import Kind
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.match_graph import NODES, ROOTS, L, Lister

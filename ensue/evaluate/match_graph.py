@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.automaton.sequence import Kind
+from ensue.automaton.places import Kind
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import MAX_TABLE, event_classes

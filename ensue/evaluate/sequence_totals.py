@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.automaton.places import Kind
 from ensue.automaton.plan import PREFIX, Plan, atom_name
-from ensue.automaton.sequence import Kind, compile_sequence
+from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.acep.subsets import missing_subsets
 from ensue.evaluate.base import Events

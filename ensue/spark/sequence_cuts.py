@@ -26,8 +26,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, IntegralType, TimestampType
 
+from ensue.automaton.places import Kind
 from ensue.automaton.plan import PREFIX, Plan
-from ensue.automaton.sequence import Kind, compile_sequence
+from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Events

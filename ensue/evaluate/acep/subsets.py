@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from ensue import errors
+from ensue.automaton.places import Bound, Place
 from ensue.automaton.plan import Plan
-from ensue.automaton.sequence import Bound, Place
 from ensue.automaton.subsets import DEAD, MAX_STATES, NOWHERE, Step, Subsets, Take
 from ensue.automaton.thompson import START, LetterStates, letter_states
 
