@@ -199,7 +199,7 @@ class Controller:
 
     # -- for the kernels -------------------------------------------------------------------------
 
-    def seen(self, tables: Tables, kinds: NDArray[np.int64], oldest: NDArray[np.int64]) -> None:
+    def seen(self, tables: Tables, kinds: NDArray[np.int64], spans: NDArray[np.int64]) -> None:
         """A batch: how often an event concerns each node, and how long windows are."""
         nodes = tables.nodes
         rate = tables.concerns @ (kinds / max(1, kinds.sum()))
@@ -230,8 +230,7 @@ class Controller:
         if self.knobs[knob.BY_RATIO] != ORDERS.index("work"):
             self._theta = self._theta * (TAU * size + (1 - TAU) * (1 + asked))
         self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.float64)
-        if len(oldest):
-            spans = np.arange(len(oldest)) - oldest
+        if len(spans):
             self._window = max(self._window, float(np.quantile(spans, 0.9)))
         self.knobs[knob.FADE_EVERY] = max(LEAST_FADE, self._window / 4)
 

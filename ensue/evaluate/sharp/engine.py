@@ -121,7 +121,7 @@ class Prepared:
     tables: Tables
     guards: tuple[Any, ...]
     length: int
-    in_time: bool  # windows are of time: rows of different partitions can be put in order
+    sequence: NDArray[np.int64] | None = None  # rows in the order of time, where partitions mix
 
 
 class Engine:
@@ -193,10 +193,30 @@ class Engine:
             banks.ints, banks.floats, banks.int_nulls, banks.float_nulls, banks.int_constants,
             guards.float_constants,
         )  # fmt: skip
-        self.controller.seen(tables, np.bincount(classes, minlength=len(kinds)), oldest)
+        sequence = self._turns(order, starts, tables.nodes)
+        spans = np.arange(length) - oldest
+        if sequence is not None:
+            turn = np.empty(length, np.int64)
+            turn[sequence] = np.arange(length)
+            spans = turn - turn[oldest]
+        self.controller.seen(tables, np.bincount(classes, minlength=len(kinds)), spans)
+        return Prepared(rows, tables, compiled, length, sequence)
+
+    def _turns(
+        self, order: NDArray[np.float64], starts: NDArray[np.int64], nodes: int
+    ) -> NDArray[np.int64] | None:
+        """Rows of all partitions in the order of time, as they would come in a stream.
+
+        So they are taken under a bound, where windows are of time: the load of a partition after
+        the other would swing with each of them. None: one partition comes after the other.
+        """
         windows = [member.plan.query.within for member in self.union.members]
-        timed = all(w is None or w.kind is not WindowKind.ROWS for w in windows)
-        return Prepared(rows, tables, compiled, length, timed and len(order) == length)
+        partitions = len(starts) - 1
+        if not self.controller.active or not 1 < partitions <= MAX_LISTS // max(1, nodes):
+            return None
+        if len(order) != starts[-1] or any(w and w.kind is WindowKind.ROWS for w in windows):
+            return None
+        return np.argsort(order, kind="stable").astype(np.int64)
 
     def _windows(
         self, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
@@ -242,7 +262,7 @@ class Engine:
         self, prepared: Prepared, starts: NDArray[np.int64], lane: Lane, stop: int, complete: bool
     ) -> Iterator[Chains]:
         """Matches of rows up to `stop`; of complete partitions also what their end settles."""
-        parts = self._parts(prepared, starts, complete)
+        parts = self._parts(prepared, starts)
         lane.cover(prepared.tables.nodes, len(starts) - 1 if parts[5] else 1)
         lane.meta[at.STRIDE] = prepared.tables.most
         work = np.zeros(prepared.length, np.int32)
@@ -289,26 +309,15 @@ class Engine:
         if self.keep_work:
             self.work.append(work)
 
-    def _parts(
-        self, prepared: Prepared, starts: NDArray[np.int64], complete: bool
-    ) -> tuple[Any, ...]:
-        """The order of rows for the kernel, and their partitions.
-
-        Under a bound, rows of all partitions come in the order of time, as they would in a stream:
-        the load of a partition after the other would swing with each of them.
-        """
+    def _parts(self, prepared: Prepared, starts: NDArray[np.int64]) -> tuple[Any, ...]:
+        """The order of rows for the kernel, their partitions, and how often each has a row."""
         partitions = len(starts) - 1
         part = np.repeat(np.arange(partitions, dtype=np.int32), np.diff(starts))
-        order = prepared.rows[3]
-        turns = (
-            complete and self.controller.active and partitions > 1 and prepared.in_time
-            and partitions * prepared.tables.nodes <= MAX_LISTS
-        )  # fmt: skip
-        weight = np.ones(partitions)
-        sequence = np.arange(prepared.length, dtype=np.int64)
-        if turns:
-            weight = np.diff(starts) / max(1, prepared.length)
-            sequence = np.argsort(order, kind="stable").astype(np.int64)
+        turns = prepared.sequence is not None
+        weight = np.diff(starts) / max(1, prepared.length) if turns else np.ones(partitions)
+        sequence = prepared.sequence
+        if sequence is None:
+            sequence = np.arange(prepared.length, dtype=np.int64)
         return sequence, part, starts, weight, np.zeros(partitions, np.int64), turns
 
     def replay(self, lane: Lane, prepared: Prepared) -> None:
