@@ -70,8 +70,7 @@ class ApproximateEvaluator(Refusing):
         budget: Budget | None = None,
         state: Snapshot | None = None,
     ) -> None:
-        reason = supports(plan.query)
-        if reason:
+        if (reason := supports(plan.query)) is not None:
             raise errors.UnsupportedError(reason, remedy="see q.explain()")
         self._plan = plan
         if budget is None or self._listing.timeouts:

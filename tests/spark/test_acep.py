@@ -102,7 +102,8 @@ def test_lanes_of_a_stream_give_what_a_table_gives(name: str, emit: str) -> None
     assert told.num_rows
 
 
-def test_a_stream(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("budget", [None, ensue.Budget(work=10**9)], ids=str)
+def test_a_stream(spark: Any, tmp_path: Path, budget: Any) -> None:
     """From q.matches(stream) to a sink, conditions on other events included."""
     moments = streams.EPOCH + np.arange(120) * streams.SECOND
     table = EVENTS.append_column("ts", pa.array(moments, pa.timestamp("us", "UTC")))
@@ -125,7 +126,7 @@ def test_a_stream(spark: Any, tmp_path: Path) -> None:
     def sink(part: Any, number: int) -> None:
         got.extend(part.drop("match_number").collect())
 
-    found = pattern.matches(stream, lanes=2)
+    found = pattern.matches(stream, lanes=2, budget=budget)
     writer = found.writeStream.foreachBatch(sink)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
     writer.trigger(availableNow=True).start().awaitTermination()
