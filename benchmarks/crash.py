@@ -173,6 +173,12 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
+def _failure(folder: Path) -> str:
+    """What the driver said last: its log may be gone with the folder."""
+    said = (folder / "driver.log").read_text(errors="replace").splitlines()
+    return "the driver failed:\n" + "\n".join(said[-40:])
+
+
 def survive(folder: Path, kills: int, seed: int, files: int) -> int:
     """Start, kill and start again; how many kills hit a driver that was still at work.
 
@@ -189,7 +195,7 @@ def survive(folder: Path, kills: int, seed: int, files: int) -> int:
             driver.wait()
             continue
         if driver.wait() != 0:
-            raise SystemExit(f"the driver failed: see {folder / 'driver.log'}")
+            raise SystemExit(_failure(folder))
         return hit
 
 
@@ -251,7 +257,7 @@ def kill_workers(folder: Path, kills: int, seed: int) -> int:
             os.kill(chance.choice(workers).pid, signal.SIGKILL)
             hit += 1
     if driver.wait() != 0:
-        raise SystemExit(f"the driver failed: see {folder / 'driver.log'}")
+        raise SystemExit(_failure(folder))
     return hit
 
 
