@@ -1,10 +1,10 @@
 """Event patterns to an automaton of waiting places (take, skip, go on), after FlinkCEP's.
 
 What places and edges are is in `places.py`. `A -> B` skips what is not a B, `A ->> B` skips
-anything, a strict joint has no SKIP edge. A loop's place takes and skips by the policy inside the loop and
-goes on to what follows, which skips by its own; a place that has skipped must not go on again, so
-a skip inside a loop or an optional part leads to a twin without GO_ON. A GO_ON to `STOP` (a
-forbidden event) ends the partial match, whatever else the place could do.
+anything, a strict joint has no SKIP edge. A loop's place takes and skips by the policy inside the
+loop and goes on to what follows, which skips by its own; a place that has skipped must not go on
+again, so a skip inside a loop or an optional part leads to a twin without GO_ON. A GO_ON to `STOP`
+(a forbidden event) ends the partial match, whatever else the place could do.
 
 The pattern is compiled from its end: every function here is given the place that follows. The
 construction follows FlinkCEP's documented behaviour (contiguity, loops, greedy, until, not);

@@ -25,8 +25,8 @@ from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.match_graph import NODES, ROOTS, L, Lister
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.thread_engine import _Banks, _banks
+from ensue.kernels import event_classes, match_graph
 from ensue.kernels import event_runs as kernels
-from ensue.kernels import match_graph
 from ensue.pattern.query import SkipMode
 
 MAX_ENTRIES = 1 << 16  # states times combinations of the atoms that each tests
@@ -103,7 +103,7 @@ class EventMachine:
             if status == kernels.GUARD_OVERFLOW:
                 raise GuardOverflowError(int(place[0]), int(place[1]))
             low = int(values.lows[place[1]]) if len(values.lows) else 0
-            kernels.sweep(classes, nodes.newest, low)
+            event_classes.sweep(classes, nodes.newest, low)
             used = match_graph.compact(
                 classes.node,
                 used,
@@ -337,16 +337,16 @@ def _grown(nodes: kernels.Nodes, size: int) -> kernels.Nodes:
     return larger
 
 
-def _classes(states: int, slots: int, machine: kernels.Machine) -> kernels.Classes:
+def _classes(states: int, slots: int, machine: kernels.Machine) -> event_classes.Classes:
     ints, floats = len(machine.initial_ints), len(machine.initial_floats)
     table = 1 << (4 * slots - 1).bit_length()
-    return kernels.Classes(
+    return event_classes.Classes(
         np.full(slots, match_graph.NOTHING, np.int32),
         np.zeros(slots, np.int32),
         np.zeros((slots, ints), np.int64),
         np.zeros((slots, floats), np.float64),
         np.arange(slots, dtype=np.int32),
-        np.full(table, kernels.EMPTY, np.int32),
+        np.full(table, event_classes.EMPTY, np.int32),
         np.zeros((states, slots), np.int32),
         np.zeros((states, slots), np.int64),
         np.zeros(states + 2, np.int64),
@@ -358,8 +358,8 @@ def _classes(states: int, slots: int, machine: kernels.Machine) -> kernels.Class
 
 
 def _more_classes(
-    classes: kernels.Classes, slots: int, machine: kernels.Machine
-) -> kernels.Classes:
+    classes: event_classes.Classes, slots: int, machine: kernels.Machine
+) -> event_classes.Classes:
     states, size = classes.ids.shape
     larger = _classes(states, slots, machine)
     larger.node[:size] = classes.node
@@ -370,5 +370,5 @@ def _more_classes(
     larger.ids[:, :size] = classes.ids
     larger.keys[:, :size] = classes.keys
     larger.counts[:] = classes.counts
-    kernels.rehash(larger)
+    event_classes.rehash(larger)
     return larger

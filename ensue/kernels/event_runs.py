@@ -13,24 +13,33 @@ An event touches only the classes that it can change:
   order), the classes of the state are sorted by that row's value, and only the range that the
   comparison allows is asked.
 
-Classes lie in slots with a free list; a hash table over (state, registers) finds the one to merge
-with. Cost per event: the classes in the range, times a guard; a sorted insert is one move of the
-entries behind it.
+Where classes lie and are found is in `event_classes.py`. Cost per event: the classes in the range,
+times a guard; a sorted insert is one move of the entries behind it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.event_classes import (
+    EMPTY,
+    Classes,
+    class_hash,
+    clear,
+    first_place,
+    forget,
+    insertion,
+    rehash,
+    same_class,
+)
 from ensue.kernels.guards import FALSE, OVERFLOW, TRUE, run_guard, update_registers
 from ensue.kernels.match_graph import NOTHING, join_nodes
 
 DONE, FULL_NODES, FULL_ROOTS, FULL_CLASSES, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3, 4, 5
-EMPTY, GONE = -1, -2
 NO_INDEX, EQUAL, ABOVE, FROM, BELOW, UPTO = 0, 1, 2, 3, 4, 5  # the event's value against the row's
 
 
@@ -96,24 +105,6 @@ class Nodes(NamedTuple):
     oldest: NDArray[np.int64]
 
 
-class Classes(NamedTuple):
-    """Slots of classes, the sorted lists of each state, and what an event adds."""
-
-    node: NDArray[np.int32]
-    state: NDArray[np.int32]
-    ints: NDArray[np.int64]
-    floats: NDArray[np.float64]
-    free: NDArray[np.int32]
-    table: NDArray[np.int32]
-    ids: NDArray[np.int32]  # [state, place]
-    keys: NDArray[np.int64]
-    counts: NDArray[np.int64]  # per state; then: slots in use, entries of the table ever used
-    new_state: NDArray[np.int32]
-    new_node: NDArray[np.int32]
-    new_ints: NDArray[np.int64]
-    new_floats: NDArray[np.float64]
-
-
 @njit(cache=True, nogil=True)
 def _entry(steps: Steps, state: int, bits: int) -> int:
     found = 0
@@ -121,109 +112,6 @@ def _entry(steps: Steps, state: int, bits: int) -> int:
     for index in range(begin, steps.position_offset[state + 1]):
         found |= ((bits >> steps.positions[index]) & 1) << (index - begin)
     return steps.entry_offset[state] + found
-
-
-@njit(cache=True, nogil=True)
-def _mixed(value: Any, part: Any) -> Any:
-    """40 bits of both; no product leaves 63 bits."""
-    folded = (part & 0xFFFFFFFF) ^ ((part >> 32) & 0xFFFFFFFF)
-    return ((value ^ folded) * 1_000_003) & ((1 << 40) - 1)
-
-
-@njit(cache=True, nogil=True)
-def _hash(state: int, ints: NDArray[np.int64], floats: NDArray[np.float64]) -> int:
-    value = _mixed(17, np.int64(state))
-    for index in range(ints.shape[0]):
-        value = _mixed(value, ints[index])
-    for index in range(floats.shape[0]):
-        value = _mixed(value, hash(floats[index]))
-    return value ^ (value >> 17)
-
-
-@njit(cache=True, nogil=True)
-def _same(classes: Classes, slot: int, state: int, added: int) -> bool:
-    if classes.state[slot] != state:
-        return False
-    for index in range(classes.ints.shape[1]):
-        if classes.ints[slot, index] != classes.new_ints[added, index]:
-            return False
-    for index in range(classes.floats.shape[1]):
-        if classes.floats[slot, index] != classes.new_floats[added, index]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _forget(classes: Classes, slot: int) -> None:
-    """Takes a class out of the hash table and frees its slot."""
-    room = classes.table.shape[0] - 1
-    place = _hash(classes.state[slot], classes.ints[slot], classes.floats[slot]) & room
-    while classes.table[place] != slot:
-        place = (place + 1) & room
-    classes.table[place] = GONE
-    classes.node[slot] = NOTHING
-    states = classes.ids.shape[0]
-    classes.counts[states] -= 1
-    classes.free[classes.counts[states]] = slot
-
-
-@njit(cache=True, nogil=True)
-def rehash(classes: Classes) -> None:
-    """Fills the hash table anew from the lists of the states."""
-    classes.table[:] = EMPTY
-    room = classes.table.shape[0] - 1
-    states = classes.ids.shape[0]
-    for state in range(states):
-        for index in range(classes.counts[state]):
-            slot = classes.ids[state, index]
-            place = _hash(state, classes.ints[slot], classes.floats[slot]) & room
-            while classes.table[place] != EMPTY:
-                place = (place + 1) & room
-            classes.table[place] = slot
-    classes.counts[states + 1] = classes.counts[states]
-
-
-@njit(cache=True, nogil=True)
-def _bound(keys: NDArray[np.int64], count: int, key: int, after: bool) -> int:
-    """The first place whose key is not below (after: is above) `key`."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key or (after and keys[middle] == key):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True, nogil=True)
-def _before(classes: Classes, slot: int, added: int) -> bool:
-    """Whether a class comes before an added one of equal key: by registers.
-
-    Not by age: an order that old starts decide would change when they are forgotten.
-    """
-    for index in range(classes.ints.shape[1]):
-        left, right = classes.ints[slot, index], classes.new_ints[added, index]
-        if left != right:
-            return left < right
-    for index in range(classes.floats.shape[1]):
-        known, new = classes.floats[slot, index], classes.new_floats[added, index]
-        if known != new:
-            return known < new
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _insertion(classes: Classes, state: int, key: int, added: int) -> int:
-    keys, ids = classes.keys[state], classes.ids[state]
-    low, high = 0, classes.counts[state]
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key or (keys[middle] == key and _before(classes, ids[middle], added)):
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @njit(cache=True, nogil=True)
@@ -247,14 +135,14 @@ def _range(machine: Machine, data: Data, classes: Classes, state: int, row: int)
     keys, count = classes.keys[state], classes.counts[state]
     comparison = machine.sorting[state, 0]
     if comparison == EQUAL:
-        return _bound(keys, count, value, False), _bound(keys, count, value, True)
+        return first_place(keys, count, value, False), first_place(keys, count, value, True)
     if comparison == ABOVE:
-        return 0, _bound(keys, count, value, False)
+        return 0, first_place(keys, count, value, False)
     if comparison == FROM:
-        return 0, _bound(keys, count, value, True)
+        return 0, first_place(keys, count, value, True)
     if comparison == BELOW:
-        return _bound(keys, count, value, True), count
-    return _bound(keys, count, value, False), count
+        return first_place(keys, count, value, True), count
+    return first_place(keys, count, value, False), count
 
 
 @njit(cache=True, nogil=True)
@@ -359,11 +247,11 @@ def _settle(
     room = classes.table.shape[0] - 1
     for place in range(added):
         state, node = classes.new_state[place], classes.new_node[place]
-        where = _hash(state, classes.new_ints[place], classes.new_floats[place]) & room
+        where = class_hash(state, classes.new_ints[place], classes.new_floats[place]) & room
         known = EMPTY
         while classes.table[where] != EMPTY:
             slot = classes.table[where]
-            if slot >= 0 and _same(classes, slot, state, place):
+            if slot >= 0 and same_class(classes, slot, state, place):
                 known = slot
                 break
             where = (where + 1) & room
@@ -394,40 +282,13 @@ def _settle(
         classes.floats[slot] = classes.new_floats[place]
         key = _sort_key(machine, data, state, classes.new_ints[place])
         keys, ids, count = classes.keys[state], classes.ids[state], classes.counts[state]
-        at = _insertion(classes, state, key, place)
+        at = insertion(classes, state, key, place)
         for index in range(count, at, -1):
             keys[index] = keys[index - 1]
             ids[index] = ids[index - 1]
         keys[at], ids[at] = key, slot
         classes.counts[state] = count + 1
     return used
-
-
-@njit(cache=True, nogil=True)
-def sweep(classes: Classes, newest: NDArray[np.int64], low: int) -> None:
-    """Forgets classes whose matches have all left the window."""
-    for state in range(classes.ids.shape[0]):
-        kept = 0
-        for index in range(classes.counts[state]):
-            slot = classes.ids[state, index]
-            if newest[classes.node[slot]] < low:
-                _forget(classes, slot)
-                continue
-            classes.ids[state, kept] = slot
-            classes.keys[state, kept] = classes.keys[state, index]
-            kept += 1
-        classes.counts[state] = kept
-
-
-@njit(cache=True, nogil=True)
-def _clear(classes: Classes) -> None:
-    states = classes.ids.shape[0]
-    for state in range(states):
-        for index in range(classes.counts[state]):
-            _forget(classes, classes.ids[state, index])
-        classes.counts[state] = 0
-    classes.table[:] = EMPTY
-    classes.counts[states + 1] = 0
 
 
 @njit(cache=True, nogil=True)
@@ -470,7 +331,7 @@ def advance(
                     if nodes.newest[node] >= edges[partition]:
                         held = max(edges[partition], nodes.oldest[node])
                         live[partition] = min(live[partition], held)
-            _clear(classes)
+            clear(classes)
             place[0] += 1
             if place[0] < begins.shape[0]:
                 place[1] = begins[place[0]]
@@ -523,7 +384,7 @@ def advance(
                     node = classes.node[slot]
                     ints, floats = classes.ints[slot], classes.floats[slot]
                     if nodes.newest[node] < low:
-                        _forget(classes, slot)
+                        forget(classes, slot)
                         continue
                 entry = common
                 if entry < 0:
@@ -605,7 +466,7 @@ def advance(
                 if following >= 0:
                     _add(machine, data, classes, added, following, node, ints, floats, -1, row)
                     added += 1
-                _forget(classes, slot)
+                forget(classes, slot)
             if state > 0 and kept < end:
                 for index in range(end, count):
                     classes.ids[state, kept] = classes.ids[state, index]
