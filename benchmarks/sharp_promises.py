@@ -4,8 +4,8 @@ Constants were chosen on the seeds 10 to 14; the figures are of the seeds 0 to 4
 windows the worst seed. A bound is a share of the work of the unbounded run. Q3 and Q4 run over DS1
 (10,000 events, window 1,500), Q5 and Q6 over a table shaped like Chicago's crimes. The cost model
 has learned from a history of the same length (another seed), as in §4.2; recall without one is
-printed beside it. So is the best that any choice of start rows could do, and what a policy reaches
-at 10 % that knows the worth of every partial match by its attributes (`sharp_offline.py`).
+printed beside it, and so is the best that any choice of start rows could do. What a policy reaches
+that knows the worth of partial matches by their attributes is told by `sharp_offline.py`.
 """
 
 from __future__ import annotations
