@@ -83,7 +83,10 @@ def epoch_at(
 ) -> int:
     """The epoch of a state's arcs that holds a timestamp; nearly always that of the event before,
     or the next."""
-    low, end = epochs_of[state, HINT], epochs_of[state, END_EPOCH]
+    low, end = epochs_of[state, FIRST_EPOCH], epochs_of[state, END_EPOCH]
+    if end - low == 1:
+        return low
+    low = epochs_of[state, HINT]
     if epoch_since[low] <= le:
         if low + 1 == end or epoch_since[low + 1] > le:
             return low
