@@ -47,7 +47,7 @@ from ensue.pattern.binding import bind
 from ensue.pattern.missing import NearlyEverythingMatchesWarning, too_generous
 from ensue.pattern.query import OrderKey, Query, Rows
 from ensue.pattern.sql import query_sql
-from ensue.tables import events_table, in_kind, is_spark, to_arrow
+from ensue.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
 
 
 def pattern(text: str, *, types: str | None = None) -> Pattern:
@@ -289,10 +289,10 @@ class Pattern:
 
                     options = streams.Options.of(stream)
                     return streams.run(query, data, options, listing, read_query, budget)
-                _batch_takes_no(stream)
+                no_stream_options(stream)
                 found = batch.run(query, data, listing, budget, observe)
                 return found if limit is None else found.limit(limit)
-            _batch_takes_no(stream)
+            no_stream_options(stream)
             table = to_arrow(data)
             warm_up()
             return in_kind(local.run(query, table, listing, budget), data)
@@ -420,9 +420,9 @@ class Pattern:
                 from ensue.spark import stream as streams
 
                 return streams.summaries(query, options, data, streams.Options.of(stream))
-            _batch_takes_no(stream)
+            no_stream_options(stream)
             return on_spark.run(query, options, data)
-        _batch_takes_no(stream)
+        no_stream_options(stream)
         summary = Summary(query, options, to_arrow)
         return summary if data is None else summary.insert(data)
 
@@ -482,14 +482,6 @@ def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
             "batch DataFrame of Spark",
             remedy="leave it out: tables have it in their schema's metadata, streams in the "
             "progress of the query",
-        )
-
-
-def _batch_takes_no(stream: Mapping[str, Any]) -> None:
-    for name in stream:
-        raise errors.QueryError(
-            f"{name}= is an option of streams, and the data given is no streaming DataFrame",
-            remedy="leave it out, or read the data with spark.readStream",
         )
 
 

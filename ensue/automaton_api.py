@@ -32,7 +32,7 @@ from ensue.evaluate.revision_operator import Operator
 from ensue.evaluate.revision_parts import Settings
 from ensue.evaluate.state import from_bytes
 from ensue.pattern import kinds as k
-from ensue.tables import in_kind, to_arrow
+from ensue.tables import in_kind, is_spark, no_stream_options, to_arrow
 
 
 class Automaton:
@@ -139,10 +139,23 @@ class Automaton:
 
     # -- running it ------------------------------------------------------------------------------
 
-    def matches(self, data: Any) -> Any:
-        """All matches in a table, in the kind of table that was given."""
-        table = to_arrow(data).combine_chunks()
+    def matches(self, data: Any, **stream: Any) -> Any:
+        """All matches in a table, in the kind of table that was given.
+
+        A Spark DataFrame gives a DataFrame; a streaming one takes the options of streams
+        (docs/streaming.md).
+        """
         settings = self._settings(keep_rows=False)
+        if is_spark(data):
+            from ensue.spark import automaton as on_spark
+
+            self._machine.check()
+            if not data.isStreaming:
+                no_stream_options(stream)
+            asked = on_spark.Asked(self._machine, self.timing, self.partition_by, settings)
+            return on_spark.matches(asked, data, stream)
+        no_stream_options(stream)
+        table = to_arrow(data).combine_chunks()
         found = all_matches(self._machine, self.timing, table, self.partition_by, settings)
         return in_kind(found, data)
 

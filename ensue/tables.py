@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -65,3 +66,12 @@ def in_kind(found: pa.Table, data: Any) -> Any:
     if module == "polars":
         return sys.modules["polars"].from_arrow(found)
     return found
+
+
+def no_stream_options(stream: Mapping[str, Any]) -> None:
+    """Options of streams are refused where no stream is given."""
+    for name in stream:
+        raise errors.QueryError(
+            f"{name}= is an option of streams, and the data given is no streaming DataFrame",
+            remedy="leave it out, or read the data with spark.readStream",
+        )

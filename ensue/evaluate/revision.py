@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from ensue.evaluate import revision_state, state
 from ensue.evaluate.arc_schedule import ArcSchedule
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
-from ensue.evaluate.base import Metrics
+from ensue.evaluate.base import Key, Metrics, key_value
 from ensue.evaluate.clock import Clock
 from ensue.evaluate.identity import as_text, folded, row_hashes, text_hash
 from ensue.evaluate.revision_operator import Operator
@@ -232,10 +232,24 @@ class RevisionEvaluator:
         """No changes."""
         return self._shown([])
 
-    def end(self) -> pa.Table:
-        """All partitions are complete."""
-        found = [self._output(name, op, op.end()) for name, op in self._all()]
+    def end(self, keys: Collection[Key] | None = None) -> pa.Table:
+        """These partitions, or all, are complete."""
+        found = [self._output(name, op, op.end()) for name, op in self._all(keys)]
         return self._shown(found)
+
+    def drop(self, keys: Collection[Key] | None = None) -> None:
+        """Forget these partitions, or all, with what they held."""
+        for name, _ in self._all(keys):
+            del self._operators[name], self._keys[name]
+
+    def known(self) -> list[Key]:
+        """The keys that have state."""
+        return [tuple(map(key_value, key)) for key in self._keys.values()]
+
+    def sizes(self) -> dict[Key, int]:
+        """Events held of each key."""
+        held = (operator.events for operator in self._operators.values())
+        return dict(zip(self.known(), held, strict=True))
 
     def revise(
         self,
@@ -274,8 +288,11 @@ class RevisionEvaluator:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _all(self) -> list[tuple[int, Operator]]:
-        return list(self._operators.items())
+    def _all(self, keys: Collection[Key] | None = None) -> list[tuple[int, Operator]]:
+        if keys is None:
+            return list(self._operators.items())
+        pairs = zip(self.known(), self._operators.items(), strict=True)
+        return [item for key, item in pairs if key in keys]
 
     def operator(self, name: int = 0, key: tuple[Any, ...] = ()) -> Operator:
         """The operator of a partition; a new one knows the edits and the time that passed."""
@@ -371,6 +388,12 @@ class RevisionEvaluator:
         schema = self.schema.append(pa.field(REASON, pa.string()))
         return pa.concat_tables([schema.empty_table(), *self._gathered.rejected])
 
+    def take_rejected(self) -> pa.Table:
+        """Those rows, once."""
+        rows = self.rejected
+        self._gathered.rejected.clear()
+        return rows
+
     # -- tables ----------------------------------------------------------------------------------
 
     def _output(self, name: int, operator: Operator, delta: Delta) -> pa.Table:
@@ -384,7 +407,7 @@ class RevisionEvaluator:
         rows = delta.rows
         names, arrays = [], []
         for place, column in enumerate(self.partition_by):
-            value = self._keys[name][place] if self.partition_by else None
+            value = self._keys[name][place] if len(rows) else None
             names.append(column)
             arrays.append(pa.array([value] * len(rows), self.schema.field(column).type))
         for column, place in (

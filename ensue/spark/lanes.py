@@ -132,6 +132,14 @@ class Budgeted(Protocol):
         """Extensions made, and not made, since the last call."""
 
 
+@runtime_checkable
+class Refusing(Protocol):
+    """A stage that may be unable to use a row."""
+
+    def refused(self) -> pa.Table | None:
+        """Such rows since the last call: the key, and `TEXT`."""
+
+
 @dataclass(frozen=True)
 class Work(ABC):
     """What every lane of a stream does; travels to the workers."""
@@ -258,6 +266,10 @@ class Lane:
             for table in found:
                 self.counts.matches += table.num_rows
                 yield self._shown(table, MATCHED)
+        if isinstance(self._stage, Refusing):
+            unused = self._stage.refused()
+            if unused is not None:
+                yield from self._side(unused, REJECTED)
         self._check_limits()
         self.counts.partials = self._stage.partials
         self.counts.pending = self._pending.num_rows

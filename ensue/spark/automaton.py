@@ -1,0 +1,80 @@
+"""Automata by hand on a batch DataFrame: one shuffle by key, one `mapInArrow` per task.
+
+The worker sorts the rows of its keys and runs the AFA operator over as many complete keys at a time
+as lie in a piece. Streams are in `stream_automaton.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from ensue.automaton.registers import Machine
+from ensue.evaluate.revision import Timing
+from ensue.evaluate.revision_matches import all_matches
+from ensue.evaluate.revision_parts import Settings
+from ensue.evaluate.sorting import sorted_events
+from ensue.pattern.nodes import Empty
+from ensue.pattern.query import OrderKey, Query
+from ensue.spark.batch import OUTPUT_ROWS, arrow_schema, quoted
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An automaton and how its events are read."""
+
+    machine: Machine
+    timing: Timing
+    partition_by: tuple[str, ...]
+    settings: Settings
+
+    def query(self) -> Query:
+        """What sorts and routes rows: keys and order, no pattern."""
+        keys = [OrderKey(self.timing.order_by)]
+        if self.timing.tie is not None:
+            keys.append(OrderKey(self.timing.tie))
+        return Query(pattern=Empty(), partition_by=self.partition_by, order_by=tuple(keys))
+
+    def matches(self, table: pa.Table) -> pa.Table:
+        return all_matches(self.machine, self.timing, table, self.partition_by, self.settings)
+
+
+def matches(asked: Asked, df: DataFrame, options: dict[str, Any]) -> DataFrame:
+    """All matches, as of a table; over a stream, with the options of streams."""
+    if df.isStreaming:
+        from ensue.spark.stream_automaton import run
+
+        return run(asked, df, options)
+    schema = arrow_schema(df)
+    # Checks names and types, and compiles; the disk cache then serves the workers.
+    found = asked.matches(schema.empty_table())
+    query = asked.query()
+    keys = [F.col(quoted(name)) for name in asked.partition_by]
+    shuffled = df.repartition(*keys) if keys else df.repartition(1)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        held: list[pa.Table] = []
+        for events in sorted_events(chain([first], iterator), first.schema, query):
+            held.append(events.table)
+            if len(events.complete) and events.complete[-1]:
+                yield from _batches(asked.matches(pa.concat_tables(held).combine_chunks()))
+                held = []
+        if held:
+            yield from _batches(asked.matches(pa.concat_tables(held).combine_chunks()))
+
+    def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
+        cast = table.cast(found.schema).combine_chunks()
+        yield from cast.to_batches(max_chunksize=OUTPUT_ROWS)
+
+    return shuffled.mapInArrow(work, from_arrow_schema(found.schema))

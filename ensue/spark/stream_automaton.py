@@ -1,0 +1,170 @@
+"""Automata by hand on a stream: the AFA operator of every key of a lane.
+
+A lane hands over rows once the watermark has passed them, in order, so that matches are final;
+`emit="changes"` tries the rows that still wait on a copy. Windows end with the watermark: arcs
+`at_end_of_window` are taken then, and events out of their lifetime leave the state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ensue.automaton.plan import PREFIX
+from ensue.evaluate.arrange import arrange
+from ensue.evaluate.base import Events, Key, keys_of
+from ensue.evaluate.buffer import CONTENT
+from ensue.evaluate.revision import RevisionEvaluator
+from ensue.evaluate.state import from_bytes, to_bytes
+from ensue.kernels.revision_store import INFINITY
+from ensue.pattern.query import OrderKey
+from ensue.spark import stream
+from ensue.spark.automaton import Asked
+from ensue.spark.batch import quoted
+from ensue.spark.lanes import TEXT, Stage, Work
+from ensue.spark.stream_rows import ID
+from ensue.spark.stream_stages import refused
+
+KIND = "automaton lane"
+_SAVED = pa.schema(
+    [("state", pa.large_binary()), ("ends", pa.list_(pa.int64())), ("last", pa.list_(pa.int64()))]
+)
+
+
+@dataclass(frozen=True)
+class AutomatonWork(Work):
+    asked: Asked
+
+    def stage(self, lane: int) -> Stage:
+        return AutomatonStage(self)
+
+
+class AutomatonStage:
+    """See the module."""
+
+    def __init__(self, work: AutomatonWork) -> None:
+        self._work = work
+        own = [field for field in work.schema if not field.name.startswith(PREFIX)]
+        asked = work.asked
+        self._evaluator = RevisionEvaluator(
+            asked.machine, asked.timing, pa.schema(own), asked.partition_by, asked.settings
+        )
+        self._ends: NDArray[np.int64] = np.zeros(0, np.int64)  # of lifetimes not yet over
+        self._last: dict[Key, int] = {}  # the newest event time of each key, where keys expire
+
+    def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
+        work = self._work
+        order = (*work.asked.query().order_by, OrderKey(CONTENT))
+        table, starts = arrange(rows, work.partition_by, order)
+        own = table.select(self._evaluator.schema.names).combine_chunks()
+        times = self._evaluator.times(own)
+        self._ends = np.concatenate([self._ends, times.re[times.re < INFINITY]])
+        if work.settings.forget is not None:
+            events = Events(table, starts, np.zeros(len(starts) - 1, np.bool_))
+            last = times.le[starts[1:] - 1].tolist()
+            self._last.update(zip(keys_of(events, work.partition_by), last, strict=True))
+        yield from self._found(self._evaluator.insert(own))
+
+    def advance(self, horizon: int) -> Iterator[pa.Table]:
+        self._ends = self._ends[self._ends > horizon]
+        time = pa.scalar(horizon, pa.timestamp("us", "UTC")).cast(self._evaluator.clock.kind)
+        yield from self._found(self._evaluator.advance(time.as_py()))
+
+    def end(self) -> Iterator[pa.Table]:
+        self._ends = self._ends[:0]
+        self._last.clear()
+        yield from self._found(self._evaluator.end())
+        self._evaluator.drop()
+
+    def standing(self) -> Iterator[pa.Table]:
+        return iter(())
+
+    def _found(self, changes: pa.Table) -> Iterator[pa.Table]:
+        """Rows came in order: what is found stays."""
+        if changes.num_rows:
+            assert "-" not in changes.column("op").to_pylist()
+            shown = changes.select(self._work.found.names).cast(self._work.found)
+            if self._work.settings.speculative:
+                shown = shown.append_column(ID, changes.column("match_id"))
+            yield shown
+
+    def refused(self) -> pa.Table | None:
+        """Rows that the automaton could not use since the last call, each as JSON."""
+        rows = self._evaluator.take_rejected()
+        if not rows.num_rows:
+            return None
+        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows.to_pylist()]
+        return rows.select(list(self._work.partition_by)).append_column(TEXT, pa.array(texts))
+
+    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+        return refused(orders)
+
+    def copy(self) -> AutomatonStage:
+        made = AutomatonStage(self._work)
+        made.load(self.save())
+        return made
+
+    def save(self) -> bytes:
+        last = [self._last.get(key, 0) for key in self._evaluator.known()]
+        parts = {"state": [self._evaluator.snapshot()], "ends": [self._ends], "last": [last]}
+        return to_bytes(KIND, pa.table(parts, schema=_SAVED), {})
+
+    def load(self, blob: bytes) -> None:
+        parts, _ = from_bytes(KIND, blob)
+        row = parts.to_pylist()[0]
+        self._evaluator.restore(row["state"])
+        self._ends = np.array(row["ends"], np.int64)
+        self._last = dict(zip(self._evaluator.known(), row["last"], strict=True))
+
+    def next_time(self) -> int | None:
+        return int(self._ends.min()) if len(self._ends) else None
+
+    def drop(self, keys: set[Key]) -> None:
+        self._evaluator.drop(keys)
+        for key in keys:
+            self._last.pop(key, None)
+
+    def sizes(self) -> Mapping[Key, int]:
+        return self._evaluator.sizes()
+
+    def forget(self, before: int) -> Iterator[pa.Table]:
+        silent = {key for key, time in self._last.items() if time < before}
+        if silent:
+            yield from self._found(self._evaluator.end(silent))
+            self.drop(silent)
+
+    @property
+    def partials(self) -> int:
+        return self._evaluator.partials
+
+    @property
+    def keys(self) -> int:
+        return len(self._evaluator.known())
+
+
+def run(asked: Asked, df: DataFrame, given: dict[str, Any]) -> DataFrame:
+    """All matches over a streaming DataFrame; `given` are the options of streams."""
+    options = stream.Options.of(given)
+    stream.own_names(df, options)
+    columns = [F.col(quoted(name)) for name in df.columns]
+    prepared = stream.Prepared.of(asked.query(), df, options, columns)
+    schema = prepared.schema
+    own = pa.schema([field for field in schema if not field.name.startswith(PREFIX)])
+    found = asked.matches(own.empty_table()).schema
+    found = found.remove(found.get_field_index("match_number"))
+    told = repr((asked.machine.fields, asked.machine.arcs, asked.machine.finals, asked.timing))
+    mark = hashlib.sha256(told.encode()).hexdigest()[:12]
+    description = prepared.description(
+        pattern=f"an automaton of {len(asked.machine.arcs)} arcs (fingerprint {mark})"
+    )
+    arguments = (schema, found, asked.partition_by, prepared.time, prepared.settings, description)
+    return prepared.run(AutomatonWork(*arguments, asked))
