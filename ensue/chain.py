@@ -55,7 +55,6 @@ class Chain(Vocabulary, Pattern):
         `between="previous and current"` bounds the last step only.
         """
         if between == PREVIOUS_AND_CURRENT:
-            assert not isinstance(size, float)
             return self._bound_last(size)
         if between != FIRST_AND_LAST:
             raise errors.QueryError(

@@ -87,8 +87,9 @@ class Batch:
 
     def _has_order_value(self) -> NDArray[np.bool_] | None:
         """A row without an order value is in no window; None where that needs no check."""
-        window = self.plan.query.within
-        if window is None or window.kind is WindowKind.ROWS:
+        query = self.plan.query
+        timed = query.within is not None and query.within.kind is not WindowKind.ROWS
+        if not timed and all(gap.within is None for gap in nodes.gaps(query.pattern)):
             return None
         order = self.columns[self.plan.query.order_by[0].column]
         if order.null_count == 0:

@@ -120,7 +120,7 @@ class EventBatch:
         column = self.columns[key.column]
         numbers = order_numbers(column, order_kind(query, column), key.column)
         if key.descending:
-            numbers = -numbers
+            numbers = -numbers if numbers.dtype == np.float64 else np.invert(numbers)
         return numbers if column.null_count == 0 else self._monotone(numbers, column)
 
     def _monotone(self, numbers: np.ndarray, column: pa.Array) -> np.ndarray:
@@ -147,8 +147,10 @@ class EventBatch:
         order = self.order
         assert order is not None
         if order.dtype == np.float64 or isinstance(window.size, float):
-            return window_lows(order.astype(np.float64), self.starts, float(window.size))
-        return window_lows(order, self.starts, min(window.size, 1 << 62))
+            size = float(window.size)
+            return window_lows(order.astype(np.float64), self.starts, size, -np.inf)
+        whole = min(window.size, 1 << 62)
+        return window_lows(order, self.starts, whole, whole - (1 << 63))
 
     def spans(self) -> Iterator[tuple[int, int]]:
         for index in range(len(self.starts) - 1):

@@ -24,7 +24,8 @@ def check_listing(listing: Listing) -> None:
     for name in ("limit", "sample", "max_matches"):
         value = getattr(listing, name)
         whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (whole and value >= 0):
+        missing_is_fine = value is None and name != "max_matches"
+        if not missing_is_fine and not (whole and value >= 0):
             raise errors.QueryError(
                 f"{name}={value!r} is not a number of matches",
                 remedy=f"give a whole number from 0 on: {name}=100",

@@ -95,7 +95,8 @@ class Draft:
         if blank:
             assert self.selection is not None
             pattern = nodes.with_blank(pattern, self.selection)
-        events = self.events or blank or bool(self.without) or not nodes.is_strict(pattern)
+        said = self.events or self.selection is not None or bool(self.without)
+        events = said or not nodes.is_strict(pattern)
         variables = primary + tuple(name for name, _ in self.subsets)
         given: dict[str, list[c.Condition]] = {label: [] for label in primary}
         if self.types is not None:

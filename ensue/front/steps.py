@@ -190,6 +190,8 @@ class Vocabulary(ABC):
     def times(self, least: int, most: int | None = None, within: str | int | None = None) -> Self:
         """Exactly `least` times, or from `least` to `most`."""
         most = least if most is None else most
+        _whole("times", least)
+        _whole("times", most)
         if least < 0 or most < max(least, 1):
             raise errors.QueryError(
                 f"times({least}, {most}) cannot come true",
@@ -199,6 +201,7 @@ class Vocabulary(ABC):
         return chain._said(chain._steps.change(optional=True)) if least == 0 else chain
 
     def times_or_more(self, least: int, within: str | int | None = None) -> Self:
+        _whole("times_or_more", least)
         if least < 1:
             raise errors.QueryError(
                 f"times_or_more({least}) needs a positive number",
@@ -279,12 +282,20 @@ class Vocabulary(ABC):
             )
         return step
 
-    def _bound_last(self, size: str | int) -> Self:
+    def _bound_last(self, size: str | int | float) -> Self:
         step = self._steps.last
         changes: dict[str, Any] = {"inner": bounded(step.inner, size)}
         if len(self._steps.steps) > 1:
             changes["gap"] = bounded(step.gap, size)
         return self._said(self._steps.change(**changes))
+
+
+def _whole(word: str, number: object) -> None:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise errors.QueryError(
+            f"{word}({number!r}) is not a number of events",
+            remedy=f"give a whole number: {word}(2)",
+        )
 
 
 def begin_steps(step: object) -> Steps:
@@ -304,13 +315,13 @@ def part_of(step: object) -> str | Steps:
     )
 
 
-def bounded(gap: Gap, within: str | int | None) -> Gap:
+def bounded(gap: Gap, within: str | int | float | None) -> Gap:
     """The joint with a bound: a duration, or units of a numeric order column."""
     timed = within is None or (isinstance(within, str) and not within.strip().isdigit())
     return Gap(gap.policy, gap_bound(within), timed)
 
 
-def gap_bound(within: str | int | None) -> int | None:
+def gap_bound(within: str | int | float | None) -> int | None:
     """A span of time: microseconds of a duration, or units of a numeric order column."""
     if within is None:
         return None

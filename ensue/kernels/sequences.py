@@ -33,15 +33,20 @@ def window_lows(
     order: NDArray[np.int64] | NDArray[np.float64],
     starts: NDArray[np.int64],
     size: float,
+    floor: float,
 ) -> NDArray[np.int64]:
-    """Per row: the first row of its partition whose order value is at most `size` smaller."""
+    """Per row: the first row of its partition whose order value is at most `size` smaller.
+
+    No number is more than `size` below one that is less than `floor`.
+    """
     lows = np.empty(order.shape[0], np.int64)
     for partition in range(starts.shape[0] - 1):
         low = starts[partition]
         for row in range(starts[partition], starts[partition + 1]):
-            edge = order[row] - size
-            while order[low] < edge:
-                low += 1
+            if order[row] >= floor:
+                edge = order[row] - size
+                while order[low] < edge:
+                    low += 1
             lows[row] = low
     return lows
 

@@ -344,3 +344,70 @@ def test_pictures_and_sql_of_event_patterns_are_refused_by_name() -> None:
         pattern.sql()
     assert pattern._repr_svg_() is None
     assert "take B" in pattern.explain()
+
+
+def test_an_event_without_a_time_meets_no_bound_of_a_joint() -> None:
+    times = pa.array([None, None, 1, 2], pa.int64())
+    table = pa.table({"t": times, "kind": list("ABAB"), "x": [1, 2, 3, 4]})
+    bounded = ensue.pattern("A ->> within 5 units B", types="kind").order_by("t")
+    for q in (bounded, bounded.define(B="x > A.x"), bounded.after_match("to next row")):
+        assert shown(q.matches(table)) == ["2:A 3:B"]
+        assert q.count(table) == 1
+
+
+def test_times_over_all_64_bits() -> None:
+    table = pa.table({"t": [2**63 - 1, -1, -(2**63)], "kind": list("BBB")})
+    pair = ensue.pattern("B ->> B", types="kind").within(10)
+    for order in ("t", "t DESC"):
+        assert pair.order_by(order).count(table) == 0
+        assert pair.order_by(order).matches(table).num_rows == 0
+
+
+def test_strict_can_be_selected() -> None:
+    strict = ensue.pattern("A B+", types="kind").order_by("id").select("strict")
+    table = events("ABBCB", x=[1, 2, 3, 4, 5])
+    assert shown(strict.matches(table)) == ["0:A 1:B", "0:A 1:B 2:B"]
+    assert strict.aggregate(table, s="sum(B.x)").to_pylist() == [{"s": Decimal(7)}]
+
+
+# Conditions that read the match: the situations of FlinkCEP's IterativeConditionsITCase, with its
+# answers (rows of the events; in Flink's words the running sum includes the event under test).
+@pytest.mark.parametrize(
+    ("chain", "expected"),
+    [
+        (lambda loop: loop, ["0 1 2 5 7", "0 1 2 7", "0 1 7", "3 4 5 7", "3 4 7"]),
+        (
+            lambda loop: loop.allow_combinations(),
+            ["0 1 2 5 7", "0 1 2 7", "0 1 4 7", "0 1 5 7", "0 1 7", "3 4 5 7", "3 4 7"],
+        ),
+    ],
+)
+def test_running_sums_as_in_flink(chain: object, expected: list[str]) -> None:
+    table = events("SFFSFFNE", price=[1.0, 1.0, 2.0, 2.0, 3.0, 1.0, 1.0, 1.0])
+    loop = (
+        ensue.begin("start")
+        .where("kind = 'S'")
+        .followed_by("middle")
+        .where("kind = 'F' AND SUM(middle.price) < 5")
+        .one_or_more()
+    )
+    q = chain(loop).followed_by("end").where("kind = 'E'").order_by("id")  # type: ignore[operator]
+    found = [" ".join(str(e["row"]) for e in m["events"]) for m in q.matches(table).to_pylist()]
+    assert sorted(found) == expected
+    assert q.count(table) == len(expected)
+
+
+def test_sums_and_counts_of_earlier_steps_as_in_flink() -> None:
+    starts = ensue.begin("s").where("kind = 'S'").one_or_more()
+    q = starts.followed_by_any("m").where("kind = 'F'").followed_by_any("e")
+    q = q.where("kind = 'E' AND SUM(s.price) >= 2").order_by("id")
+    table = events("SSFSFE", price=[1.0, 2.0, 1.0, 3.0, 2.0, 1.0])
+    found = {" ".join(str(e["row"]) for e in m["events"]) for m in q.matches(table).to_pylist()}
+    assert found == {"0 1 2 5", "1 2 5", "0 1 4 5", "0 1 3 4 5", "1 3 4 5", "1 4 5", "3 4 5"}
+    until = ensue.begin("a").where("kind = 'A'").followed_by("d").where("kind = 'D'")
+    until = until.one_or_more().until("COUNT(d.*) = 3").order_by("id")
+    assert sorted(shown(until.matches(events("ADDDD")))) == [
+        "0:a 1:d",
+        "0:a 1:d 2:d",
+        "0:a 1:d 2:d 3:d",
+    ]

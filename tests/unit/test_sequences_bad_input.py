@@ -264,3 +264,22 @@ def test_expand_takes_what_a_table_holds() -> None:
     assert list(ensue.expand(found.column("graph")[0])) == listed
     assert list(ensue.expand(found.to_pandas()["graph"][0])) == listed
     assert list(ensue.expand([])) == []
+
+
+@pytest.mark.parametrize("number", [1.5, "2", True])
+def test_a_repetition_that_is_no_whole_number(number: Any) -> None:
+    for build in (ensue.begin("A").times, ensue.begin("A").times_or_more):
+        with pytest.raises(errors.QueryError, match="is not a number of events"):
+            build(number)
+    with pytest.raises(errors.QueryError, match="is not a number of events"):
+        ensue.begin("A").times(1, number)
+
+
+def test_a_bound_of_the_last_step_that_is_no_whole_number() -> None:
+    with pytest.raises(errors.QueryError, match=r"3\.5 is not a bound on time"):
+        ensue.begin("A").followed_by("B").within(3.5, between="previous and current")
+
+
+def test_max_matches_must_be_said() -> None:
+    with pytest.raises(errors.QueryError, match="max_matches=None is not a number of matches"):
+        ABC.matches(MANY, max_matches=None)  # type: ignore[arg-type]
