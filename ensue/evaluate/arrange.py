@@ -178,3 +178,12 @@ def _stack(keys: list[Codes], rows: int) -> NDArray[np.int64]:
     if len(keys) == 1:
         return keys[0].reshape(1, -1)
     return np.stack(keys) if keys else np.zeros((0, rows), np.int64)
+
+
+def arrays_of(table: pa.Table) -> dict[str, pa.Array]:
+    """The columns by name, each in one piece."""
+    arrays = {}
+    for name in table.column_names:
+        column = table.column(name)
+        arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return arrays

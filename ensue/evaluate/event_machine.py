@@ -22,9 +22,9 @@ from ensue.automaton.places import Kind
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.guard_banks import Banks, load_banks
 from ensue.evaluate.match_graph import NODES, ROOTS, L, Lister
 from ensue.evaluate.sequence_batch import EventBatch
-from ensue.evaluate.thread_engine import _Banks, _banks
 from ensue.kernels import event_classes, match_graph
 from ensue.kernels import event_runs as kernels
 from ensue.pattern.query import SkipMode
@@ -134,7 +134,7 @@ class EventMachine:
     def _data(self, batch: EventBatch) -> tuple[kernels.Data, kernels.Machine] | None:
         guards, compiled = self.guards, self.guards.guards
         length = batch.table.num_rows
-        values = _banks(compiled, batch.columns, length)
+        values = load_banks(compiled, batch.columns, length)
         if values is None:
             return None
         order = np.zeros(0, np.float64)
@@ -179,7 +179,7 @@ class EventMachine:
         return data, machine
 
     def _indexed(
-        self, values: _Banks, length: int
+        self, values: Banks, length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
         """Columns that classes are sorted by, and for each state how."""
         compiled = self.guards.guards

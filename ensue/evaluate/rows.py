@@ -20,6 +20,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.evaluate import state
+from ensue.evaluate.arrange import arrays_of
 from ensue.evaluate.base import (
     Budget,
     Capabilities,
@@ -123,7 +124,7 @@ class RowsEvaluator(Refusing):
 
     def _insert(self, events: Events) -> Iterator[pa.Table]:
         piece = self._max_rows()
-        for group in _groups(events.starts, piece):
+        for group in groups(events.starts, piece):
             part = _slice(events, group)
             rows = part.table.num_rows
             if len(part.complete) == 1 and rows > piece:
@@ -148,7 +149,7 @@ class RowsEvaluator(Refusing):
             cursor = np.stack([events.starts[:-1], zeros, events.starts[:-1]], axis=1)
             batch = Batch(
                 self._plan,
-                _arrays(events.table),
+                arrays_of(events.table),
                 events.starts,
                 ~events.complete,
                 np.ones(partitions, np.bool_),
@@ -183,7 +184,7 @@ class RowsEvaluator(Refusing):
         cursor = np.array([[held.start, held.matches, held.covered]], np.int64)
         batch = Batch(
             self._plan,
-            _arrays(held.table),
+            arrays_of(held.table),
             np.array([0, rows], np.int64),
             np.array([not complete]),
             np.array([held.base == 0]),
@@ -231,7 +232,7 @@ class RowsEvaluator(Refusing):
         zero = np.zeros(1, np.int64)
         batch = Batch(
             self._plan,
-            _arrays(empty),
+            arrays_of(empty),
             zero,
             np.zeros(0, np.bool_),
             np.zeros(0, np.bool_),
@@ -318,15 +319,7 @@ def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
     return carried[:ahead] + measures + carried[ahead:]
 
 
-def _arrays(table: pa.Table) -> dict[str, pa.Array]:
-    arrays = {}
-    for name in table.column_names:
-        column = table.column(name)
-        arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return arrays
-
-
-def _groups(starts: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
+def groups(starts: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:
     """Runs of partitions of at most `rows` rows (or one partition that is longer)."""
     begin, last = 0, len(starts) - 1
     while begin < last:

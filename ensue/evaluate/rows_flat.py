@@ -23,11 +23,11 @@ from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.program import AT_START
 from ensue.evaluate import state
-from ensue.evaluate.arrange import arrange, flat
+from ensue.evaluate.arrange import arrange, arrays_of, flat
 from ensue.evaluate.base import Budget, Events, Key, Output, Snapshot, Watermark
 from ensue.evaluate.batch import Batch, window_numbers
 from ensue.evaluate.cleanse import keys_of
-from ensue.evaluate.rows import MAX_BYTES, RowsEvaluator, _arrays, _groups
+from ensue.evaluate.rows import MAX_BYTES, RowsEvaluator, groups
 from ensue.pattern import condition as c
 from ensue.pattern.query import OrderKey, Rows, WindowKind
 
@@ -164,7 +164,7 @@ class FlatRows(RowsEvaluator):
         if not rows.num_rows:
             touched |= self._over(table, starts)
         kept_rows = np.ones(table.num_rows, np.bool_)
-        for begin, end in _groups(np.append(0, np.cumsum(numbers[touched, 5])), self._max_rows()):
+        for begin, end in groups(np.append(0, np.cumsum(numbers[touched, 5])), self._max_rows()):
             chosen = np.flatnonzero(touched)[begin:end]
             yield from self._part(table, starts, chosen, numbers, ended, kept_rows)
         remaining = numbers[:, 5] > 0
@@ -251,7 +251,7 @@ class FlatRows(RowsEvaluator):
         )
         batch = Batch(
             self._plan,
-            _arrays(part),
+            arrays_of(part),
             begins,
             ~ended[chosen],
             numbers[chosen, 0] == 0,

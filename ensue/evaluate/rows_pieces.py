@@ -19,9 +19,10 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.evaluate import rows
+from ensue.evaluate.arrange import arrays_of
 from ensue.evaluate.base import Budget, Events, Key, Output, Snapshot, Watermark
 from ensue.evaluate.batch import Batch
-from ensue.evaluate.rows import RowsEvaluator, _arrays
+from ensue.evaluate.rows import RowsEvaluator
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_listing import Carried
 from ensue.evaluate.sequence_tails import Piece, Tails
@@ -74,7 +75,7 @@ class PiecewiseRows(RowsEvaluator):
         covered = np.maximum(piece.floor, piece.starts[:-1])
         batch = Batch(
             self._plan,
-            _arrays(piece.table),
+            arrays_of(piece.table),
             piece.starts,
             ~piece.complete,
             piece.base == 0,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Member, Union, unite
+from ensue.evaluate.arrange import arrays_of
 from ensue.evaluate.base import (
     Budget,
     Capabilities,
@@ -252,7 +253,7 @@ class SharedEvaluator(Refusing):
         control = self.engine.controller
         control.learn_from_the_past()
         lane = self.engine.lane()
-        columns = _arrays(self._ready(events.table))
+        columns = arrays_of(self._ready(events.table))
         try:
             prepared = self.engine.prepare(columns, events.starts, lane.nodes())
             rows = int(events.starts[-1])
@@ -291,7 +292,7 @@ class SharedEvaluator(Refusing):
         lane = self._lane
         lane.meta[[at.POSITION, at.PHASE]] = 0
         lane.meta[at.PLACE], lane.meta[at.RUN] = -1, -2
-        columns = _arrays(table)
+        columns = arrays_of(table)
         numbers: dict[int, NDArray[np.int64]] = {}
         waiting: list[tuple[int, int, int, Node]] = []
         try:
@@ -324,7 +325,7 @@ class SharedEvaluator(Refusing):
         lane = part.lane
         stop = length if complete else max(0, length - self._plan.lookahead)
         try:
-            prepared = self.engine.prepare(_arrays(table), starts, lane.nodes())
+            prepared = self.engine.prepare(arrays_of(table), starts, lane.nodes())
             self.engine.replay(lane, prepared)
             for chains in self.engine.run(prepared, starts, lane, stop, complete):
                 for index, batch, found in self._by_pattern(chains, table, starts, part.waiting):
@@ -498,14 +499,6 @@ class SharedEvaluator(Refusing):
 def combined_name(index: int, name: str) -> str:
     """Values of one pattern that its measures are computed from keep the pattern's number."""
     return name.replace(PREFIX, f"{PREFIX}p{index}_", 1) if name.startswith(PREFIX) else name
-
-
-def _arrays(table: pa.Table) -> dict[str, pa.Array]:
-    arrays = {}
-    for name in table.column_names:
-        column = table.column(name)
-        arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return arrays
 
 
 def _numbered(partition: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -27,9 +27,9 @@ from ensue.evaluate.acep.nodes import (
 )
 from ensue.evaluate.acep.words import Answer, extended
 from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.guard_banks import load_banks
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import event_classes
-from ensue.evaluate.thread_engine import _banks
 from ensue.kernels import acep_nodes as kernels
 from ensue.kernels.acep_guards import Guards, match_all
 
@@ -77,7 +77,7 @@ class Compiler:
         if self._compiled is None:
             return None
         known, code = self._compiled, self._compiled.guards
-        banks = _banks(code, batch.columns, batch.table.num_rows)
+        banks = load_banks(code, batch.columns, batch.table.num_rows)
         if banks is None:
             return None
         skipped = [label for link in self._links for label in link.skipped]

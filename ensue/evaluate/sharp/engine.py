@@ -20,10 +20,10 @@ from ensue.automaton.share import SharedAutomaton, Union
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Budget
 from ensue.evaluate.batch import Batch, order_kind, order_numbers
+from ensue.evaluate.guard_banks import load_banks
 from ensue.evaluate.sharp.controller import Controller
 from ensue.evaluate.sharp.features import Bins, compile_features
 from ensue.evaluate.sharp.tables import Tables, build, words_of
-from ensue.evaluate.thread_engine import _banks
 from ensue.kernels import shared
 from ensue.kernels import shared_arena as at
 from ensue.kernels import shared_select as knob
@@ -170,7 +170,7 @@ class Engine:
         self, columns: Mapping[str, pa.Array], starts: NDArray[np.int64], used: list[int]
     ) -> Prepared:
         length = int(starts[-1])
-        banks = _banks(self.compiled.guards, columns, length)
+        banks = load_banks(self.compiled.guards, columns, length)
         if banks is None:
             raise TooLargeError
         partitions = len(starts) - 1
