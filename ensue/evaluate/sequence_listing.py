@@ -165,11 +165,12 @@ def _resume(query: Query, pairs: Pairs) -> int:
     return target
 
 
-def total(query: Query, collected: Collector) -> int:
-    """How many matches the listing would have, without listing where no strategy applies."""
+def total(query: Query, collected: Collector, complete: bool | None = True) -> int:
+    """How many matches, time-outs or both would be listed; lists where a strategy applies only."""
+    wanted = (True, False) if complete is None else (complete,)
     if query.skip.mode is SkipMode.NONE:
-        return sum(count_node(item.node) for item in collected.settled if item.complete)
-    return sum(1 for _, complete in listed(query, collected) if complete)
+        return sum(count_node(item.node) for item in collected.settled if item.complete in wanted)
+    return sum(1 for _, whole in listed(query, collected) if whole in wanted)
 
 
 def drawn(
@@ -203,9 +204,11 @@ def drawn(
     return found, everything
 
 
-def too_many(count: int, limit: int) -> errors.LimitError:
+def too_many(count: int, limit: int, timed_out: int = 0) -> errors.LimitError:
+    late = f" and {timed_out:,} partial ones that ran out of time" if timed_out else ""
     return errors.LimitError(
-        f"there are {count:,} matches; max_matches is {limit:,}",
+        f"there are {count:,} matches{late}; max_matches is {limit:,}",
         remedy="take some of them with limit=..., draw some with sample=..., or ask for an "
-        "aggregate over all of them with q.aggregate(...); or raise max_matches",
+        "aggregate over all of them with q.aggregate(...); or raise max_matches"
+        + (", or leave timeouts out" if timed_out else ""),
     )

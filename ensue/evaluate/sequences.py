@@ -273,20 +273,24 @@ class SequencesEvaluator(Refusing):
     ) -> Iterator[pa.Table]:
         """In plain Python: after-match strategies, time-outs, absences, and what is too hard."""
         found = Found()
-        before = self._reported
+        query, most = self._plan.query, self._listing.max_matches
+        counts = query.skip.mode is SkipMode.NONE and self._listing.limit is None
+        before, timed_out = self._reported, self._timed_out
         for partition, collected in enumerate(self.collect(batch)):
             strategy = None if carried is None else carried[partition]
             number = int(matches[partition])
-            for pairs, complete in listed(self._plan.query, collected, strategy):
+            if counts and self._listed() + total(query, collected, None) > most:
+                raise self._too_many(batch, before, timed_out)  # before any of them is listed
+            for pairs, complete in listed(query, collected, strategy):
                 limit = self._listing.limit
-                if limit is not None and self._reported + self._timed_out >= limit:
+                if limit is not None and self._listed() >= limit:
                     break
-                if not complete:
-                    self._timed_out += 1
-                else:
-                    if self._reported >= self._listing.max_matches:
-                        raise too_many(before + self._exact(batch), self._listing.max_matches)
+                if self._listed() >= most:
+                    raise self._too_many(batch, before, timed_out)
+                if complete:
                     self._reported += 1
+                else:
+                    self._timed_out += 1
                 number += 1
                 found.add(partition, number, pairs, complete)
                 if len(found) >= CHUNK:
@@ -300,6 +304,14 @@ class SequencesEvaluator(Refusing):
                 live[partition] = collected.oldest
         if len(found):
             yield self._columns.table(batch, found)
+
+    def _listed(self) -> int:
+        return self._reported + self._timed_out
+
+    def _too_many(self, batch: EventBatch, before: int, timed_out: int) -> errors.LimitError:
+        query = self._plan.query
+        timed_out += sum(total(query, each, complete=False) for each in self.collect(batch))
+        return too_many(before + self._exact(batch), self._listing.max_matches, timed_out)
 
     def _most(self) -> int:
         """How many more matches can be listed: one beyond the limit tells that it is passed."""

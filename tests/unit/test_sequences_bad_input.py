@@ -283,3 +283,16 @@ def test_a_bound_of_the_last_step_that_is_no_whole_number() -> None:
 def test_max_matches_must_be_said() -> None:
     with pytest.raises(errors.QueryError, match="max_matches=None is not a number of matches"):
         ABC.matches(MANY, max_matches=None)  # type: ignore[arg-type]
+
+
+def test_time_outs_count_as_what_is_listed() -> None:
+    table = events("A" + "B" * 200)
+    q = ABC.within(300)
+    with pytest.raises(errors.LimitError) as caught:
+        q.matches(table, timeouts=True)
+    assert f"0 matches and {2**200:,} partial ones that ran out of time" in str(caught.value)
+    assert "or leave timeouts out" in str(caught.value)
+    assert q.matches(table, timeouts=True, limit=3).num_rows == 3
+    assert q.matches(events("ABBC"), timeouts=True, max_matches=7).num_rows == 7
+    with pytest.raises(errors.LimitError, match="there are 3 matches and 4 partial ones"):
+        q.matches(events("ABBC"), timeouts=True, max_matches=6)
