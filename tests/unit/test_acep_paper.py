@@ -83,9 +83,26 @@ def test_figure_2_nodes_and_trajectories() -> None:
     found = shown(pattern(2).matches(events), events)
     assert found["c1d2b5"] == (1, "a")  # red
     assert found["d2b5"] == (2, "ab")  # blue
-    # Example 4: both have the match point 5 and are in one bundle
-    assert bundles([point for _, point in run.points], 5) == [(2.0, 5.0)]
+
+
+def test_example_4_two_trajectories_of_one_match_point_are_one_bundle() -> None:
+    events = stream("c1d2a3e4b5")
+    listed = pattern(2).matches(events)
+    found = shown(listed, events)
+    times = events["t"].to_pylist()
+    points = {
+        name: float(times[match["events"][-1]["row"]])
+        for name, match in zip(found, listed.to_pylist(), strict=True)
+    }
+    assert points["c1d2b5"] == points["d2b5"] == 5  # red and blue
+    run = acep_streams.run(pattern(2), events, None, acep_run.EVERYTHING)
+    assert {point for _, point in run.points} == set(points.values())
+    assert bundles(list(points.values()), 5) == [(2.0, 5.0)]
     assert acep_streams.bundles(run.points, 5) == [(0, 2.0, 5.0)]
+    # Recovery: from either of the two, every trajectory of the bundle.
+    for name in ("c1d2b5", "d2b5"):
+        one = listed.slice(list(found).index(name), 1)
+        assert shown(pattern(2).recover(events, one), events) == found
 
 
 def test_figure_2_a_node_is_made_from_a_skipped_letter() -> None:
@@ -115,6 +132,34 @@ def test_figure_3_match_maps() -> None:
     words = np.zeros(1, np.uint64)
     assert acep_history.look(history, 0, words) == 42
     assert "".join(str(int(bit in map_bits(words))) for bit in range(6)) == "011010"
+
+
+def test_example_5_a_history_of_vectors_and_bundles() -> None:
+    """Vectors with visits and edges to bundles, which are numbered in the order of the stream."""
+    events = stream("a1b2d3b4a21e22c41d42b43a61c62")
+    run = acep_streams.run(pattern(1), events, 1000)
+    assert acep_streams.bundles(run.points, 5) == [(0, 3.0, 4.0), (0, 43.0, 43.0)]
+    learned = run.engine.learned
+    history, buckets = learned.history, learned.buckets
+    assert history.registers[acep_history.BUNDLES] == 2
+    edges: dict[tuple[int, ...], list[int]] = {}
+    visits: dict[tuple[int, ...], int] = {}
+    for vector in np.flatnonzero(history.slots >= 0).tolist():
+        shape = (buckets.states, buckets.windows, buckets.levels, buckets.times)
+        vertex = tuple(int(part) for part in np.unravel_index(vector, shape))
+        words = np.zeros(history.maps.shape[2], np.uint64)
+        visits[vertex] = acep_history.look(history, vector, words)
+        edges[vertex] = map_bits(words)
+    first_a = (1, buckets.windows - 1, 0, 0)  # the whole window left, no error, just matched
+    assert visits[first_a] == events["kind"].to_pylist().count("a")
+    # No edge: the nodes of the last two events expired without a match.
+    assert [] in edges.values()
+    # A bundle with edges from several vectors: the nodes whose matches lie in it are correlated.
+    for bundle in (0, 1):
+        assert sum(bundle in found for found in edges.values()) > 1
+    # A vector that led to both.
+    assert [0, 1] in edges.values()
+    assert all(visits[vertex] >= len(found) for vertex, found in edges.items())
 
 
 def ready(history: acep_history.History, groups: int) -> acep_select.Choice:
