@@ -12,6 +12,7 @@ import json
 import numpy as np
 import pyarrow as pa
 
+from ensue import errors
 from ensue.automaton.plan import PREFIX, plan
 from ensue.evaluate.acep.bundles import Recovery
 from ensue.evaluate.arrange import arrange, flat
@@ -63,9 +64,24 @@ def recover(query: Query, table: pa.Table, found: pa.Table) -> pa.Table:
         key_at(arranged, int(start), bound.partition_by): index
         for index, start in enumerate(starts[:-1])
     }
-    ends: list[list[int]] = [[] for _ in starts[:-1]]
+    sizes = np.diff(starts)
+    ends: list[list[int]] = [[] for _ in sizes]
+    if not {"events", *bound.partition_by} <= set(found.column_names):
+        raise errors.QueryError(
+            f"recover() takes the matches that were found, and was given the columns "
+            f"{', '.join(found.column_names)}",
+            remedy="write q.recover(table, q.matches(table, budget=...))",
+        )
     for row, match in enumerate(found.column("events").to_pylist()):
-        ends[keys[key_at(found, row, bound.partition_by)]].append(match[-1]["row"])
+        key = key_at(found, row, bound.partition_by)
+        last = match[-1]["row"]
+        if key not in keys or last >= sizes[keys[key]]:
+            raise errors.QueryError(
+                f"recover(): match {row} ends at row {last} of the partition {key}, which the "
+                "table does not have",
+                remedy="give the table in which the matches were found, in full",
+            )
+        ends[keys[key]].append(last)
     pieces = list(recovery.tables(events, ends))
     if not pieces:
         evaluator = evaluator_for(bound)

@@ -22,7 +22,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.thompson import letter_states
-from ensue.evaluate.acep.budget import BudgetEngine, checked_budget
+from ensue.evaluate.acep.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.evaluate.acep.columns import FoundMissing, MissingOutput
 from ensue.evaluate.acep.exact import missing_evaluator
 from ensue.evaluate.acep.tracks import Tracks, batch_of
@@ -72,6 +72,7 @@ class ApproximateEvaluator(Refusing):
     ) -> None:
         if (reason := supports(plan.query)) is not None:
             raise errors.UnsupportedError(reason, remedy="see q.explain()")
+        check_proxy(plan)
         self._plan = plan
         if budget is None or self._listing.timeouts:
             self._exact = missing_evaluator(plan, self._listing)

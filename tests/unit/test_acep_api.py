@@ -254,3 +254,25 @@ def test_a_workload_has_exact_and_approximate_patterns() -> None:
     counts = {name: sum(row["pattern"] == name for row in found) for name in ("exact", "loose")}
     assert counts == {"exact": 3, "loose": len(loose.matches(TRIPS))}
     assert all(row["errors"] is None for row in found if row["pattern"] == "exact")
+
+
+def test_recover_takes_the_matches_of_the_table() -> None:
+    table = pa.table({"car": [1, 1, 2], "t": [1, 2, 3], "kind": ["start", "gps", "start"]})
+    q = ensue.pattern("start ->> gps", types="kind").partition_by("car").order_by("t").within(9)
+    q = q.allow_missing(1, required=["start"])
+    found = q.matches(table)
+    assert q.recover(table, found).num_rows == found.num_rows == 3
+    with pytest.raises(errors.QueryError, match="was given the columns car, t, kind"):
+        q.recover(table, table)
+    for part in (table.slice(0, 1), table.slice(0, 2)):
+        with pytest.raises(errors.QueryError, match="which the table does not have"):
+            q.recover(part, found)
+
+
+def test_a_proxy_is_refused_with_or_without_a_budget() -> None:
+    table = pa.table({"t": [1, 2], "kind": ["A", "B"], "x": [1, 2]})
+    q = ensue.pattern("A ->> B", types="kind").define(B="x > A.x").order_by("t").within(9)
+    q = q.allow_missing(1, proxy=True)
+    for options in ({}, {"budget": ensue.Budget(work=5)}):
+        with pytest.raises(errors.UnsupportedError, match="keeps only the latest start"):
+            q.matches(table, **options)

@@ -64,6 +64,17 @@ class Allowance:
     share: float | None = None
 
 
+def check_proxy(plan: Plan) -> None:
+    """Theorem 2 needs that every start of a state can go on alike."""
+    missing = plan.query.missing
+    if missing is not None and missing.effort.proxy and plan.correlated:
+        raise errors.UnsupportedError(
+            "proxy=True keeps only the latest start, but a condition reads other events, so that "
+            "an earlier start could match where the latest cannot",
+            remedy="leave proxy out, or the condition",
+        )
+
+
 def checked_budget(budget: Budget, plan: Plan) -> Allowance:
     """The budget, where it can be kept."""
     query = plan.query
@@ -83,12 +94,6 @@ def checked_budget(budget: Budget, plan: Plan) -> Allowance:
         raise errors.QueryError(
             "a budget needs a window: without one no partial match ever becomes useless",
             remedy="add within(...)",
-        )
-    if query.missing.effort.proxy and plan.correlated:
-        raise errors.UnsupportedError(
-            "proxy=True keeps only the latest start, but a condition reads other events, so that "
-            "an earlier start could match where the latest cannot",
-            remedy="leave proxy out, or the condition",
         )
     given = budget.latency if budget.work is None else budget.work
     said = f"Budget({'latency' if budget.work is None else 'work'}={given!r})"
