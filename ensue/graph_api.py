@@ -8,7 +8,7 @@ same, and so are the answers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ensue.evaluate.graph_read import build_graph, read_triples
 from ensue.evaluate.graph_store import GraphStore
 from ensue.evaluate.path_budget import Retrieval, retrieve
 from ensue.evaluate.path_explain import explain_local
-from ensue.evaluate.path_plan import Origins
+from ensue.evaluate.path_plan import UNBOUNDED, Origins
 from ensue.evaluate.path_similarity import Question
 from ensue.evaluate.path_warm import warm_up
 from ensue.front.paths import parse_path
@@ -157,11 +157,18 @@ class Graph:
         warm_up("paths")
         request = self._request(asked, turn=True)
         store = self._local.store
-        tables = [engine.path_table(store, found, names) for found in self._local.paths(request)]
+        tables, starts = [], []
+        for found in self._local.paths(request):
+            tables.append(engine.path_table(store, found, names))
+            starts.append(found.start)
         if not tables:
             empty = np.zeros(0, np.int32)
-            tables = [engine.path_table(store, engine.Found(empty, empty, empty), names)]
-        return pa.concat_tables(tables)
+            return engine.path_table(store, engine.Found(empty, empty, empty), names)
+        table = pa.concat_tables(tables)
+        if request.backwards:
+            order = np.lexsort((table["length"].to_numpy(), np.concatenate(starts)))
+            table = table.take(pa.array(order))
+        return table
 
     def ends(
         self,
@@ -259,6 +266,12 @@ class Graph:
         label means; `embedder` turns texts into vectors.
         """
         many = [questions] if isinstance(questions, Question) else list(questions)
+        strange = next((q for q in many if not isinstance(q, Question)), None)
+        if strange is not None:
+            raise errors.QueryError(
+                f"{strange!r} is not a question",
+                remedy="give ensue.Question(text, start, expressions), one or a list of them",
+            )
         parsed = {text: parse_path(text) for q in many for text in q.expressions}
         return retrieve(
             self._local,
@@ -310,7 +323,10 @@ class Graph:
         elif asked.start is not None:
             nodes = self._nodes(asked.start, "start")
             origins = Origins.everywhere(nodes, len(queries))
-        elif turn and ends is not None and asked.semantics is not Semantics.NO_RETURN:
+        elif turn and ends is not None and (asked.limit or asked.semantics is Semantics.NO_RETURN):
+            pairs = self._local.reaching(queries, ends, asked.max_hops)
+            origins = Origins.of_pairs(*pairs, len(queries))
+        elif turn and ends is not None:
             # Fewer ends than nodes: the same paths, searched from their ends.
             queries, backwards = tuple(query.inverse() for query in queries), True
             origins, ends = Origins.everywhere(ends, len(queries)), None
@@ -385,12 +401,8 @@ class _Asked:
         self.end = end
         self.max_hops = _hops(max_hops)
         self.semantics = _semantics(semantics)
-        self.limit = limit
-        self.max_partials = max_partials
-        if limit is not None and (not isinstance(limit, int) or limit < 1):
-            raise errors.QueryError(
-                f"limit={limit!r} is not a number of paths", remedy="give 1 or more, or None"
-            )
+        self.limit = None if limit is None else _whole("limit", "paths", limit, 1, "or None")
+        self.max_partials = _whole("max_partials", "partial paths", max_partials, 1)
 
     def pairs(self) -> list[tuple[int, Any]]:
         """(query number, its starts) where `start` goes by query."""
@@ -440,6 +452,8 @@ def many(given: Any) -> Any:
         return given.to_list()
     if hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__"):
         return pa.chunked_array(given)
+    if isinstance(given, (range, KeysView, ValuesView, Iterator)):
+        return list(given)
     return [given]
 
 
@@ -453,6 +467,11 @@ def _queries(expression: Expression) -> tuple[tuple[PathQuery, ...], list[str] |
         return (parse_path(expression),), None
     if isinstance(expression, Mapping):
         names, texts = list(expression), list(expression.values())
+    elif not isinstance(expression, Iterable):
+        raise errors.QueryError(
+            f"a path expression is text, not {type(expression).__name__}",
+            remedy="write for example 'written_by/^written_by', or several as a list or by name",
+        )
     else:
         texts = list(expression)
         names = list(dict.fromkeys(texts))
@@ -475,11 +494,16 @@ def _semantics(name: str) -> Semantics:
 
 
 def _hops(max_hops: int | None) -> int | None:
-    if max_hops is not None and (not isinstance(max_hops, int) or max_hops < 0):
+    return None if max_hops is None else _whole("max_hops", "steps", max_hops, 0, "or None")
+
+
+def _whole(name: str, what: str, value: Any, least: int, otherwise: str = "") -> int:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise errors.QueryError(
-            f"max_hops={max_hops!r} is not a number of steps", remedy="give 0 or more, or None"
+            f"{name}={value!r} is not a number of {what}",
+            remedy=f"give {least} or more" + (f", {otherwise}" if otherwise else ""),
         )
-    return max_hops
+    return min(int(value), UNBOUNDED)  # kernels count in 32 bits; nothing is as long or as many
 
 
 def _counted(of: str) -> str:

@@ -27,6 +27,7 @@ from ensue.pattern.paths import EdgeTest, PathQuery
 from ensue.pattern.query import Query
 
 MAX_STATES = 50_000
+MAX_MEMBERS = 2_000_000  # program states in all deterministic ones: memory and time to build them
 DEAD = -1
 
 
@@ -139,6 +140,7 @@ class _Subsets:
         self._classes = classes
         self._numbers: dict[frozenset[tuple[int, int]], int] = {}
         self._sets: list[frozenset[tuple[int, int]]] = []
+        self._members = 0
         self._rows: list[list[int]] = []
         self._accepts: list[list[int]] = []
         self._arcs = [
@@ -150,11 +152,16 @@ class _Subsets:
         known = self._numbers.get(states)
         if known is not None:
             return known
-        if len(self._sets) >= MAX_STATES:
+        self._members += len(states)
+        if len(self._sets) >= MAX_STATES or self._members > MAX_MEMBERS:
             raise errors.LimitError(
-                f"the path expressions need more than {MAX_STATES:,} deterministic states",
-                remedy="ask fewer queries per call, shorten the repetitions {n,m}, or avoid a "
-                "repetition of alternatives that overlap before a counted one",
+                f"the path expressions need more than {MAX_STATES:,} deterministic states"
+                if self._members <= MAX_MEMBERS
+                else f"the path expressions can be read in too many ways: {len(self._sets):,} "
+                f"deterministic states stand for more than {MAX_MEMBERS:,} places in them",
+                remedy="ask fewer queries per call, shorten the repetitions {n,m}, avoid a "
+                "repetition of alternatives that overlap before a counted one, or write a "
+                "repetition of a repetition as one",
             )
         self._numbers[states] = len(self._sets)
         self._sets.append(states)

@@ -57,6 +57,10 @@ class HashingEmbedder:
 
 def unit_vectors(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:
     """Embedded texts of length one; checks what a user's embedder returns."""
+    if not callable(embedder):
+        raise errors.QueryError(
+            f"the embedder {embedder!r} is not a function", remedy="give one from texts to an array"
+        )
     vectors = np.asarray(embedder(texts), np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise errors.QueryError(

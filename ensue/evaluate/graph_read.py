@@ -262,7 +262,7 @@ def read_triples(path: Path, src: str, label: str, dst: str) -> pa.Table:
             f"{path.name!r} is not a kind of file that Ensue reads as triples",
             remedy="give .tsv, .txt (tab or | between the three) or .nt, or read it into a table",
         )
-    with path.open(encoding="utf-8") as handle:
+    with path.open(encoding="utf-8", errors="replace") as handle:
         first = handle.readline().rstrip("\n")
     separator = "\t" if "\t" in first else "|"
     header = first.split(separator)
@@ -277,7 +277,7 @@ def read_triples(path: Path, src: str, label: str, dst: str) -> pa.Table:
     except pa.ArrowInvalid as problem:
         raise errors.DataError(
             f"{path.name}: {str(problem).splitlines()[0]}",
-            remedy="each line has a subject, a relation and an object between tabs",
+            remedy="each line has a subject, a relation and an object between tabs, in UTF-8",
         ) from None
 
 
@@ -287,6 +287,7 @@ _TRIPLE = re.compile(
     r'(?:<([^<>\s]*)>|(_:\S+?)|"((?:[^"\\\n\r]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>\s]*>)?)'
     r"\s*\.\s*(?:#.*)?$"
 )
+_BROKEN = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(r'\\(?:([tbnrf"\'\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))')
 _PLAIN = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
@@ -294,8 +295,13 @@ _PLAIN = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": 
 def _read_ntriples(path: Path, src: str, label: str, dst: str) -> pa.Table:
     """IRIs without their brackets, literals by their text; language and type are left out."""
     columns: tuple[list[str], list[str], list[str]] = ([], [], [])
-    with path.open(encoding="utf-8") as handle:
+    # Bytes that are not UTF-8 become lone surrogates, so that the error can name their line.
+    with path.open(encoding="utf-8", errors="surrogateescape") as handle:
         for number, line in enumerate(handle, 1):
+            if not line.isascii() and _BROKEN.search(line):
+                raise errors.DataError(
+                    f"{path.name}, line {number} is not UTF-8", remedy="convert the file to UTF-8"
+                )
             found = _TRIPLE.match(line)
             if found is None:
                 if not line.strip() or line.lstrip().startswith("#"):

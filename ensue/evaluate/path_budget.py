@@ -42,6 +42,7 @@ STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SEL
 WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
 _HORIZON = 8  # windows over which time saved or overdrawn is evened out
 _SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed
+_MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArray)
 _NO_BOUND = 2.0**61
 
 
@@ -104,6 +105,10 @@ def retrieve(
         raise errors.UnsupportedError(
             "questions over a graph take one latency, and work as a number",
             remedy='write Budget(latency="50 ms") or Budget(work=1000)',
+        )
+    if budget is not None and budget.work is not None and not float(budget.work) >= 0:
+        raise errors.QueryError(
+            f"work={budget.work!r} is not a number of extensions", remedy="give 0 or more"
         )
     if strategy not in STRATEGIES:
         raise errors.QueryError(
@@ -204,7 +209,7 @@ class _Search:
         if budget is None:
             return [search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0)]
         assert isinstance(budget.latency, str | None)
-        work = _NO_BOUND if budget.work is None else max(0.0, float(budget.work))
+        work = _NO_BOUND if budget.work is None else float(budget.work)
         held, seconds = int(_NO_BOUND), 0.0
         if budget.memory is not None and not _is_share(budget.memory):
             held = parse_bytes(budget.memory)
@@ -330,7 +335,7 @@ def _roots(
     sets: Sequence[frozenset[int]],
     absent: Callable[[str, list[Any], int], None],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    starts = [q.start if isinstance(q.start, (list, tuple)) else [q.start] for q in questions]
+    starts = [list(q.start) if isinstance(q.start, _MANY) else [q.start] for q in questions]
     flat = [start for group in starts for start in group]
     found = engine.store.find(flat)
     missing = np.flatnonzero(found < 0)

@@ -39,7 +39,9 @@ class Question:
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "expressions", tuple(self.expressions))
+        given = self.expressions
+        one = (given,) if isinstance(given, str) else tuple(given)
+        object.__setattr__(self, "expressions", one)
         if not self.expressions:
             raise errors.QueryError(
                 f"the question {self.text!r} has no expression", remedy="give at least one"

@@ -52,7 +52,9 @@ def check_labels(queries: Iterable[PathQuery], labels: Sequence[str]) -> None:
                 f"the graph has no edge labelled {name!r}",
                 remedy=("did you mean " if near else "its labels are ")
                 + ", ".join(shown)
-                + ("?" if near else ""),
+                + ("?" if near else "")
+                if labels
+                else "give it edges: it has none",
                 place=place,
             )
 

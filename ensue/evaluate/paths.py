@@ -47,7 +47,9 @@ MAX_PARTIALS = 50_000_000
 BITSET_STARTS = 16  # from so many starts on, a loop is searched 64 starts at a time
 BITSET_BYTES = 2 << 30
 _CHUNK = 8192
+_FEW_ENDS = 64  # up to so many ends, the starts that reach them are looked for first
 _LEVELS = 1_000_000  # partial paths kept for a `limit` before the search goes depth first
+_GROWTH = 8  # ... and so many times more at each further try
 _MODES = {
     Semantics.WALK: WALK,
     Semantics.TRAIL: TRAIL,
@@ -115,6 +117,23 @@ class PathEngine:
         if enumerates:
             self._hops(plan, request)
 
+    def reaching(
+        self, queries: Sequence[PathQuery], ends: NDArray[np.int64], max_hops: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Pairs of a node and a query of which a walk leads from there to one of the ends.
+
+        A limit is per start: it cannot be kept by a search that begins at the ends, but that
+        search tells which starts are worth one.
+        """
+        if len(ends) > _FEW_ENDS:
+            every = np.arange(self.store.node_count)
+            which = np.arange(len(queries), dtype=np.int32)
+            return np.tile(every, len(queries)), np.repeat(which, len(every))
+        inverses = tuple(query.inverse() for query in queries)
+        origins = Origins.everywhere(ends, len(queries))
+        found = self.ends(Request(inverses, origins, None, max_hops, backwards=True))
+        return found.start.astype(np.int64), found.query
+
     # -- paths -----------------------------------------------------------------------------------
 
     def paths(self, request: Request) -> Iterator[Found]:
@@ -123,7 +142,6 @@ class PathEngine:
         hops = self._hops(plan, request)
         wanted = self._wanted(request)
         self.work = 0
-        most = request.max_partials
         for begin in range(0, len(request.origins), _CHUNK):
             origins = request.origins.slice(begin, begin + _CHUNK)
             asked = (
@@ -138,36 +156,44 @@ class PathEngine:
                 request.limit or 0,
                 wanted,
             )
-            arena = expand_paths(*asked, min(most, _LEVELS) if request.limit else most)
+            found = self._searched(asked, origins, request)
+            yield self._turned(found) if request.backwards else found
+
+    def _searched(self, asked: tuple[Any, ...], origins: Origins, request: Request) -> Found:
+        """Level by level; where a limit is set and levels grow large, also depth first.
+
+        Depth first finds early answers below a hub, and loses where answers are deep or few: each
+        has its turn with more and more room, so none is waited for much longer than it takes.
+        """
+        most = request.max_partials
+        room = min(most, _LEVELS) if request.limit else most
+        while True:
+            arena = expand_paths(*(*asked, room))
             *_, work, stopped = arena
             self.work += work
             if not stopped:
-                found = _from_arena(arena, origins)
-            elif request.limit:
-                found = self._deepened(deepen_paths(*asked, most), origins, request)
-            else:
-                raise errors.LimitError(
-                    f"the paths have more than {most:,} beginnings to keep",
-                    remedy="set limit or max_hops, ask for end points or counts, or raise "
-                    "max_partials (24 bytes each)",
+                return _from_arena(arena, origins)
+            larger = min(most, _GROWTH * room)
+            if request.limit:
+                query, origin, length, nodes, labels, work, stopped = deepen_paths(
+                    *(*asked, larger)
                 )
-            yield self._turned(found) if request.backwards else found
-
-    def _deepened(self, paths: tuple[Any, ...], origins: Origins, request: Request) -> Found:
-        """The first paths where keeping whole levels would take too much."""
-        query, origin, length, nodes, labels, work, stopped = paths
-        self.work += work
-        if stopped:
-            raise errors.LimitError(
-                f"the first {request.limit:,} paths of each start were not found in "
-                f"{request.max_partials:,} steps",
-                remedy="set max_hops or a smaller limit, ask for end points or counts, or raise "
-                "max_partials",
-            )
-        offset = np.zeros(len(length) + 1, np.int64)
-        np.cumsum(length, out=offset[1:])
-        last = offset[1:] + np.arange(len(length))
-        return Found(query, origins.node[origin], nodes[last], offset, nodes, labels)
+                self.work += work
+                if not stopped:
+                    offset = np.zeros(len(length) + 1, np.int64)
+                    np.cumsum(length, out=offset[1:])
+                    last = offset[1:] + np.arange(len(length))
+                    return Found(query, origins.node[origin], nodes[last], offset, nodes, labels)
+            if room == most:
+                break
+            room = larger
+        what = f"the first {request.limit:,} paths of each start" if request.limit else "the paths"
+        raise errors.LimitError(
+            f"{what} have more than {most:,} beginnings to keep",
+            remedy="set max_hops"
+            + (" or a smaller limit" if request.limit else " or limit")
+            + ", ask for end points or counts, or raise max_partials (24 bytes each)",
+        )
 
     def _turned(self, found: Found) -> Found:
         reverse_paths(found.offset, found.nodes, found.labels, len(self.store.labels))

@@ -4,8 +4,8 @@ A hub's second level may have tens of millions of partial paths when the first t
 all that is wanted. So the search goes down to one length after the other and writes the paths of
 exactly that length, depth first, until the limit is reached. Children come in the same order as in
 `kernels/paths.py`, so the answers and their order are the same. Memory is one path. Work: each
-length walks the shorter beginnings again; `steps` (in all) bounds it. A beginning whose state needs
-more steps to accept than are left is not entered.
+length walks the shorter beginnings again; `steps` (edges looked at, in all) bounds it. A beginning
+whose state needs more steps to accept than are left is not entered.
 
 `graph` and `machine` are as in `kernels/paths.py`.
 """
@@ -169,6 +169,12 @@ def deepen_paths(
                 symbol = visit_symbol[visits[depth]]
                 entry = entries[depth]
                 entries[depth] += 1
+                work += 1
+                if work > steps:
+                    return (
+                        found_query[:founds], found_origin[:founds], found_length[:founds],
+                        all_nodes[:written], all_labels[:crossed], work, True,
+                    )  # fmt: skip
                 kind = symbol_class[symbol]
                 if kind < 0:
                     kind = entry_class[entry]
@@ -182,12 +188,6 @@ def deepen_paths(
                 if needs[following] > target - depth - 1:
                     reached = reached or needs[following] != NEVER
                     continue
-                work += 1
-                if work > steps:
-                    return (
-                        found_query[:founds], found_origin[:founds], found_length[:founds],
-                        all_nodes[:written], all_labels[:crossed], work, True,
-                    )  # fmt: skip
                 depth += 1
                 nodes[depth], edges[depth], labels[depth] = there, edge[entry], symbol
                 states[depth] = following

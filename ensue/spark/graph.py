@@ -238,13 +238,20 @@ class CopiedGraph:
         """Pairs of query and node number, and the request with all of them (for checks)."""
         queries, ends, backwards = asked["queries"], asked["ends"], False
         numbers = None if ends is None else self._known(ends, "end", asked)
-        turn = asked.get("turn", True) and asked["semantics"] is not Semantics.NO_RETURN
+        turn = asked.get("turn", True)
         if asked["starts"] is not None:
             nodes = [self._known(values, "start", asked) for _, values in asked["starts"]]
             which = [
                 np.full(len(found), query, np.int32)
                 for (query, _), found in zip(asked["starts"], nodes, strict=True)
             ]
+        elif (
+            turn
+            and numbers is not None
+            and (asked["limit"] or asked["semantics"] is Semantics.NO_RETURN)
+        ):
+            pairs = self._engine.reaching(queries, numbers, asked["max_hops"])
+            nodes, which = [pairs[0]], [pairs[1]]
         else:
             if turn and numbers is not None:
                 queries, backwards = tuple(query.inverse() for query in queries), True

@@ -106,6 +106,8 @@ def test_loops_end_points_and_refusals(graph: Any, spark: Any) -> None:
         cyclic.paths("x+", start="a").collect()
     assert cyclic.count("x+", start="a", max_hops=5) == 5
     assert cyclic.paths("x+", start="a", max_hops=9, limit=2).count() == 2
+    to_a = cyclic.paths("x+", end="a", max_hops=9, limit=1).collect()
+    assert {(row["start"], row["length"]) for row in to_a} == {("a", 2), ("b", 1)}
     with pytest.raises(errors.UnknownLabelError, match="no edge labelled 'y'"):
         cyclic.paths("y", start="a")
     with pytest.warns(errors.MissingNodeWarning, match="'nobody'"):

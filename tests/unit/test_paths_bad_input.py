@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -201,8 +202,97 @@ def test_the_first_paths_of_a_hub_need_no_whole_level() -> None:
     # Two million beginnings x/y/x, of which a level would keep a row each.
     found = graph.paths("x/y/x/y", start=0, limit=3, max_partials=1_100_000)
     assert found["nodes"].to_pylist() == [[0, 1, 0, n, 0] for n in (1, 2, 3)]
-    with pytest.raises(errors.LimitError, match=r"first 3 paths .* 1,100,000 steps"):
+    with pytest.raises(errors.LimitError, match=r"first 3 paths .* 1,100,000 beginnings"):
         graph.paths("x/y/x/x", start=0, limit=3, max_partials=1_100_000)
+
+
+@pytest.mark.compiled
+def test_a_limit_refuses_nothing_that_runs_without_one() -> None:
+    """Deep answers, few of them: length by length the chain would be walked again and again."""
+    length, starts = 4_000, 1_200
+    table = pa.table(
+        {
+            "subject": range(length + 1),
+            "relation": ["x"] * length + ["y"],
+            "object": range(1, length + 2),
+        }
+    )
+    graph = ensue.graph(table)
+    for limit in (None, 2):
+        found = graph.paths("x+/y", start=list(range(length - starts, length)), limit=limit,
+                            max_partials=3_000_000)  # fmt: skip
+        assert found["length"].to_pylist() == [n + 1 for n in range(starts, 0, -1)]
+
+
+@pytest.mark.parametrize("semantics", ["walk", "trail", "simple", "no_return"])
+def test_a_limit_is_per_start_where_only_the_end_is_given(semantics: str) -> None:
+    table = pa.table(
+        {"subject": [1, 2, 3, 3, 1], "relation": list("xxxyy"), "object": [2, 4, 4, 4, 4]}
+    )
+    graph = ensue.graph(table)
+    found = graph.paths(".+", end=4, limit=1, max_hops=3, semantics=semantics)
+    assert [(row["start"], row["length"]) for row in found.to_pylist()] == [(1, 1), (2, 1), (3, 1)]
+    ends = graph.ends(".+", end=[4, 2], limit=1, max_hops=3, semantics=semantics)
+    assert sorted(ends["start"].to_pylist()) == [1, 2, 3]
+
+
+def test_paths_to_ends_come_by_start() -> None:
+    table = pa.table({"subject": [1, 2, 1], "relation": list("xxx"), "object": [3, 3, 4]})
+    found = ensue.graph(table).paths("x", end=[4, 3])
+    assert found["nodes"].to_pylist() == [[1, 4], [1, 3], [2, 3]]
+
+
+def test_nested_repetitions_are_refused_before_they_fill_the_memory() -> None:
+    table = pa.table({"subject": [0], "relation": ["x"], "object": [0]})
+    with pytest.raises(errors.LimitError, match="repetition of a repetition"):
+        ensue.graph(table).ends("(x{0,100}){0,100}", start=0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        ({"expression": None}, "text, not NoneType"),
+        ({"max_partials": "many"}, "max_partials='many'"),
+        ({"limit": True}, "limit=True"),
+    ],
+)
+def test_arguments_of_the_wrong_type(ask: dict[str, Any], text: str) -> None:
+    graph = ensue.graph(pa.table({"subject": [0], "relation": ["x"], "object": [1]}))
+    with pytest.raises(errors.QueryError, match=text):
+        graph.paths(**{"expression": "x", "start": 0, **ask})
+
+
+def test_numbers_and_starts_of_any_kind() -> None:
+    graph = ensue.graph(pa.table({"subject": [0, 1], "relation": ["x", "x"], "object": [1, 2]}))
+    for start in (range(2), iter([0, 1]), {0: "", 1: ""}.keys(), {0, 1}):
+        assert graph.ends("x", start=start)["end"].to_pylist() == [1, 2]
+    found = graph.paths("x", start=0, max_hops=10**30, limit=10**30)
+    assert found.equals(graph.paths("x", start=0, max_hops=np.int64(3), limit=np.int64(3)))
+    assert graph.count("x", start=0, max_hops=10**30) == 1
+
+
+@pytest.mark.parametrize("name", ["edges.tsv", "edges.nt"])
+def test_files_that_are_not_utf8(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"<a> <x> <\xff> .\n" if name.endswith("nt") else b"\xff\tx\tb\n")
+    with pytest.raises(errors.DataError, match=r"(?i)utf-?8"):
+        ensue.graph(path)
+
+
+def test_questions_that_are_none() -> None:
+    graph = ensue.graph(pa.table({"subject": [0], "relation": ["x"], "object": [1]}))
+    text: Any = "what"
+    with pytest.raises(errors.QueryError, match="is not a question"):
+        graph.retrieve(text)
+    expression: Any = "x"
+    one = ensue.Question("what", 0, expression)
+    assert graph.retrieve(one).answers() == [[1]]
+    for work in (-1, float("nan")):
+        with pytest.raises(errors.QueryError, match="extensions"):
+            graph.retrieve(one, budget=ensue.Budget(work=work))
+    number: Any = 5
+    with pytest.raises(errors.QueryError, match="not a function"):
+        graph.retrieve(one, embedder=number)
 
 
 def test_counts_beyond_decimals_are_refused_by_name() -> None:
