@@ -17,6 +17,8 @@ from ensue.pattern import kinds as k
 from ensue.quantify.reading import Given, read_operation, read_predicate, read_weight
 from ensue.quantity import Quantity
 
+_MOST = 2**62  # the loop counts in 64 bits, and no table has as many rows as are then left
+
 
 def _aggregate(
     name: str,
@@ -120,6 +122,11 @@ def count(
     """The number of events, or of values that are not null."""
     fold = folds.FOLDS["rows" if value is None else "count"]
     empty = start is not MISSING
+    if empty and not (isinstance(start, int) and -_MOST <= start <= _MOST):
+        raise errors.OperationTypeError(
+            f"count(start={start!r}) does not begin with a whole number below 2^62",
+            remedy="begin with 0, or add the number afterwards: apply('a + 1e30', count(...))",
+        )
     slots = (start if empty else 0,)
     return _aggregate(
         f"count({'*' if value is None else value})", [(fold, (value,), 0)], slots, over, where,

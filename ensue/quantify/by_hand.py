@@ -22,6 +22,7 @@ from ensue.evaluate.quantify.model import (
     Transition,
     Weight,
 )
+from ensue.evaluate.quantify.tokens import silent_order
 from ensue.quantify.reading import (
     Given,
     automaton_of,
@@ -108,14 +109,15 @@ class AutomatonBuilder:
         return self
 
     def build(self) -> Quantity:
-        return Quantity.of(
-            Automaton(
-                tuple(self._states),
-                tuple(self._transitions),
-                self._initial,
-                self._final,
-                finish=self._finish,
-                collect=self._collect,
-                name=self._name,
-            )
+        """The query. What is no matter of an allowed cost is refused now: a cycle of ε."""
+        built = Automaton(
+            tuple(self._states),
+            tuple(self._transitions),
+            self._initial,
+            self._final,
+            finish=self._finish,
+            collect=self._collect,
+            name=self._name,
         )
+        silent_order(built)
+        return Quantity.of(built)

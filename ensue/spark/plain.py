@@ -121,6 +121,7 @@ class _Writer:
 
     def __init__(self, df: DataFrame, order: Sequence[OrderKey]) -> None:
         kinds = dict(df.dtypes)
+        self._ansi = df.sparkSession.conf.get("spark.sql.ansi.enabled", "true") == "true"
         self._order = [quoted(key.column) for key in order]
         ascending = all(key.nulls_first and not key.descending for key in order)
         opposites = [_OPPOSITE.get(kinds.get(key.column, "")) for key in order]
@@ -176,6 +177,12 @@ class _Writer:
             return [f"{'MAX_BY' if fold == 'last' else 'MIN_BY'}({value}, {chosen}){only}"]
         if fold == "rows":
             text = f"COUNT(*){only}"
+        elif fold == "sum" and not self._ansi:
+            # Without ANSI a sum of whole numbers wraps round in silence.
+            total = f"TRY_SUM({value}){only}"
+            refused = "RAISE_ERROR('a whole number left the range of 64 bits')"
+            text = f"CASE WHEN {total} IS NULL AND COUNT({value}){only} > 0 THEN {refused} "
+            text += f"ELSE {total} END"
         elif fold in _FUNCTIONS:
             text = f"{_FUNCTIONS[fold]}({value}){only}"
         else:

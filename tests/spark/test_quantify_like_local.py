@@ -164,3 +164,19 @@ def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
     )
     # Without an order nobody knows which event is last.
     assert plain_aggregate(q.last("price").stage, df, ("auction",)) is None
+
+
+def test_sums_never_wrap_round_in_silence(spark: Any) -> None:
+    table = pa.table({"k": [1, 1, 2, 2, 3], "x": pa.array([2**62, 2**62, 3, 4, None], pa.int64())})
+    total = q.sum("x", where="x > 0")
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    try:
+        for ansi in ("true", "false"):
+            spark.conf.set("spark.sql.ansi.enabled", ansi)
+            frame = spark.createDataFrame(table)
+            with pytest.raises(Exception, match=r"(?i)overflow|left the range of 64 bits"):
+                total.eval(frame, partition_by="k").collect()
+            rows = total.eval(frame.where("k > 1"), partition_by="k").collect()
+            assert {row["k"]: row["value"] for row in rows} == {2: 7, 3: None}
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -223,3 +224,54 @@ def test_nesting_has_a_limit_with_a_name() -> None:
     with pytest.raises(errors.LimitError, match="applied to each other"):
         for _ in range(2000):
             g = q.apply("a + 1", g)
+
+
+def test_a_where_that_always_holds_is_no_fault() -> None:
+    table = pa.table({"x": [2, 3]})
+    for f in (q.sum("x", over="x > 1", where="x > 1"), q.count(over="x > 1", where="x > 0")):
+        f.check(table)
+    assert q.sum("x", over="x > 1", where="x > 0").eval(table) == 5
+    block = q.split("a", q.sum("x", over="x > 1", where="x > 0"), q.event("x = 0"))
+    assert q.iter("max", block).eval(pa.table({"x": [2, 3, 0]})) == 5
+    with pytest.raises(errors.UnsatisfiableError, match="no event satisfies"):
+        q.sum("x", over="x > 1", where="x < 1").check(table)
+
+
+def test_failures_of_callables_are_told_with_their_values() -> None:
+    table = pa.table({"x": [1, 2]})
+    for f in (
+        q.combine(lambda a: a, q.sum("x"), q.count()),
+        q.combine(lambda a, b: a / 0, q.sum("x"), q.count()),
+        q.iter(lambda a, b: a / 0, q.event(None, "x"), start=1),
+        q.sum("x", start="zero"),
+    ):
+        with pytest.raises(errors.DataError, match=r"failed on .*Error"):
+            f.eval(table)
+
+
+def test_python_predicates_must_say_yes_or_no() -> None:
+    table = pa.table({"x": [3]})
+    assert q.event(lambda e: np.bool_(True), "x").eval(table) == 3
+    assert q.event(lambda e: None, "x").eval(table) is None
+    for f in (q.event(lambda e: e["x"], "x"), q.windows(q.sum("x"), until=lambda e: "yes")):
+        with pytest.raises(errors.DataError, match="at row 0, where True, False or None"):
+            f.eval(table)
+
+
+def test_whole_numbers_beyond_53_bits_become_doubles_without_a_fault() -> None:
+    table = pa.table({"x": [2**60 + 1], "y": [0.5]})
+    either = q.choose(q.event("y > 0", "x"), q.event("y <= 0", "y"))
+    assert either.eval(table) == float(2**60)
+    assert q.quantile("x", 0.5).eval(table) == pytest.approx(2**60, rel=0.02)
+
+
+def test_counts_do_not_begin_where_they_would_wrap_round() -> None:
+    with pytest.raises(errors.OperationTypeError, match="whole number below"):
+        q.count(start=2**63 - 1)
+    assert q.count(start=5).eval(pa.table({"x": [1]})) == 6
+
+
+def test_a_cycle_without_events_is_refused_when_built() -> None:
+    drawn = q.automaton("sum").initial("p", 0).silent("p", "r", 0).silent("r", "p", 0).final("p")
+    with pytest.raises(errors.EmptyCycleError, match="without reading an event"):
+        drawn.build()

@@ -201,9 +201,9 @@ def test_unsatisfiable_predicates_and_useless_states() -> None:
 def test_loops_that_read_nothing() -> None:
     with raised(errors.EmptyCycleError, "without reading an event"):
         q.iter("sum", q.sum("x", start=0))
-    spin = q.automaton("sum").initial("p", 0).final("p").silent("p", "p", 1).build()
+    spin = q.automaton("sum").initial("p", 0).final("p").silent("p", "p", 1)
     with raised(errors.EmptyCycleError, "p → p"):
-        spin.check()
+        spin.build()
 
 
 def test_undecidable_predicates_ask_for_a_declaration() -> None:

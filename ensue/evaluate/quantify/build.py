@@ -172,17 +172,13 @@ def aggregate(
     name: str = "aggregate",
 ) -> Automaton:
     """All events satisfy `over`; those `counted` are folded, those `skipped` are passed."""
-    ways: list[tuple[Predicate, tuple[Action, ...]]] = [(over, actions)]
+    ways: list[tuple[Predicate, tuple[Action, ...], bool]] = [(over, actions, False)]
     if counted is not None and skipped is not None:
-        ways = [(counted, actions), (skipped, ())]
+        ways = [(counted, actions, False), (skipped, (), True)]
     if empty:
-        steps = tuple(Step("at", "at", predicate, folds) for predicate, folds in ways)
+        steps = tuple(Step("at", "at", *way) for way in ways)
         return Automaton(("at",), steps, {"at": slots}, {"at": ()}, finish=finish, name=name)
-    steps = tuple(
-        Step(source, "some", predicate, folds)
-        for source in ("none", "some")
-        for predicate, folds in ways
-    )
+    steps = tuple(Step(source, "some", *way) for source in ("none", "some") for way in ways)
     return Automaton(
         ("none", "some"), steps, {"none": slots}, {"some": ()}, finish=finish, name=name
     )

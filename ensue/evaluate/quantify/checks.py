@@ -30,6 +30,7 @@ from ensue.evaluate.quantify.model import (
     Expression,
     Function,
     Invocation,
+    Step,
 )
 from ensue.evaluate.quantify.predicates import Alphabet, alphabet
 from ensue.evaluate.quantify.tokens import silent_order
@@ -156,8 +157,16 @@ class _Check:
         )
 
     def _satisfiable(self) -> None:
+        needed = {
+            transition.predicate
+            for automaton in self._automaton.hierarchy()
+            for transition in automaton.transitions
+            if isinstance(transition, Step) and not transition.spare
+        }
         for index, predicate in enumerate(self._alphabet.predicates):
-            if not any(letter.holds >> index & 1 for letter in self._alphabet.letters):
+            if predicate in needed and not any(
+                letter.holds >> index & 1 for letter in self._alphabet.letters
+            ):
                 raise errors.UnsatisfiableError(
                     f"no event satisfies the predicate {predicate}",
                     remedy="correct the predicate, or leave the part out",
@@ -184,7 +193,12 @@ class _Check:
             self._ambiguity = errors.AmbiguousError(
                 f"{automaton.name} reads the input {self._shown(word)} in two ways",
                 remedy="make the parts exclusive, so that each input has one reading"
-                + ("" if automaton.collect else ", or give a collect operation that joins them"),
+                + (
+                    ""
+                    if automaton.collect
+                    else ", or join the readings by a collect operation: "
+                    "quantify.automaton(fold, collect='max')"
+                ),
             )
 
     def _trim(self, automaton: Automaton) -> None:

@@ -32,6 +32,21 @@ Value = Any
 State = str
 
 
+def guarded(function: Callable[..., Any], name: str, values: tuple[Any, ...]) -> Any:
+    """What an operation or fold makes of values; its failure names them."""
+    try:
+        return function(*values)
+    except errors.EnsueError:
+        raise
+    except Exception as problem:
+        shown = ", ".join(repr(value) for value in values)
+        raise errors.DataError(
+            f"{name} failed on ({shown}): {type(problem).__name__}: {problem}",
+            remedy="let it take such values, or keep them away by a predicate; a start must be of "
+            "the type of the values",
+        ) from problem
+
+
 @dataclass(frozen=True)
 class Constant:
     """A weight that is the same for every event."""
@@ -103,7 +118,7 @@ class Operation:
 
     def __call__(self, *values: Value) -> Value:
         if self.function is not None:
-            return self.function(*values)
+            return guarded(self.function, str(self), values)
         kinds = tuple(kind_of_value(value) for value in values)
         compiled = self._compiled.get(kinds)
         if compiled is None:
@@ -175,7 +190,7 @@ class Action:
 
     def apply(self, slots: tuple[Value, ...], weights: tuple[Value, ...]) -> tuple[Value, ...]:
         end = self.slot + self.fold.width
-        changed = self.fold.function(*slots[self.slot : end], *weights)
+        changed = guarded(self.fold.function, self.fold.name, slots[self.slot : end] + weights)
         if self.fold.width == 1:
             changed = (changed,)
         return slots[: self.slot] + tuple(changed) + slots[end:]
@@ -189,6 +204,7 @@ class Step:
     target: State
     predicate: Predicate
     actions: tuple[Action, ...]
+    spare: bool = False  # takes what another step leaves over, which may be nothing
 
 
 @dataclass(frozen=True)

@@ -261,7 +261,7 @@ class Machine:
         weight, error, part = self._quantile
         values = evaluate(weight.tree, Rows.of(table))
         valid = values.is_valid().to_numpy(zero_copy_only=False)
-        numbers = pc.cast(values.drop_null(), pa.float64()).to_numpy(zero_copy_only=False)
+        numbers = pc.cast(values.drop_null(), pa.float64(), safe=False).to_numpy()
         cuts = np.append(0, np.cumsum(valid))[starts].astype(np.int64)
         some = np.diff(cuts) > 0
         found = np.zeros(len(some), np.float64)
@@ -318,11 +318,11 @@ class Machine:
             piece = table.slice(begin, CHUNK)
             rows = Rows.of(piece)
             events = piece.to_pylist() if self.automaton.reads_python else []
-            truths = [_listed(p, rows, events, first + begin) for p in predicates]
+            truths = [_held(p, rows, events, first + begin) for p in predicates]
             values = [_listed(w, rows, events, first + begin) for w in weights]
             for row in range(piece.num_rows):
                 yield (
-                    {p: truth[row] is True for p, truth in zip(predicates, truths, strict=True)},
+                    {p: truth[row] for p, truth in zip(predicates, truths, strict=True)},
                     {w: value[row] for w, value in zip(weights, values, strict=True)},
                 )
 
@@ -379,7 +379,9 @@ def _mask(condition: Predicate, rows: Rows) -> NDArray[np.bool_]:
 
 def _bits(values: pa.Array, floating: bool) -> NDArray[np.int64]:
     if floating:
-        numbers = pc.fill_null(pc.cast(values, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        # As SQL does, beyond 53 bits to the nearest double.
+        doubles = pc.fill_null(pc.cast(values, pa.float64(), safe=False), 0.0)
+        numbers = doubles.to_numpy(zero_copy_only=False)
         return numbers.view(np.int64)
     kind = values.type
     if pa.types.is_timestamp(kind):
@@ -396,6 +398,24 @@ def _listed(part: Any, rows: Rows, events: list[dict[str, Any]], first: int) -> 
     if isinstance(part, Function):
         return [called(part.call, event, first + i) for i, event in enumerate(events)]
     return evaluate(part.tree, rows).to_pylist()
+
+
+def _held(part: Any, rows: Rows, events: list[dict[str, Any]], first: int) -> list[bool]:
+    if isinstance(part, Function):
+        return [holds(part.call, event, first + i) for i, event in enumerate(events)]
+    return [value is True for value in _listed(part, rows, events, first)]
+
+
+def holds(call: Callable[[Any], Any], event: dict[str, Any], row: int) -> bool:
+    """Whether a Python predicate holds; None, as null in SQL, is no."""
+    value = called(call, event, row)
+    if value is not None and not isinstance(value, bool):
+        raise errors.DataError(
+            f"{getattr(call, '__name__', 'a predicate')} gave {value!r} at row {row}, where True, "
+            "False or None is expected",
+            remedy="compare it with something, or wrap it in bool(...)",
+        )
+    return value is True
 
 
 def called(call: Callable[[Any], Any], event: dict[str, Any], row: int) -> Any:

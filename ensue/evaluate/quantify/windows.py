@@ -20,7 +20,7 @@ from ensue.evaluate.columns import Rows, predicate
 from ensue.evaluate.quantify.checks import Report
 from ensue.evaluate.quantify.memory import Flags, Indices, Memory
 from ensue.evaluate.quantify.model import Expression, Predicate
-from ensue.evaluate.quantify.run import Extra, Outcome, called
+from ensue.evaluate.quantify.run import Extra, Outcome, holds
 from ensue.evaluate.quantify.stages import WINDOW, Batch, Bound, Mark, Stage
 from ensue.pattern.condition import columns
 
@@ -291,7 +291,7 @@ class _BoundWindows(Bound):
             truth: Flags = predicate(until.tree, Rows.of(table)).to_numpy(zero_copy_only=False)
             return truth
         events = table.to_pylist()
-        return np.array([called(until.call, e, i) is True for i, e in enumerate(events)], np.bool_)
+        return np.array([holds(until.call, e, i) for i, e in enumerate(events)], np.bool_)
 
     def explain(self) -> list[str]:
         return [f"windows over {line}" for line in self._inner.explain()]
