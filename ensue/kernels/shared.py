@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.guards import OVERFLOW, run_guard, update_registers
@@ -41,9 +40,11 @@ from ensue.kernels.shared_arena import (
     WRITTEN,
     allocate,
     any_bit,
+    borrowing,
     close,
     meets,
     next_random,
+    write,
 )
 from ensue.kernels.shared_select import (
     age_of,
@@ -60,7 +61,7 @@ SWEEP_LEAST = 4096
 ENDING = 2  # phase: the partition of the last row has ended
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def emit(
     run: int,
     label: int,
@@ -109,7 +110,7 @@ def emit(
     meta[CHAINS] += 1
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def _copied(run: int, arena: Any, meta: NDArray[np.int64]) -> int:
     """The links of a partial match once more, for one owner (sharing by instance)."""
     node, parent, labels, rows, _first, _bits, references, following, bucket, length = arena[:10]
@@ -128,7 +129,7 @@ def _copied(run: int, arena: Any, meta: NDArray[np.int64]) -> int:
     return top
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def _add(
     target: int,
     above: int,
@@ -147,6 +148,7 @@ def _add(
     meta: NDArray[np.int64],
     knobs: NDArray[np.float64],
     cells: Any,
+    spare: NDArray[np.uint64],
 ) -> None:
     """A new open partial match, unless it is shed at once (its quality is below the cut)."""
     node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
@@ -168,9 +170,11 @@ def _add(
         if meta[CUT] > 0 and meets(patterns, model[10]):
             quality = quality_of(target, found, patterns, left, model, knobs)
             if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
-                kept = patterns.copy()
+                kept = spare
+                write(kept, patterns)
                 if knobs[INSTANCE] != 0.0:
-                    kept[:] = 0
+                    for word in range(kept.shape[0]):
+                        kept[word] = 0
                 for word in range(kept.shape[0]):
                     kept[word] &= ~model[10][word]
                 record_shed(target, found, patterns, kept, left, True, model, meta)
@@ -188,15 +192,15 @@ def _add(
     references[record] = 1
     if above >= 0:
         references[above] += 1
-    bits[record, :] = kept
-    register_ints[record, :] = ints
-    register_floats[record, :] = floats
+    write(bits[record], kept)
+    write(register_ints[record], ints)
+    write(register_floats[record], floats)
     arena[12][record] = now
     following[record] = meta[FRESH]
     meta[FRESH] = record
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def _visit(
     run: int,
     row: int,
@@ -224,14 +228,14 @@ def _visit(
     code, guard_offset, updates, applies, initial = guards[:5]
     int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
     cell_ints, cell_floats, cell_nulls = cells
-    mine, some, left, ints, floats, initial_floats = scratch
+    mine, some, left, ints, floats, initial_floats, spare = scratch
     learn = knobs[LEARN] != 0.0
     words = mine.shape[0]
     gaps = tables[21]
     begin = row
     if run >= 0:
         begin = first[run]
-        mine[:] = bits[run]
+        write(mine, bits[run])
         settled = expired_bits(run, row, rows_, arena, mine, some, tables[20])
         if settled >= 0:
             emit(run, -1, -1, settled, some, arena, output, model, meta, learn)
@@ -241,7 +245,7 @@ def _visit(
     else:
         for word in range(words):
             mine[word] = ~np.uint64(0)
-    left[:] = mine
+    write(left, mine)
     for component in range(components_begin, components_end):
         if not meets(mine, comp_mask[component]):
             continue
@@ -252,11 +256,11 @@ def _visit(
                 holds = run < 0 or order[row] - order[rows[run]] <= bounds[atom - gaps]
             else:
                 if run >= 0:
-                    ints[:] = register_ints[run]
-                    floats[:] = register_floats[run]
+                    write(ints, register_ints[run])
+                    write(floats, register_floats[run])
                 else:
-                    ints[:] = initial
-                    floats[:] = initial_floats
+                    write(ints, initial)
+                    write(floats, initial_floats)
                 if not update_registers(
                     updates, applies[atom], row, ints, floats,
                     int_columns, float_columns, int_nulls, float_nulls,
@@ -286,11 +290,11 @@ def _visit(
             if not any_bit(some):
                 continue
             if run >= 0:
-                ints[:] = register_ints[run]
-                floats[:] = register_floats[run]
+                write(ints, register_ints[run])
+                write(floats, register_floats[run])
             else:
-                ints[:] = initial
-                floats[:] = initial_floats
+                write(ints, initial)
+                write(floats, initial_floats)
             if not update_registers(
                 updates, applies[take_label[take]], row, ints, floats,
                 int_columns, float_columns, int_nulls, float_nulls,
@@ -298,7 +302,7 @@ def _visit(
                 return -1
             _add(
                 take_target[take], run, take_label[take], row, begin, row, some, ints, floats,
-                rows_, guards, features, arena, model, meta, knobs, cells,
+                rows_, guards, features, arena, model, meta, knobs, cells, spare,
             )  # fmt: skip
         if run >= 0:
             for move in range(outcome_move[outcome], outcome_move[outcome + 1]):
@@ -308,7 +312,7 @@ def _visit(
                     _add(
                         move_node[move], parent[run], labels[run], rows[run], begin, row, some,
                         register_ints[run], register_floats[run],
-                        rows_, guards, features, arena, model, meta, knobs, cells,
+                        rows_, guards, features, arena, model, meta, knobs, cells, spare,
                     )  # fmt: skip
             for word in range(words):
                 some[word] = mine[word] & outcome_accept[outcome, word]
@@ -318,11 +322,11 @@ def _visit(
                 left[word] &= ~comp_mask[component, word] | outcome_stay[outcome, word]
     if run < 0:
         return 0
-    bits[run, :] = left
+    write(bits[run], left)
     return 1 if any_bit(left) else 0
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def _within(rows_: Any, begin: int, end: int) -> Any:
     """Rows as one partition of them sees them."""
     return (
@@ -330,7 +334,7 @@ def _within(rows_: Any, begin: int, end: int) -> Any:
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def run_rows(
     stop: int,
     finish: bool,
@@ -457,7 +461,7 @@ def run_rows(
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def _room(
     run: int,
     most: int,
@@ -479,7 +483,7 @@ def _room(
     )
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def sweep(
     begin: int,
     stop: int,
@@ -518,11 +522,11 @@ def sweep(
             if not _room(run, 1, patterns, arena, output, meta, knobs):
                 return False
             after = following[run]
-            expiring[:] = bits[run]
+            write(expiring, bits[run])
             settled = expired_bits(run, row, here, arena, expiring, some, tables[20])
             if settled >= 0:
                 emit(run, -1, -1, settled, some, arena, output, model, meta, knobs[LEARN] != 0.0)
-            bits[run, :] = expiring
+            write(bits[run], expiring)
             if any_bit(expiring):
                 before = run
             else:
@@ -532,7 +536,7 @@ def sweep(
     return True
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def replay(order: NDArray[np.int64], initial: Any, guards: Any, arena: Any) -> None:
     """Registers of all records, shortest first: they follow from the events."""
     parent, labels, rows, references = arena[1], arena[2], arena[3], arena[6]
@@ -542,11 +546,11 @@ def replay(order: NDArray[np.int64], initial: Any, guards: Any, arena: Any) -> N
         if references[record] <= 0:
             continue
         if parent[record] >= 0:
-            ints[record, :] = ints[parent[record]]
-            floats[record, :] = floats[parent[record]]
+            write(ints[record], ints[parent[record]])
+            write(floats[record], floats[parent[record]])
         else:
-            ints[record, :] = initial[0]
-            floats[record, :] = initial[1]
+            write(ints[record], initial[0])
+            write(floats[record], initial[1])
         update_registers(
             guards[2], guards[3][labels[record]], rows[record], ints[record], floats[record],
             guards[5], guards[6], guards[7], guards[8],

@@ -31,6 +31,7 @@ from ensue.kernels.shared_arena import (
     TICK,
     WINDOWED,
     any_bit,
+    borrowing,
     close,
     has,
     meets,
@@ -54,20 +55,20 @@ AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them stil
 SPREAD, CAREFUL, LEAST, GREATEST = 300.0, 0.93, 0.5, 3.0
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def age_of(first: int, row: int, rows_: Any) -> float:
     """The share of the longest window that has passed since the first event."""
     position, size = rows_[7], rows_[8]
     return min(1.0, (position[row] - position[first]) / size)
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def left_of(run: int, row: int, rows_: Any, arena: Any) -> float:
     """The share of the longest window that a partial match still has."""
     return 1.0 - age_of(arena[4][run], row, rows_)
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def expired_bits(
     run: int,
     row: int,
@@ -85,7 +86,8 @@ def expired_bits(
     low, masks, end = rows_[1], rows_[2], rows_[6]
     first, node = arena[4], arena[0]
     settled = -1
-    some[:] = 0
+    for word in range(some.shape[0]):
+        some[word] = 0
     for window in range(low.shape[0]):
         ended = row >= end or low[window, row] > first[run]
         if not ended:
@@ -112,7 +114,7 @@ def expired_bits(
     return settled if any_bit(some) else -1
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def quality_of(
     node: int,
     bucket: int,
@@ -144,7 +146,7 @@ def quality_of(
     return total
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def record_shed(
     node: int,
     bucket: int,
@@ -185,7 +187,7 @@ def record_shed(
         model[15][node] += remaining
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=True)
 def check_load(
     row: int,
     rows_: Any,
@@ -282,7 +284,7 @@ def check_load(
             overloaded[:] = 0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=True)
 def select(
     row: int,
     rows_: Any,

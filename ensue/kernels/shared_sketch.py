@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.guards import run_guard
+from ensue.kernels.shared_arena import borrowing
 
 LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
@@ -30,7 +30,7 @@ SAMPLE = 512
 PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def level_of(quality: float) -> int:
     """The level of a quality; 0 only for nothing at all."""
     if quality <= 0.0:
@@ -39,7 +39,7 @@ def level_of(quality: float) -> int:
     return min(max(found, 1), LEVELS - 1)
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
     low, high = 0, edges.shape[0]
     while low < high:
@@ -51,7 +51,7 @@ def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
     return low * bins // (EDGES + 1)
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def bucket_of(
     node: int,
     row: int,
@@ -92,7 +92,7 @@ def bucket_of(
     return int((mixed >> np.uint64(20)) % np.uint64(buckets))
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     """How much better than its node a bucket is: what was credited to both lags alike."""
     prior = (sketch[4][node, column] + 0.1) / (sketch[3][node] + 1.0)
@@ -100,19 +100,19 @@ def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     return float(found / prior)
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
     return float(sketch[9][node, column] * relative_of(bucket, node, column, sketch))
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def ways_of(left: float, node: int, sketch: Any) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
     return float(max(left, 0.0) ** sketch[13][node])
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def credit(
     bucket: int,
     node: int,

@@ -269,7 +269,7 @@ class Engine:
         bare = np.zeros(self.words, np.uint64)
         scratch = (
             bare, bare.copy(), bare.copy(), np.zeros(self._ints, np.int64),
-            np.zeros(self._floats, np.float64), self.compiled.guards.initial_floats,
+            np.zeros(self._floats, np.float64), self.compiled.guards.initial_floats, bare.copy(),
         )  # fmt: skip
         size = max(1, self.compiled.guards.cells)
         cells = (np.zeros(size, np.int64), np.zeros(size, np.float64), np.zeros(size, np.bool_))
