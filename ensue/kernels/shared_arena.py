@@ -16,8 +16,12 @@ from numba import njit
 from numpy.typing import NDArray
 
 # Compiled without counting references to arrays: what is called per event gets them all from the
-# caller, which keeps them, and makes none. Counting was most of the time of a visit.
-borrowing = njit(cache=True, nogil=True, _nrt=False)
+# caller, which keeps them, and makes none. Counting was most of the time of a visit. A kernel that
+# makes arrays and is called from one that does not has to say so, or it inherits the setting.
+_without: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
+_with: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
+borrowing = njit(**_without)
+allocating = njit(**_with)
 
 FREE, USED, OPEN, RECORDS, FRESH = 0, 1, 2, 3, 4
 PHASE, PLACE, RUN, BEFORE, POSITION = 5, 6, 7, 8, 9  # where an interrupted event goes on
@@ -26,6 +30,9 @@ SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE =
     15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 )  # fmt: skip
 WINDOWED, TICK = 25, 26
+# The bucket of a record: below 0 where nobody has asked for it, and with this bit where the sketch
+# follows what becomes of the record.
+FOLLOWED_BIT = 1 << 24
 META = 32
 
 

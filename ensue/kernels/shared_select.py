@@ -16,13 +16,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.shared_arena import (
     AGED,
-    CHECKED,
     CUT,
+    FOLLOWED_BIT,
     OPEN,
     RECORDS,
     SELECT_WORK,
@@ -30,6 +29,7 @@ from ensue.kernels.shared_arena import (
     SHED,
     TICK,
     WINDOWED,
+    allocating,
     any_bit,
     borrowing,
     close,
@@ -37,11 +37,11 @@ from ensue.kernels.shared_arena import (
     meets,
     next_random,
 )
-from ensue.kernels.shared_sketch import LEVELS, level_of, rate_of, relative_of, ways_of
+from ensue.kernels.shared_sketch import LEVELS, bucket_of, level_of, rate_of, refresh, ways_of
 
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
-EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
+EXPLORE, STRATEGY, FADE_EVERY, FADE, FOLLOW = 6, 7, 8, 9, 10
 KNOBS = 16
 QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16
@@ -152,18 +152,17 @@ def record_shed(
     bucket: int,
     before: NDArray[np.uint64],
     after: NDArray[np.uint64],
-    left_share: float,
-    at_birth: bool,
+    remaining: float,
+    followed: bool,
     model: Any,
     meta: NDArray[np.int64],
 ) -> None:
     """What shedding gave up, as a multiple of what a partial match of the node is worth.
 
-    What is shed at birth had no chance, so its part of pn is taken back. What is shed later keeps
-    it, or beginnings that are often shed would seem ever better; for the estimate of recall alone
-    the time that it did not live is counted.
+    What is shed at birth had no chance and is not in pn. What is shed later stays in it, or
+    beginnings that are often shed would seem ever better; for the estimate of recall alone the
+    time that it did not live is counted. `remaining` are the ways that its time left gave it.
     """
-    remaining = ways_of(left_share, node, model)
     lost, mass, columns = model[8], model[11], model[5].shape[0]
     meta[SHED] += 1
     gone = False
@@ -174,33 +173,31 @@ def record_shed(
             if left & np.uint64(1):
                 gone = True
                 column = pattern % columns
-                lost[node, column] += remaining * relative_of(bucket, node, column, model)
+                lost[node, column] += remaining * model[16][bucket, column]
                 mass[bucket, column] += remaining
             left >>= np.uint64(1)
             pattern += 1
-    if not gone or any_bit(after):
-        return
-    if at_birth:
-        model[0][bucket] = max(0.0, model[0][bucket] - remaining)
-        model[3][node] = max(0.0, model[3][node] - remaining)
-    else:
+    if gone and followed and not any_bit(after):
         model[15][node] += remaining
 
 
-@njit(cache=True, nogil=True, _nrt=True)
+@allocating
 def check_load(
     row: int,
     rows_: Any,
     parts: Any,
     tables: Any,
+    guards: Any,
+    features: Any,
     arena: Any,
     heads: Any,
     model: Any,
     meta: NDArray[np.int64],
     knobs: NDArray[np.float64],
+    cells: Any,
 ) -> None:
     """The overload detector: every few rows the expected work against the bounds."""
-    meta[AGED] += 1
+    meta[AGED] += CHECK_EVERY
     if knobs[FADE_EVERY] > 0 and meta[AGED] >= knobs[FADE_EVERY]:
         meta[AGED] = 0
         fade = knobs[FADE]
@@ -221,10 +218,11 @@ def check_load(
             if index < model[1].shape[0]:
                 for child in range(model[1].shape[1]):
                     model[1][index, child] *= fade
-    meta[CHECKED] += 1
-    if meta[CHECKED] < CHECK_EVERY:
-        return
-    meta[CHECKED] = 0
+        for index in range(model[18].shape[0]):
+            made = model[19][index]
+            model[18][index] = 1.0 if made <= knobs[FOLLOW] else knobs[FOLLOW] / made
+            model[19][index] = 0.0
+        refresh(model)
     count, recent = heads[1], heads[2]
     node_rate, limits, node_bits = model[6], model[12], tables[22]
     overloaded = model[10]
@@ -272,6 +270,7 @@ def check_load(
     ):
         meta[CUT] = min(meta[CUT] + 2, LEVELS - 2)
     elif over:
+        _know(arena, heads, rows_, parts, guards, features, model, cells)
         select(row, rows_, parts, arena, heads, limit, everyone, model, meta, knobs)
     elif not full and meta[CUT] > 0:
         # The further below the bound, the faster new partial matches are let in again.
@@ -284,7 +283,34 @@ def check_load(
             overloaded[:] = 0
 
 
-@njit(cache=True, nogil=True, _nrt=True)
+@borrowing
+def _know(
+    arena: Any,
+    heads: Any,
+    rows_: Any,
+    parts: Any,
+    guards: Any,
+    features: Any,
+    model: Any,
+    cells: Any,
+) -> None:
+    """Buckets of open partial matches that nobody has asked for until now."""
+    first, following, bucket = arena[4], arena[7], arena[8]
+    head, nodes = heads[0], heads[1].shape[0]
+    part, starts = parts[1], parts[2]
+    for slot in range(head.shape[0]):
+        run = head[slot]
+        while run >= 0:
+            if bucket[run] < 0:
+                of = part[first[run]]
+                bucket[run] = bucket_of(
+                    slot % nodes, arena[12][run], starts[of], starts[of + 1], arena[10][run],
+                    arena[11][run], features, guards, cells, model[0].shape[0],
+                )  # fmt: skip
+            run = following[run]
+
+
+@allocating
 def select(
     row: int,
     rows_: Any,
@@ -321,7 +347,8 @@ def select(
                     level = level_of(1.0 / (1e-9 + node_rate[at]))
                 else:
                     left = left_of(run, row, rows_, arena)
-                    quality = quality_of(at, bucket[run], bits[run], left, model, knobs)
+                    known = bucket[run] % FOLLOWED_BIT
+                    quality = quality_of(at, known, bits[run], left, model, knobs)
                     level = min(level_of(quality), LEVELS - 2)
             ranked[found], levels[found] = run, level
             sizes[LEVELS - 1 - level + 1] += 1
@@ -364,8 +391,9 @@ def select(
                     lost = True
             if lost:
                 cut = max(cut, levels[order[index]])
-                left = left_of(run, row, rows_, arena)
-                record_shed(node[run], bucket[run], bits[run], kept, left, False, model, meta)
+                ways = ways_of(left_of(run, row, rows_, arena), node[run], model)
+                known, followed = bucket[run] % FOLLOWED_BIT, bucket[run] >= FOLLOWED_BIT
+                record_shed(node[run], known, bits[run], kept, ways, followed, model, meta)
                 bits[run, :] = kept
         if any_bit(kept):
             used_work += cost
