@@ -44,6 +44,7 @@ from ensue.kernels.shared_arena import (
     any_bit,
     borrowing,
     close,
+    inlined,
     meets,
     next_random,
     write,
@@ -132,7 +133,7 @@ def _copied(run: int, arena: Any, meta: NDArray[np.int64]) -> int:
     return top
 
 
-@borrowing
+@inlined
 def _add(
     target: int,
     above: int,
@@ -211,7 +212,7 @@ def _add(
     meta[FRESH] = record
 
 
-@borrowing
+@inlined
 def _visit(
     run: int,
     row: int,
@@ -337,7 +338,7 @@ def _visit(
     return 1 if any_bit(left) else 0
 
 
-@borrowing
+@inlined
 def _within(rows_: Any, begin: int, end: int) -> Any:
     """Rows as one partition of them sees them."""
     return (
@@ -478,7 +479,7 @@ def run_rows(
     return DONE
 
 
-@borrowing
+@inlined
 def _room(
     run: int,
     most: int,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 _without: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
 _with: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
 borrowing = njit(**_without)
+inlined = njit(**_without, forceinline=True)  # a call with dozens of arrays costs more than it does
 allocating = njit(**_with)
 
 FREE, USED, OPEN, RECORDS, FRESH = 0, 1, 2, 3, 4

@@ -34,6 +34,7 @@ from ensue.kernels.shared_arena import (
     borrowing,
     close,
     has,
+    inlined,
     meets,
     next_random,
 )
@@ -55,20 +56,20 @@ AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them stil
 SPREAD, CAREFUL, LEAST, GREATEST = 300.0, 0.93, 0.5, 3.0
 
 
-@borrowing
+@inlined
 def age_of(first: int, row: int, rows_: Any) -> float:
     """The share of the longest window that has passed since the first event."""
     position, size = rows_[7], rows_[8]
     return min(1.0, (position[row] - position[first]) / size)
 
 
-@borrowing
+@inlined
 def left_of(run: int, row: int, rows_: Any, arena: Any) -> float:
     """The share of the longest window that a partial match still has."""
     return 1.0 - age_of(arena[4][run], row, rows_)
 
 
-@borrowing
+@inlined
 def expired_bits(
     run: int,
     row: int,
@@ -114,7 +115,7 @@ def expired_bits(
     return settled if any_bit(some) else -1
 
 
-@borrowing
+@inlined
 def quality_of(
     node: int,
     bucket: int,
@@ -146,7 +147,7 @@ def quality_of(
     return total
 
 
-@borrowing
+@inlined
 def record_shed(
     node: int,
     bucket: int,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.kernels.guards import run_guard
-from ensue.kernels.shared_arena import borrowing
+from ensue.kernels.shared_arena import borrowing, inlined
 
 LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
@@ -44,7 +44,7 @@ def level_of(quality: float) -> int:
     return min(max(found, 1), LEVELS - 1)
 
 
-@borrowing
+@inlined
 def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
     low, high = 0, edges.shape[0]
     while low < high:
@@ -56,7 +56,7 @@ def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
     return low * bins // (EDGES + 1)
 
 
-@borrowing
+@inlined
 def bucket_of(
     node: int,
     row: int,
@@ -112,13 +112,13 @@ def refresh(sketch: Any) -> None:
             relative[bucket, column] = found / prior
 
 
-@borrowing
+@inlined
 def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
     return float(sketch[9][node, column] * sketch[16][bucket, column])
 
 
-@borrowing
+@inlined
 def ways_of(left: float, node: int, sketch: Any) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
     found = 1.0
@@ -127,7 +127,7 @@ def ways_of(left: float, node: int, sketch: Any) -> float:
     return max(found, 0.0)
 
 
-@borrowing
+@inlined
 def credit(
     bucket: int,
     node: int,

@@ -33,9 +33,11 @@ TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
 EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
 FADE = 0.93  # of the sketch is left after each quarter of a window
 LEAST_FADE = 64.0  # rows, where windows are short
-FOLLOW = 512.0  # partial matches of a node in that time that the sketch follows, of more a sample
+# Partial matches of a node in that time that the sketch follows, of more a sample: while something
+# is shed, and while nothing is.
+FOLLOW, FOLLOW_WITHIN = 512.0, 96.0
 SAFETY = 0.94  # of a bound is aimed at: the moving average swings by some percent around that
-CHUNK = 256  # rows after which the means of nodes are solved anew
+CHUNK, CHUNK_WITHIN = 256, 1024  # rows after which means are solved anew; while nothing is shed
 FOLLOWED = 2048  # nodes between which the flow of worth is kept; others lag behind
 DENSE = 128  # nodes up to which that flow is multiplied as a whole
 DEPTH = 32  # steps of a pattern that the flow of worth is followed
@@ -251,7 +253,8 @@ class Controller:
         if self.active:
             self._set_limits(lane)
         nodes = max(1, len(self._rate))
-        self.knobs[knob.FOLLOW] = np.inf if self._learning else FOLLOW
+        follow = FOLLOW if lane.meta[at.CUT] > 0 else FOLLOW_WITHIN
+        self.knobs[knob.FOLLOW] = np.inf if self._learning or self.calibrating else follow
         found = (
             self.bucket_seen, self._flow, self.completed,
             self._node_seen if len(self._node_seen) else np.zeros(nodes),
@@ -299,7 +302,7 @@ class Controller:
         result: NDArray[np.float64] = np.maximum(found * member, least)
         return result
 
-    def stops(self, begin: int, stop: int) -> Iterator[int]:
+    def stops(self, begin: int, stop: int, lane: Any) -> Iterator[int]:
         """Rows after which the kernel comes back; without bounds only the last."""
         if not self.active:
             yield stop
@@ -308,7 +311,8 @@ class Controller:
         while begin < stop:
             begin = min(begin + step, stop)
             yield begin
-            step = min(CHUNK, 2 * step)
+            often = self._learning or self._seconds is not None or lane.meta[at.CUT] > 0
+            step = min(CHUNK if often else CHUNK_WITHIN, 2 * step)
         if begin == stop and stop == 0:
             yield stop
 

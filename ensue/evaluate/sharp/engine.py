@@ -275,7 +275,7 @@ class Engine:
         cells = (np.zeros(size, np.int64), np.zeros(size, np.float64), np.zeros(size, np.bool_))
         control = self.controller
         features = self.bins.arrays(prepared.guards[0], prepared.guards[1])
-        for until in control.stops(int(lane.meta[at.POSITION]), stop):
+        for until in control.stops(int(lane.meta[at.POSITION]), stop, lane):
             began, before = time.thread_time(), int(lane.meta[at.WORK])
             self.bins.learn()
             model, knobs = control.arrays(lane)
