@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.shared import Options, SharedEvaluator
 from ensue.evaluate.sharp.groups import groups
+from ensue.kernels.shared_select import CHECK, LEARN
 from ensue.workload import Workload
 
 OUT = Path(__file__).parent / "out"
@@ -102,6 +104,65 @@ def inside(
     bound = share / 100 * work(None).mean()
     averages = np.convolve(work(Budget(work=bound)), np.ones(1000) / 1000, "valid")
     return float((averages <= bound).mean())
+
+
+def inside_time(
+    patterns: Mapping[str, Pattern], table: pa.Table, share: float, past: pa.Table
+) -> float:
+    """In how many windows of 1,000 events the average CPU time kept to a share of the history's."""
+    evaluator, events = _taught(patterns, table, Budget(latency=f"{share}%"), past)
+    control = evaluator.engine.controller
+    bound = share / 100 * control.needed_seconds
+    spent: list[np.ndarray] = []
+    measured = control.measured
+
+    def noted(rows: int, work: int, seconds: float, lane: Any) -> None:
+        spent.append(np.full(rows, seconds / max(1, rows)))
+        measured(rows, work, seconds, lane)
+
+    control.measured = noted  # type: ignore[method-assign]
+    for _ in evaluator.found(events):
+        pass
+    averages = np.convolve(np.concatenate(spent), np.ones(1000) / 1000, "valid")
+    return float((averages <= bound).mean())
+
+
+def learning(patterns: Mapping[str, Pattern], table: pa.Table, rounds: int = 7) -> float:
+    """CPU time of learning and checking, as a share of the same evaluation without them."""
+    ratios = []
+    for _ in range(rounds):
+        seconds = []
+        for on in (False, True):
+            evaluator, events = _taught(patterns, table, Budget(work=1e9), None)
+            if not on:
+                evaluator.engine.controller.knobs[[LEARN, CHECK]] = 0.0
+            for _ in evaluator.found(events):
+                pass
+            seconds.append(evaluator.engine.seconds)
+        ratios.append(seconds[1] / seconds[0])
+    return float(np.median(ratios)) - 1
+
+
+def _taught(
+    patterns: Mapping[str, Pattern], table: pa.Table, budget: Budget, past: pa.Table | None
+) -> tuple[SharedEvaluator, Events]:
+    """An evaluator under the budget that has seen the history, and the events to come."""
+    (group,) = groups({n: p.query for n, p in patterns.items()}, table.column_names, None)
+    union = unite(group.queries)
+    query = union.plan.query
+
+    def events(rows: pa.Table) -> Events:
+        arranged, starts = arrange(
+            local.prepare(union.plan, rows), query.partition_by, query.order_by
+        )
+        return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
+
+    coming = events(table)
+    evaluator = SharedEvaluator(union, Options())
+    evaluator.open(union.plan, coming.table.schema, budget)
+    if past is not None:
+        evaluator.learn(events(past))
+    return evaluator, coming
 
 
 # -- figures -------------------------------------------------------------------------------------

@@ -22,11 +22,9 @@ from ensue.kernels.guards import OVERFLOW, run_guard, update_registers
 from ensue.kernels.shared_arena import (
     BEFORE,
     CHAINS,
-    CHECKED,
     CREATED,
     CUT,
     ENTRIES,
-    FOLLOWED_BIT,
     FRESH,
     OPEN,
     PHASE,
@@ -50,14 +48,13 @@ from ensue.kernels.shared_arena import (
     write,
 )
 from ensue.kernels.shared_select import (
-    CHECK_EVERY,
     age_of,
     check_load,
     expired_bits,
     quality_of,
     record_shed,
 )
-from ensue.kernels.shared_sketch import THRESHOLD, bucket_of, credit, ways_of
+from ensue.kernels.shared_sketch import bucket_of, credit, level_of, ways_of
 
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
@@ -104,9 +101,9 @@ def emit(
                 entry_pattern[meta[ENTRIES]] = pattern
                 entry_chain[meta[ENTRIES]] = meta[CHAINS]
                 meta[ENTRIES] += 1
-                if learn and run >= 0 and bucket[run] >= FOLLOWED_BIT:
+                if learn and run >= 0:
                     column = pattern % columns
-                    model[2][bucket[run] - FOLLOWED_BIT, column] += 1.0
+                    model[2][bucket[run], column] += 1.0
                     model[14][node[run], column] += 1.0
                     model[4][node[run], column] += 1.0
             left >>= np.uint64(1)
@@ -158,42 +155,34 @@ def _add(
     node, parent, labels, rows, first, bits, references, following, bucket, length = arena[:10]
     register_ints, register_floats = arena[10], arena[11]
     learn = knobs[LEARN] != 0.0
-    found = -1
+    found = 0
     meta[CREATED] += 1
     kept = patterns
     if learn:
-        follow = model[18][target] >= 1.0 or next_random(meta) < model[18][target]
-        heir = above >= 0 and bucket[above] >= FOLLOWED_BIT
-        deciding = meta[CUT] > 0 and meets(patterns, model[10])
-        if follow or heir or deciding:
-            found = bucket_of(
-                target, now, rows_[5], rows_[6], ints, floats, features, guards, cells,
-                model[0].shape[0],
-            )  # fmt: skip
-            left = 1.0 - age_of(begin, now, rows_)
-            ways = ways_of(left, target, model)
-            if deciding:
-                quality = quality_of(target, found, patterns, left, model, knobs)
-                if quality < THRESHOLD[meta[CUT]] and next_random(meta) >= knobs[6]:
-                    kept = spare
-                    write(kept, patterns)
+        age = age_of(begin, now, rows_)
+        found = bucket_of(
+            target, now, rows_[5], rows_[6], ints, floats, features, guards, cells,
+            model[0].shape[0],
+        )  # fmt: skip
+        left = 1.0 - age
+        ways = ways_of(left, target, model)
+        model[0][found] += ways
+        model[3][target] += ways
+        if meta[CUT] > 0 and meets(patterns, model[10]):
+            quality = quality_of(target, found, patterns, left, model, knobs)
+            if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
+                kept = spare
+                write(kept, patterns)
+                if knobs[INSTANCE] != 0.0:
                     for word in range(kept.shape[0]):
-                        kept[word] &= ~model[10][word]
-                        if knobs[INSTANCE] != 0.0:
-                            kept[word] = 0
-                    record_shed(target, found, patterns, kept, ways, False, model, meta)
-            if heir:
-                credit(
-                    bucket[above] - FOLLOWED_BIT, node[above], found, target, ways, patterns, model
-                )
-            if not any_bit(kept):
-                return
-            if follow:
-                model[0][found] += ways
-                model[3][target] += ways
-                model[17][found] = target
-                found += FOLLOWED_BIT
-        model[19][target] += 1.0
+                        kept[word] = 0
+                for word in range(kept.shape[0]):
+                    kept[word] &= ~model[10][word]
+                record_shed(target, found, patterns, kept, left, True, model, meta)
+        if above >= 0:
+            credit(bucket[above], node[above], found, target, left, patterns, model)
+        if not any_bit(kept):
+            return
     if knobs[INSTANCE] != 0.0 and above >= 0:
         above = _copied(above, arena, meta)
         references[above] -= 1  # the reference of its owner is counted below
@@ -460,13 +449,7 @@ def run_rows(
         ):  # fmt: skip
             meta[SWEPT] = meta[OPEN]  # no room for matches that time completes: later
         if knobs[CHECK] != 0.0:
-            meta[CHECKED] += 1
-            if meta[CHECKED] >= CHECK_EVERY:
-                meta[CHECKED] = 0
-                check_load(
-                    row, rows_, parts, tables, guards, features, arena, heads, model, meta, knobs,
-                    cells,
-                )  # fmt: skip
+            check_load(row, rows_, parts, tables, arena, heads, model, meta, knobs)
     if (
         finish
         and meta[POSITION] >= sequence.shape[0]

@@ -31,9 +31,6 @@ SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE =
     15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 )  # fmt: skip
 WINDOWED, TICK = 25, 26
-# The bucket of a record: below 0 where nobody has asked for it, and with this bit where the sketch
-# follows what becomes of the record.
-FOLLOWED_BIT = 1 << 24
 META = 32
 
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ensue.kernels.shared_arena import (
     AGED,
+    CHECKED,
     CUT,
-    FOLLOWED_BIT,
     OPEN,
     RECORDS,
     SELECT_WORK,
@@ -31,18 +31,17 @@ from ensue.kernels.shared_arena import (
     WINDOWED,
     allocating,
     any_bit,
-    borrowing,
     close,
     has,
     inlined,
     meets,
     next_random,
 )
-from ensue.kernels.shared_sketch import LEVELS, bucket_of, level_of, rate_of, refresh, ways_of
+from ensue.kernels.shared_sketch import LEVELS, level_of, rate_of, relative_of, ways_of
 
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
-EXPLORE, STRATEGY, FADE_EVERY, FADE, FOLLOW = 6, 7, 8, 9, 10
+EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
 KNOBS = 16
 QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16
@@ -153,17 +152,18 @@ def record_shed(
     bucket: int,
     before: NDArray[np.uint64],
     after: NDArray[np.uint64],
-    remaining: float,
-    followed: bool,
+    left_share: float,
+    at_birth: bool,
     model: Any,
     meta: NDArray[np.int64],
 ) -> None:
     """What shedding gave up, as a multiple of what a partial match of the node is worth.
 
-    What is shed at birth had no chance and is not in pn. What is shed later stays in it, or
-    beginnings that are often shed would seem ever better; for the estimate of recall alone the
-    time that it did not live is counted. `remaining` are the ways that its time left gave it.
+    What is shed at birth had no chance, so its part of pn is taken back. What is shed later keeps
+    it, or beginnings that are often shed would seem ever better; for the estimate of recall alone
+    the time that it did not live is counted.
     """
+    remaining = ways_of(left_share, node, model)
     lost, mass, columns = model[8], model[11], model[5].shape[0]
     meta[SHED] += 1
     gone = False
@@ -174,11 +174,16 @@ def record_shed(
             if left & np.uint64(1):
                 gone = True
                 column = pattern % columns
-                lost[node, column] += remaining * model[16][bucket, column]
+                lost[node, column] += remaining * relative_of(bucket, node, column, model)
                 mass[bucket, column] += remaining
             left >>= np.uint64(1)
             pattern += 1
-    if gone and followed and not any_bit(after):
+    if not gone or any_bit(after):
+        return
+    if at_birth:
+        model[0][bucket] = max(0.0, model[0][bucket] - remaining)
+        model[3][node] = max(0.0, model[3][node] - remaining)
+    else:
         model[15][node] += remaining
 
 
@@ -188,17 +193,14 @@ def check_load(
     rows_: Any,
     parts: Any,
     tables: Any,
-    guards: Any,
-    features: Any,
     arena: Any,
     heads: Any,
     model: Any,
     meta: NDArray[np.int64],
     knobs: NDArray[np.float64],
-    cells: Any,
 ) -> None:
     """The overload detector: every few rows the expected work against the bounds."""
-    meta[AGED] += CHECK_EVERY
+    meta[AGED] += 1
     if knobs[FADE_EVERY] > 0 and meta[AGED] >= knobs[FADE_EVERY]:
         meta[AGED] = 0
         fade = knobs[FADE]
@@ -219,11 +221,10 @@ def check_load(
             if index < model[1].shape[0]:
                 for child in range(model[1].shape[1]):
                     model[1][index, child] *= fade
-        for index in range(model[18].shape[0]):
-            made = model[19][index]
-            model[18][index] = 1.0 if made <= knobs[FOLLOW] else knobs[FOLLOW] / made
-            model[19][index] = 0.0
-        refresh(model)
+    meta[CHECKED] += 1
+    if meta[CHECKED] < CHECK_EVERY:
+        return
+    meta[CHECKED] = 0
     count, recent = heads[1], heads[2]
     node_rate, limits, node_bits = model[6], model[12], tables[22]
     overloaded = model[10]
@@ -271,7 +272,6 @@ def check_load(
     ):
         meta[CUT] = min(meta[CUT] + 2, LEVELS - 2)
     elif over:
-        _know(arena, heads, rows_, parts, guards, features, model, cells)
         select(row, rows_, parts, arena, heads, limit, everyone, model, meta, knobs)
     elif not full and meta[CUT] > 0:
         # The further below the bound, the faster new partial matches are let in again.
@@ -282,33 +282,6 @@ def check_load(
             meta[CUT] = max(0, meta[CUT] - (8 if used < 0.8 else 2))
         if meta[CUT] == 0:
             overloaded[:] = 0
-
-
-@borrowing
-def _know(
-    arena: Any,
-    heads: Any,
-    rows_: Any,
-    parts: Any,
-    guards: Any,
-    features: Any,
-    model: Any,
-    cells: Any,
-) -> None:
-    """Buckets of open partial matches that nobody has asked for until now."""
-    first, following, bucket = arena[4], arena[7], arena[8]
-    head, nodes = heads[0], heads[1].shape[0]
-    part, starts = parts[1], parts[2]
-    for slot in range(head.shape[0]):
-        run = head[slot]
-        while run >= 0:
-            if bucket[run] < 0:
-                of = part[first[run]]
-                bucket[run] = bucket_of(
-                    slot % nodes, arena[12][run], starts[of], starts[of + 1], arena[10][run],
-                    arena[11][run], features, guards, cells, model[0].shape[0],
-                )  # fmt: skip
-            run = following[run]
 
 
 @allocating
@@ -348,8 +321,7 @@ def select(
                     level = level_of(1.0 / (1e-9 + node_rate[at]))
                 else:
                     left = left_of(run, row, rows_, arena)
-                    known = bucket[run] % FOLLOWED_BIT
-                    quality = quality_of(at, known, bits[run], left, model, knobs)
+                    quality = quality_of(at, bucket[run], bits[run], left, model, knobs)
                     level = min(level_of(quality), LEVELS - 2)
             ranked[found], levels[found] = run, level
             sizes[LEVELS - 1 - level + 1] += 1
@@ -392,9 +364,8 @@ def select(
                     lost = True
             if lost:
                 cut = max(cut, levels[order[index]])
-                ways = ways_of(left_of(run, row, rows_, arena), node[run], model)
-                known, followed = bucket[run] % FOLLOWED_BIT, bucket[run] >= FOLLOWED_BIT
-                record_shed(node[run], known, bits[run], kept, ways, followed, model, meta)
+                left = left_of(run, row, rows_, arena)
+                record_shed(node[run], bucket[run], bits[run], kept, left, False, model, meta)
                 bits[run, :] = kept
         if any_bit(kept):
             used_work += cost

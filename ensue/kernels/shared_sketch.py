@@ -9,12 +9,8 @@ A match is credited step by step: to the partial match that it completes, and a 
 credited, with what its own bucket is worth, to the one it extends. So what is shed later takes
 nothing from the worth of what came before it; with cn_i counted over whole prefixes, as Algorithm 3
 writes it, patterns whose last steps are shed once look worthless for good. A partial match that is
-shed at birth had no chance, so it does not count in pn. Credit reaches the first steps late; so the
-mean of each node is solved by the controller, and a bucket says how it differs from it.
-
-Where a node has many partial matches, the sketch follows some of them, chosen at random, with all
-that comes of these: both counts are of the same ones, so that their ratio stays what it is. How a
-bucket differs from its node is looked up in a table, which is made anew several times per window.
+shed at birth had no chance, so its share of pn is taken back. Credit reaches the first steps late;
+so the mean of each node is solved by the controller, and a bucket says how it differs from it.
 """
 
 from __future__ import annotations
@@ -32,7 +28,6 @@ MIDDLE = 200
 EDGES = 63
 SAMPLE = 512
 PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
-THRESHOLD = 2.0 ** ((np.arange(LEVELS) - MIDDLE) / 8.0)  # the least quality of each level
 
 
 @borrowing
@@ -97,34 +92,24 @@ def bucket_of(
     return int((mixed >> np.uint64(20)) % np.uint64(buckets))
 
 
-@borrowing
-def refresh(sketch: Any) -> None:
-    """How much better than its node each bucket is: what was credited to both lags alike."""
-    seen, completed, node_seen, node_completed = sketch[0], sketch[2], sketch[3], sketch[4]
-    relative, owner = sketch[16], sketch[17]
-    for bucket in range(owner.shape[0]):
-        node = owner[bucket]
-        if node < 0:
-            continue
-        for column in range(relative.shape[1]):
-            prior = (node_completed[node, column] + 0.1) / (node_seen[node] + 1.0)
-            found = (completed[bucket, column] + PRIOR * prior) / (seen[bucket] + PRIOR)
-            relative[bucket, column] = found / prior
+@inlined
+def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+    """How much better than its node a bucket is: what was credited to both lags alike."""
+    prior = (sketch[4][node, column] + 0.1) / (sketch[3][node] + 1.0)
+    found = (sketch[2][bucket, column] + PRIOR * prior) / (sketch[0][bucket] + PRIOR)
+    return float(found / prior)
 
 
 @inlined
 def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
-    return float(sketch[9][node, column] * sketch[16][bucket, column])
+    return float(sketch[9][node, column] * relative_of(bucket, node, column, sketch))
 
 
 @inlined
 def ways_of(left: float, node: int, sketch: Any) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
-    found = 1.0
-    for _ in range(int(sketch[13][node])):
-        found *= left
-    return max(found, 0.0)
+    return float(max(left, 0.0) ** sketch[13][node])
 
 
 @inlined
@@ -133,15 +118,16 @@ def credit(
     node: int,
     child_bucket: int,
     child_node: int,
-    ways: float,
+    given: float,
     patterns: NDArray[np.uint64],
     sketch: Any,
 ) -> None:
     """A partial match was extended: what the longer one is worth counts for it.
 
-    `ways` are those that the time left gives to the longer one.
+    `given` is the share of the window that the longer one has.
     """
     columns = sketch[5].shape[0]
+    ways = ways_of(given, child_node, sketch)
     better, owners = 0.0, 0
     for word in range(patterns.shape[0]):
         left = patterns[word]
@@ -152,7 +138,7 @@ def credit(
                 worth = ways * rate_of(child_bucket, child_node, column, sketch)
                 sketch[2][bucket, column] += worth
                 sketch[4][node, column] += worth
-                better += sketch[16][child_bucket, column]
+                better += relative_of(child_bucket, child_node, column, sketch)
                 owners += 1
             left >>= np.uint64(1)
             pattern += 1

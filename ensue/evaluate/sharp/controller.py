@@ -24,7 +24,6 @@ from ensue.evaluate.path_budget import parse_bytes
 from ensue.evaluate.sharp.tables import Tables
 from ensue.kernels import shared_arena as at
 from ensue.kernels import shared_select as knob
-from ensue.kernels.shared_sketch import refresh
 from ensue.pattern.duration import parse_duration
 
 BUCKETS = 1 << 14
@@ -33,13 +32,9 @@ TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
 EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
 FADE = 0.93  # of the sketch is left after each quarter of a window
 LEAST_FADE = 64.0  # rows, where windows are short
-# Partial matches of a node in that time that the sketch follows, of more a sample: while something
-# is shed, and while nothing is.
-FOLLOW, FOLLOW_WITHIN = 512.0, 96.0
 SAFETY = 0.94  # of a bound is aimed at: the moving average swings by some percent around that
-CHUNK, CHUNK_WITHIN = 256, 1024  # rows after which means are solved anew; while nothing is shed
+CHUNK = 1024
 FOLLOWED = 2048  # nodes between which the flow of worth is kept; others lag behind
-DENSE = 128  # nodes up to which that flow is multiplied as a whole
 DEPTH = 32  # steps of a pattern that the flow of worth is followed
 LITTLE = 0.1  # matches that a node is taken to have had before anything is known
 ORDERS = ("contribution", "ratio", "work")
@@ -160,11 +155,6 @@ class Controller:
             self._weights[index % columns] += weights.get(name, 1.0)
         self.completed = np.zeros((BUCKETS, columns), np.float32)
         self.bucket_seen = np.zeros(BUCKETS, np.float32)
-        self._relative = np.ones((BUCKETS if self.active else 1, columns), np.float32)
-        self._owner = np.full(BUCKETS if self.active else 1, -1, np.int32)  # node of each bucket
-        self._chance = np.ones(1, np.float64)  # that the sketch follows a partial match, by node
-        self._made = np.zeros(1, np.float64)  # partial matches since the last fading, by node
-        self._member = np.zeros((0, columns), np.float64)  # which patterns wait at which node
         self._node_seen = np.zeros(0, np.float64)
         self._node_completed = np.zeros((0, columns), np.float64)
         self._direct = np.zeros((0, columns), np.float64)  # matches completed from a node
@@ -204,6 +194,11 @@ class Controller:
         return not self._calibrated and self._rows < self._calibration
 
     @property
+    def needed_seconds(self) -> float:
+        """CPU time per row that was needed without a bound: what a share of latency is of."""
+        return float(self._sum[2] / max(1.0, self._sum[0]))
+
+    @property
     def _calibration(self) -> int:
         return int(max(LEAST_CALIBRATION, 2 * self._window))
 
@@ -225,11 +220,6 @@ class Controller:
         self._direct = np.concatenate([self._direct, more])
         self._lost = np.concatenate([self._lost, more])
         self._unlived = np.concatenate([self._unlived, np.zeros(grown)])
-        self._chance, self._made = np.ones(nodes), np.zeros(nodes)
-        self._member = np.zeros((nodes, self._node_completed.shape[1]))
-        for node in range(nodes):
-            for pattern, _ in self._automaton.nodes[node]:
-                self._member[node, pattern % self._member.shape[1]] = 1.0
         followed = min(nodes, FOLLOWED)
         flow = np.zeros((followed, followed))
         flow[: len(self._flow), : len(self._flow)] = self._flow
@@ -253,9 +243,7 @@ class Controller:
         if self.active:
             self._set_limits(lane)
         nodes = max(1, len(self._rate))
-        follow = FOLLOW if lane.meta[at.CUT] > 0 else FOLLOW_WITHIN
-        self.knobs[knob.FOLLOW] = np.inf if self._learning or self.calibrating else follow
-        found = (
+        return (
             self.bucket_seen, self._flow, self.completed,
             self._node_seen if len(self._node_seen) else np.zeros(nodes),
             self._node_completed if len(self._node_completed) else np.zeros((nodes, 1)),
@@ -265,11 +253,7 @@ class Controller:
             self._steps if len(self._steps) else np.ones(nodes),
             self._direct if self.active else np.ones((1, 1)),
             self._unlived if len(self._unlived) else np.zeros(nodes),
-            self._relative, self._owner, self._chance, self._made,
-        )  # fmt: skip
-        if self.active:
-            refresh(found)
-        return found, self.knobs
+        ), self.knobs  # fmt: skip
 
     def _means(self, nodes: int, lived: bool = False) -> NDArray[np.float64]:
         """Matches per partial match with a whole window, for each node and pattern.
@@ -281,20 +265,20 @@ class Controller:
         columns = len(self._weights)
         if not self.active or not len(self._node_seen):
             return np.ones((nodes, columns))
-        member = self._member
+        member = np.zeros((nodes, columns))
+        for node in range(nodes):
+            for pattern, _ in self._automaton.nodes[node]:
+                member[node, pattern % columns] = 1.0
         own = self._direct + LITTLE * member
         seen = self._node_seen[:, None] + 1.0
         if lived:
             seen = np.maximum(seen - self._unlived[:, None], LEAST_LIVED * seen)
+        parent, child = np.nonzero(self._flow)
+        share = self._flow[parent, child][:, None]
         found = own / seen
-        followed = min(nodes, FOLLOWED)
-        parent, child = np.nonzero(self._flow) if followed > DENSE else (None, None)
         for _ in range(min(nodes, DEPTH)):
             total = own.copy()
-            if parent is None:
-                total[:followed] += self._flow[:followed, :followed] @ found[:followed]
-            else:
-                np.add.at(total, parent, self._flow[parent, child][:, None] * found[child])
+            np.add.at(total, parent, share * found[child])
             found = total / seen
         beyond = self._node_completed[FOLLOWED:] + LITTLE * member[FOLLOWED:]
         found[FOLLOWED:] = beyond / seen[FOLLOWED:]
@@ -302,7 +286,7 @@ class Controller:
         result: NDArray[np.float64] = np.maximum(found * member, least)
         return result
 
-    def stops(self, begin: int, stop: int, lane: Any) -> Iterator[int]:
+    def stops(self, begin: int, stop: int) -> Iterator[int]:
         """Rows after which the kernel comes back; without bounds only the last."""
         if not self.active:
             yield stop
@@ -311,8 +295,7 @@ class Controller:
         while begin < stop:
             begin = min(begin + step, stop)
             yield begin
-            often = self._learning or self._seconds is not None or lane.meta[at.CUT] > 0
-            step = min(CHUNK if often else CHUNK_WITHIN, 2 * step)
+            step = min(CHUNK, 2 * step) if self._seconds is None else min(512, 2 * step)
         if begin == stop and stop == 0:
             yield stop
 
@@ -366,7 +349,7 @@ class Controller:
         if self._total is not None:
             work = self._total.amount * (self._sum[1] / rows if self._total.share else 1.0)
         if self._seconds is not None:
-            seconds = self._seconds.amount * (self._sum[2] / rows if self._seconds.share else 1.0)
+            seconds = self._seconds.amount * (self.needed_seconds if self._seconds.share else 1.0)
             if self._timing > 0.0:
                 work = min(work, max(seconds / self._timing, 0.5))
         self.knobs[knob.LIMIT_WORK] = SAFETY * work
@@ -410,8 +393,7 @@ class Controller:
             "node_completed": self._node_completed, "direct": self._direct, "flow": self._flow,
             "rate": self._rate, "lost": self._lost, "given_up": self._given_up,
             "unlived": self._unlived, "mass": self._mass, "found": self.found,
-            "owner": self._owner, "calibration": self._sum, "totals": self.totals,
-            "scalars": np.array(scalars),
+            "calibration": self._sum, "totals": self.totals, "scalars": np.array(scalars),
         }  # fmt: skip
 
     def restore(self, values: Callable[[str], bytes]) -> None:

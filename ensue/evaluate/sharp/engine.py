@@ -275,7 +275,7 @@ class Engine:
         cells = (np.zeros(size, np.int64), np.zeros(size, np.float64), np.zeros(size, np.bool_))
         control = self.controller
         features = self.bins.arrays(prepared.guards[0], prepared.guards[1])
-        for until in control.stops(int(lane.meta[at.POSITION]), stop, lane):
+        for until in control.stops(int(lane.meta[at.POSITION]), stop):
             began, before = time.thread_time(), int(lane.meta[at.WORK])
             self.bins.learn()
             model, knobs = control.arrays(lane)
@@ -298,13 +298,13 @@ class Engine:
                     )
                 break
             spent = time.thread_time() - began
+            self.seconds += spent
             control.measured(
                 int(lane.meta[at.POSITION]) - rows_before,
                 int(lane.meta[at.WORK]) - before,
                 spent,
                 lane,
             )
-            self.seconds += time.thread_time() - began
             yield from self._drained(lane)
         if self.keep_work:
             self.work.append(work)

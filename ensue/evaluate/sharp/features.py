@@ -139,9 +139,9 @@ class Bins:
     def learn(self) -> None:
         """Edges at the quantiles of a sample; anew whenever four times as many values were seen."""
         for index in np.flatnonzero(self.seen >= np.maximum(_FIRST_SAMPLE, 4 * self._known)):
+            steps = np.arange(1, EDGES + 1) / (EDGES + 1)
             size = min(int(self.seen[index]), SAMPLE)
-            ordered = np.sort(self.sample[index, :size])
-            self.edges[index] = ordered[np.arange(1, EDGES + 1) * size // (EDGES + 1)]
+            self.edges[index] = np.quantile(self.sample[index, :size], steps)
             self._known[index] = self.seen[index]
 
     def restore(self, edges: NDArray[np.float64]) -> None:
