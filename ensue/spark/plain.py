@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import NumericType
 
 from ensue.evaluate.quantify.model import (
     ALWAYS,
@@ -125,6 +126,7 @@ class _Writer:
         self._order = [quoted(key.column) for key in order]
         ascending = all(key.nulls_first and not key.descending for key in order)
         opposites = [_OPPOSITE.get(kinds.get(key.column, "")) for key in order]
+        self._nullable = False  # whether what grows with the order may be null
         self._last = self._rank(df, order) if order and ascending else None
         self._first = None
         if self._last is not None and None not in opposites:
@@ -138,7 +140,8 @@ class _Writer:
             number = _NUMBER.get(field.dataType.simpleString())
             if number is not None:
                 return f"COALESCE({number.format(self._order[0])}, {-_LARGEST - 1})"
-            if not field.nullable:
+            if isinstance(field.dataType, NumericType):
+                self._nullable = field.nullable
                 return self._order[0]
         return f"STRUCT({', '.join(self._order)})"
 
@@ -174,7 +177,13 @@ class _Writer:
             if self._last is None or start != (None,):
                 return None
             chosen = f"CASE WHEN {value} IS NOT NULL THEN {self._last} END"
-            return [f"{'MAX_BY' if fold == 'last' else 'MIN_BY'}({value}, {chosen}){only}"]
+            timed = f"{'MAX_BY' if fold == 'last' else 'MIN_BY'}({value}, {chosen}){only}"
+            if not self._nullable:
+                return [timed]
+            # A row without a time comes first.
+            untimed = f"ANY_VALUE(CASE WHEN {self._last} IS NULL THEN {value} END, TRUE){only}"
+            both = (timed, untimed) if fold == "last" else (untimed, timed)
+            return [f"COALESCE({', '.join(both)})"]
         if fold == "rows":
             text = f"COUNT(*){only}"
         elif fold == "sum" and not self._ansi:

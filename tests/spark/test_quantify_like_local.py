@@ -162,6 +162,22 @@ def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
     assert (
         q.product("n").eval(few, partition_by="auction", order_by="at").first().value == 2**53 + 1
     )
+    # Orders of other types, with rows that have no time: those come first.
+    numbered = pa.table(
+        {
+            "k": [1, 1, 1, 2, 2, 3, 3],
+            "t": pa.array([None, 2, 1, None, None, 5, 4], pa.int64()),
+            "x": [10, None, 30, None, 50, 60, 70],
+        }
+    )
+    for kind in (pa.int64(), pa.float64()):
+        typed = numbered.set_column(1, "t", numbered["t"].cast(kind))
+        sparks = spark.createDataFrame(typed)
+        for f in (q.last("x"), q.first("x")):
+            here = f.eval(typed, partition_by="k", order_by="t").sort_by("k").to_pylist()
+            assert plain_aggregate(f.stage, sparks, ("k",), (OrderKey("t"),)) is not None
+            there = f.eval(sparks, partition_by="k", order_by="t").toArrow().sort_by("k")
+            assert there.to_pylist() == here
     # Without an order nobody knows which event is last.
     assert plain_aggregate(q.last("price").stage, df, ("auction",)) is None
 
