@@ -26,8 +26,8 @@ class Gap:
 
     policy: Policy = Policy.STRICT
     within: int | None = None  # microseconds, or units of a numeric order column
-    # `within` is a duration. Not in the text that names a query in stored state, which is older than
-    # this; only one of the two fits an order column.
+    # `within` is a duration. Not in the text that names a query in stored state, which was there
+    # before; only one of the two fits an order column.
     timed: bool = field(default=True, repr=False)
 
 
