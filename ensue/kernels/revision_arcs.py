@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inlined
 from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY, NONE
 
 # Columns of `Arcs.table`.
@@ -77,7 +78,7 @@ class Book(NamedTuple):
     numbers: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def epoch_at(
     epochs_of: NDArray[np.int64], epoch_since: NDArray[np.int64], state: int, le: int
 ) -> int:

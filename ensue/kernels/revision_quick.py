@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels import guards as vm
+from ensue.kernels.calls import inlined
 
 QUICK = frozenset(
     {
@@ -20,7 +20,7 @@ QUICK = frozenset(
 )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def run_quick(
     code: NDArray[np.int64],
     place: int,

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import borrowing, inlined
 from ensue.kernels.guards import OVERFLOW, run_guard, update_registers
 from ensue.kernels.shared_arena import (
     BEFORE,
@@ -40,9 +41,7 @@ from ensue.kernels.shared_arena import (
     WRITTEN,
     allocate,
     any_bit,
-    borrowing,
     close,
-    inlined,
     meets,
     next_random,
     write,

@@ -12,17 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-# Compiled without counting references to arrays: what is called per event gets them all from the
-# caller, which keeps them, and makes none. Counting was most of the time of a visit. A kernel that
-# makes arrays and is called from one that does not has to say so, or it inherits the setting.
-_without: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-_with: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
-borrowing = njit(**_without)
-inlined = njit(**_without, forceinline=True)  # a call with dozens of arrays costs more than it does
-allocating = njit(**_with)
+from ensue.kernels.calls import borrowing
 
 FREE, USED, OPEN, RECORDS, FRESH = 0, 1, 2, 3, 4
 PHASE, PLACE, RUN, BEFORE, POSITION = 5, 6, 7, 8, 9  # where an interrupted event goes on

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import allocating, inlined
 from ensue.kernels.shared_arena import (
     AGED,
     CHECKED,
@@ -29,11 +30,9 @@ from ensue.kernels.shared_arena import (
     SHED,
     TICK,
     WINDOWED,
-    allocating,
     any_bit,
     close,
     has,
-    inlined,
     meets,
     next_random,
 )

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import borrowing, inlined
 from ensue.kernels.guards import run_guard
-from ensue.kernels.shared_arena import borrowing, inlined
 
 LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
