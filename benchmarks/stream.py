@@ -207,8 +207,10 @@ def _workload(settings: Settings, work: Workload, count: int, at_once: bool) -> 
         small = source(settings, work, PER_KEY_ROWS, 1, at_once=True)
         slow = {"one call per key": (PER_KEY_ROWS, lambda: drain(settings, per_key(small, work)))}
         found += compare(slow, repeat=1, warm_up=1)
-        by_key = found[1].rate / found[2].rate
-        limits.append(Target("rate, Ensue ÷ one call per key", by_key, 15, at_most=False))
+        # By the clock on the wall: workers of that operator end with their CPU time uncounted.
+        ours, theirs = count / found[1].wall_median, PER_KEY_ROWS / found[2].wall_median
+        name = "rows per second of wall, Ensue ÷ one call per key"
+        limits.append(Target(name, ours / theirs, 15, at_most=False))
     cut = "one micro-batch" if at_once else f"{BATCHES} micro-batches"
     title = f"{work.name} on a stream, {count:,} rows in {cut}"
     name = f"stream-{work.name}-{'one' if at_once else BATCHES}"
