@@ -101,6 +101,7 @@ class Quantity:
 
     # -- running it ------------------------------------------------------------------------------
 
+    # `eval` is the paper's word for the value of a query; nothing is executed from text.
     def eval(
         self,
         table: Any,

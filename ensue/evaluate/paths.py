@@ -28,6 +28,7 @@ from ensue import errors
 from ensue.evaluate.graph_store import GraphStore
 from ensue.evaluate.path_counts import exact_counts
 from ensue.evaluate.path_plan import UNBOUNDED, Origins, PathPlan, Planner
+from ensue.kernels.order import index_by_group
 from ensue.kernels.path_counts import count_paths, meets_cycle
 from ensue.kernels.path_deepening import deepen_paths
 from ensue.kernels.path_ends import search_ends, search_ends_bits
@@ -36,7 +37,6 @@ from ensue.kernels.paths import (
     SIMPLE,
     TRAIL,
     WALK,
-    by_origin,
     expand_paths,
     reverse_paths,
     write_paths,
@@ -90,7 +90,7 @@ class Found:
 
 def _from_arena(arena: tuple[Any, ...], origins: Origins) -> Found:
     parent, node, symbol, origin, rows, query, length, *_ = arena
-    order = by_origin(origin, rows, len(origins))
+    order = index_by_group(origin[rows].astype(np.int64), len(origins))
     rows = rows[order]
     offset = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(length[order], out=offset[1:])

@@ -7,6 +7,7 @@ the arcs with their lifetimes, the code made of them, and the rows. Timestamps a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -48,7 +49,7 @@ MANY_ENDED, FEW_TESTS = 1024, 16  # arcs that are over go when so many are, or s
 MANY_LIVES = 1 << 14  # the same of arcs edited in place, which cost a few bytes each
 
 
-class EventOperator:
+class EventOperator(ABC):
     """See the module."""
 
     def __init__(
@@ -224,8 +225,9 @@ class EventOperator:
                 return True
         return False
 
+    @abstractmethod
     def _start_intervals(self) -> None:
-        raise NotImplementedError
+        """From now on events that change nothing are kept as intervals: the arcs are made anew."""
 
     def _remember(self, times: Times, retracted: Any, status: NDArray[np.int8]) -> None:
         """Which events were retracted, so that a second time is told from never seen."""

@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inlined
+
 
 @njit(cache=True, nogil=True)
 def build_dense(
@@ -67,6 +69,22 @@ def first_entry(
         else:
             high = middle
     return low
+
+
+@inlined
+def state_after(
+    table: NDArray[np.int32],
+    symbol_class: NDArray[np.int32],
+    entry_class: NDArray[np.int32],
+    state: int,
+    symbol: int,
+    entry: int,
+) -> int:
+    """The automaton's state behind an entry; below 0: it may not be crossed."""
+    kind = symbol_class[symbol]
+    if kind < 0:
+        kind = entry_class[entry]
+    return table[state, kind]
 
 
 @njit(cache=True, nogil=True)

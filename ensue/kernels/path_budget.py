@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.graph import first_entry
+from ensue.kernels.graph import first_entry, state_after
 from ensue.kernels.hashing import longer
 from ensue.kernels.paths import NO_RETURN, TRAIL, WALK
 
@@ -152,10 +152,7 @@ def search_best(
                 while low + done < high:
                     entry = low + done
                     done += 1
-                    kind = symbol_class[candidate]
-                    if kind < 0:
-                        kind = entry_class[entry]
-                    target = table[s, kind]
+                    target = state_after(table, symbol_class, entry_class, s, candidate, entry)
                     if target < 0:
                         continue
                     other = neighbour[entry]

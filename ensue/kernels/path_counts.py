@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.graph import first_entry
+from ensue.kernels.graph import first_entry, state_after
 from ensue.kernels.hashing import grown, slot_of
 
 
@@ -80,10 +80,7 @@ def count_paths(
                     low = first_entry(offset, entry_symbol, symbols, here, symbol)
                     high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
                     for entry in range(low, high):
-                        kind = symbol_class[symbol]
-                        if kind < 0:
-                            kind = entry_class[entry]
-                        following = table[s, kind]
+                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
                         if following < 0:
                             continue
                         there = neighbour[entry]
@@ -181,10 +178,7 @@ def meets_cycle(
                 stack_entry[depth - 1] = 0
                 continue
             stack_entry[depth - 1] += 1
-            kind = symbol_class[symbol]
-            if kind < 0:
-                kind = entry_class[entry]
-            following = table[s, kind]
+            following = state_after(table, symbol_class, entry_class, s, symbol, entry)
             if following >= 0:
                 pending = np.int64(neighbour[entry]) * states + following
     return -1

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.graph import first_entry
+from ensue.kernels.graph import first_entry, state_after
 from ensue.kernels.hashing import longer
 from ensue.kernels.paths import NO_RETURN, TRAIL, WALK
 
@@ -175,10 +175,7 @@ def deepen_paths(
                         found_query[:founds], found_origin[:founds], found_length[:founds],
                         all_nodes[:written], all_labels[:crossed], work, True,
                     )  # fmt: skip
-                kind = symbol_class[symbol]
-                if kind < 0:
-                    kind = entry_class[entry]
-                following = table[s, kind]
+                following = state_after(table, symbol_class, entry_class, s, symbol, entry)
                 if following < 0:
                     continue
                 there = neighbour[entry]

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.graph import first_entry
+from ensue.kernels.graph import first_entry, state_after
 from ensue.kernels.hashing import grown, longer, slot_of
 
 _NO_VALUES = np.zeros(0, np.int64)
@@ -115,10 +115,7 @@ def search_ends(
                     low = first_entry(offset, entry_symbol, symbols, here, symbol)
                     high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
                     for entry in range(low, high):
-                        kind = symbol_class[symbol]
-                        if kind < 0:
-                            kind = entry_class[entry]
-                        following = table[s, kind]
+                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
                         if following < 0:
                             continue
                         there = neighbour[entry]
@@ -235,10 +232,7 @@ def search_ends_bits(
                     low = first_entry(offset, entry_symbol, symbols, here, symbol)
                     high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
                     for entry in range(low, high):
-                        kind = symbol_class[symbol]
-                        if kind < 0:
-                            kind = entry_class[entry]
-                        following = table[s, kind]
+                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
                         if following < 0:
                             continue
                         work += 1

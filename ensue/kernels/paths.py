@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.graph import first_entry
+from ensue.kernels.graph import first_entry, state_after
 from ensue.kernels.hashing import longer
 
 WALK, TRAIL, SIMPLE, NO_RETURN = 0, 1, 2, 3
@@ -132,10 +132,7 @@ def expand_paths(
                 low = first_entry(offset, entry_symbol, symbols, here, symbol)
                 high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
                 for entry in range(low, high):
-                    kind = symbol_class[symbol]
-                    if kind < 0:
-                        kind = entry_class[entry]
-                    following = table[s, kind]
+                    following = state_after(table, symbol_class, entry_class, s, symbol, entry)
                     if following < 0:
                         continue
                     there = neighbour[entry]
@@ -192,24 +189,6 @@ def write_paths(
             if parent[at] >= 0:
                 labels[place] = via_symbol[at]
             at = parent[at]
-
-
-@njit(cache=True, nogil=True)
-def by_origin(
-    origin: NDArray[np.int32], rows: NDArray[np.int32], origins: int
-) -> NDArray[np.int64]:
-    """The order that puts the paths of an origin together and keeps them in order: O(n)."""
-    begin = np.zeros(origins + 1, np.int64)
-    for r in rows:
-        begin[origin[r] + 1] += 1
-    for o in range(origins):
-        begin[o + 1] += begin[o]
-    order = np.empty(rows.shape[0], np.int64)
-    for p in range(rows.shape[0]):
-        o = origin[rows[p]]
-        order[begin[o]] = p
-        begin[o] += 1
-    return order
 
 
 @njit(cache=True, nogil=True)

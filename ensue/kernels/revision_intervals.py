@@ -174,6 +174,21 @@ def alive_at_last(
 
 
 @njit(cache=True, nogil=True)
+def _lose(
+    nodes: NDArray[np.int64], child: int, stack: NDArray[np.int64], depth: int
+) -> tuple[NDArray[np.int64], int]:
+    """One derivation less; a node without any goes on the stack, which may grow."""
+    nodes[child, SUPPORT] -= 1
+    if nodes[child, SUPPORT] == 0:
+        nodes[child, SUPPORT] = -1
+        if depth == stack.shape[0]:
+            stack = longer(stack, 0)
+        stack[depth] = child
+        depth += 1
+    return stack, depth
+
+
+@njit(cache=True, nogil=True)
 def cascade(
     store: Store,
     stack: NDArray[np.int64],
@@ -196,13 +211,7 @@ def cascade(
         while edge >= 0:
             child = edges[edge, CHILD]
             if nodes[child, SUPPORT] > 0:
-                nodes[child, SUPPORT] -= 1
-                if nodes[child, SUPPORT] == 0:
-                    nodes[child, SUPPORT] = -1
-                    if depth == stack.shape[0]:
-                        stack = longer(stack, 0)
-                    stack[depth] = child
-                    depth += 1
+                stack, depth = _lose(nodes, child, stack, depth)
             edge = edges[edge, EDGE_NEXT]
         unlink_node(store, node)
         free_node(store, node, traced)
@@ -238,13 +247,7 @@ def cut(
             else:
                 nodes[node, EDGE] = after
             free_edge(store, edge)
-            nodes[child, SUPPORT] -= 1
-            if nodes[child, SUPPORT] == 0:
-                nodes[child, SUPPORT] = -1
-                if depth == stack.shape[0]:
-                    stack = longer(stack, 0)
-                stack[depth] = child
-                depth += 1
+            stack, depth = _lose(nodes, child, stack, depth)
         else:
             before = edge
         edge = after

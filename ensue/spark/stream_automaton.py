@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -91,7 +92,7 @@ class AutomatonStage:
     def _found(self, changes: pa.Table) -> Iterator[pa.Table]:
         """Rows came in order: what is found stays."""
         if changes.num_rows:
-            assert "-" not in changes.column("op").to_pylist()
+            assert pc.index(changes.column("op"), "-").as_py() < 0
             shown = changes.select(self._work.found.names).cast(self._work.found)
             if self._work.settings.speculative:
                 shown = shown.append_column(ID, changes.column("match_id"))

@@ -113,6 +113,7 @@ class Encoder:
         for column, term in self._columns.items():
             if column.path:
                 continue
+            # z3's name for the value of a term in a model: no text is executed.
             null = model.eval(term.null, model_completion=True)
             value = model.eval(term.value, model_completion=True)
             missing = self._z3.is_true(null)
