@@ -3,15 +3,12 @@
 A lane is rewritten only when a micro-batch touched it. The parts are Arrow bytes of their own
 (`evaluate/state.py`), so a part that did not change is carried over without being read. Beside
 them stands a description of the query and its settings: a restart that differs is told exactly
-what differs, not only that something does. A checksum stands at the end: Arrow trusts the lengths
-that it reads, so damage must be found before it sees the bytes. States written before there was
-one have none, and still load.
+what differs, not only that something does.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -20,7 +17,6 @@ from ensue import errors
 from ensue.evaluate import state
 
 KIND = "lane"
-_SUM = b"ensue sum:"
 _DESCRIPTION = "description"
 _REMEDY = {
     "lanes": "set lanes back, or start a new checkpoint: keys live in the lane they were hashed to",
@@ -32,29 +28,16 @@ _REMEDY = {
 def to_bytes(parts: Mapping[str, bytes], description: Mapping[str, str]) -> bytes:
     named = {**parts, _DESCRIPTION: json.dumps(dict(description)).encode()}
     table = pa.table({"name": list(named), "part": pa.array(list(named.values()), pa.binary())})
-    blob = state.to_bytes(KIND, table, {})
-    return blob + _SUM + zlib.crc32(blob).to_bytes(4, "big")
+    return state.to_bytes(KIND, table, {})
 
 
 def from_bytes(blob: bytes, description: Mapping[str, str]) -> dict[str, bytes]:
     """The parts, once the description is what it was."""
-    table, _ = state.from_bytes(KIND, _checked(blob))
+    table, _ = state.from_bytes(KIND, blob)
     parts = dict(zip(table["name"].to_pylist(), table["part"].to_pylist(), strict=True))
     before = json.loads(parts.pop(_DESCRIPTION))
     _compare(before, description)
     return parts
-
-
-def _checked(blob: bytes) -> bytes:
-    inner, mark, given = blob[: -len(_SUM) - 4], blob[-len(_SUM) - 4 : -4], blob[-4:]
-    if mark != _SUM:
-        return blob
-    if zlib.crc32(inner).to_bytes(4, "big") != given:
-        raise errors.StateError(
-            "the state of a lane is damaged: its checksum does not fit",
-            remedy="restore the checkpoint from a copy, or start with a new one",
-        )
-    return inner
 
 
 def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> None:

@@ -1,0 +1,86 @@
+"""A state that was changed or cut is refused, whatever it is of: never loaded, never a crash.
+
+States written before there were checksums (the other files of this folder) have none and load.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue import errors
+from ensue.evaluate import state
+
+EVENTS = pa.table({"k": ["a", "b"] * 4, "t": range(8), "kind": list("ABBABAAB"), "x": range(8)})
+PAIR = ensue.pattern("A -> B", types="kind").partition_by("k").order_by("t").within(5)
+FALL = ensue.pattern("A B+", types="kind").partition_by("k").order_by("t")
+COUNT = (
+    ensue.Automaton({"n": "bigint"}, order_by="t", partition_by="k", within=5)
+    .arc("q0", "q1", when="kind = 'A'", set={"n": "x"})
+    .arc("q1", "q2", when="kind = 'B'")
+    .final("q2")
+)
+
+
+def _taken(matcher: Any) -> bytes:
+    matcher.insert(EVENTS)
+    blob = matcher.snapshot()
+    assert isinstance(blob, bytes)
+    return blob
+
+
+STATES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
+    "rows": (_taken(FALL.matcher()), ensue.restore),
+    "events": (_taken(PAIR.matcher()), ensue.restore),
+    "automaton": (_taken(COUNT.matcher()), COUNT.restore),
+    "summary": (PAIR.summarize(EVENTS, size=3).snapshot(), ensue.restore),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_flipped_bit_or_a_lost_end_is_found(name: str) -> None:
+    blob, load = STATES[name]
+    load(blob)
+    chance = random.Random(name)
+    damaged = [blob[: chance.randrange(len(blob))] for _ in range(40)]
+    damaged += [blob[:-14], blob[:-1]]  # the checksum itself is cut
+    places = [*(chance.randrange(len(blob)) for _ in range(120)), *range(len(blob) - 16, len(blob))]
+    for place in places:
+        flipped = bytearray(blob)
+        flipped[place] ^= 1 << chance.randrange(8)
+        damaged.append(bytes(flipped))
+    for given in damaged:
+        with pytest.raises(errors.StateError, match="damaged") as caught:
+            load(given)
+        assert "start afresh" in caught.value.remedy
+
+
+@pytest.mark.parametrize("given", [b"", b"junk", b"ensue sum:1234", "text", None])
+def test_what_is_no_state_is_refused(given: Any) -> None:
+    with pytest.raises(errors.StateError, match="damaged"):
+        state.from_bytes("rows", given)
+
+
+def test_a_state_without_a_checksum_is_looked_through() -> None:
+    """Written before there were any: lengths that lead out of the bytes are found."""
+    blob = (Path(__file__).parent / "rows_v1.arrow").read_bytes()
+    table, _ = state.from_bytes("rows", blob, _query_of(blob))
+    assert table.num_rows == 3
+    chance = random.Random(1)
+    for _ in range(2000):
+        flipped = bytearray(blob)
+        flipped[chance.randrange(len(blob))] ^= 1 << chance.randrange(8)
+        try:
+            state.from_bytes("rows", bytes(flipped), _query_of(blob))
+        except errors.StateError as problem:
+            assert problem.remedy
+
+
+def _query_of(blob: bytes) -> str:
+    return str(state._opened(blob)[1]["query"])
