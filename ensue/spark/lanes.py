@@ -20,10 +20,9 @@ This module knows no Spark: `stream_operator.py` calls it in the workers, tests 
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,139 +30,33 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.plan import PREFIX
 from ensue.evaluate import state as arrow_state
 from ensue.evaluate.arrange import flat, group_codes
 from ensue.evaluate.base import Key, key_at
 from ensue.evaluate.buffer import CONTENT
 from ensue.spark import state
+from ensue.spark.lane_work import (
+    END,
+    IDENTITY,
+    LATE,
+    MATCH_ID,
+    MATCHED,
+    OP,
+    REFUSED,
+    REJECTED,
+    SEQUENCE,
+    SHOWN,
+    SIGN,
+    STATUS,
+    TEXT,
+    Budgeted,
+    Counts,
+    Refusing,
+    Work,
+)
 from ensue.spark.stream_rows import ID, by_id, differ, key_out, newest, told_apart, uncancelled
 
-IDENTITY = PREFIX + "identity"  # hash of the columns that name an event (CDC)
-SEQUENCE = PREFIX + "sequence"  # which of two versions of an event is the newer (CDC)
-SIGN = PREFIX + "sign"  # +1 an event, -1 its withdrawal (CDC), 0 an operation nobody knows
-TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
-OP, MATCH_ID, STATUS, SHOWN = "op", "match_id", "status", "event"
-MATCHED, LATE, REJECTED, REFUSED = "matched", "late", "rejected", "refused edit"
 PENDING, SPOKEN, STAGE, SHED = "pending", "spoken", "stage", "shed"
-KEY_LIMIT = 1_000_000
-END = "end"  # ending of the name of an order to close the stream
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a stream is run; times in microseconds."""
-
-    lanes: int = 16
-    emit: str = "final"  # or "changes"
-    speculation: int | None = None  # σ: how far past the watermark; None: all that has come
-    late: bool = False  # late and rejected rows are shown, with a status
-    corrections: str = ""  # "", "content" or "identity"
-    forget: int | None = None  # a key silent for so long is complete
-    key_limit: int = KEY_LIMIT  # rows kept of one key
-    overflow: str = "fail"  # or "shed"
-    nulls: str = "reject"  # or "fail"
-    delay: int | None = None  # of the watermark, where rows tell the time; None: Spark alone does
-
-    @property
-    def speculative(self) -> bool:
-        return self.emit == "changes"
-
-
-@dataclass
-class Counts:
-    """Of one step; each becomes an observed metric."""
-
-    rows: int = 0
-    matches: int = 0
-    late: int = 0
-    rejected: int = 0
-    retracted: int = 0
-    shed: int = 0
-    bad_edits: int = 0
-    extended: int = 0  # partial matches, under a budget
-    unextended: int = 0
-    partials: int = 0
-    pending: int = 0
-    keys: int = 0
-    state_bytes: int = 0
-
-
-class Stage(Protocol):
-    """An evaluator with its state, as a lane drives it."""
-
-    def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """Rows of any keys, later than all before."""
-
-    def advance(self, horizon: int) -> Iterator[pa.Table]:
-        """No row before `horizon` will come."""
-
-    def end(self) -> Iterator[pa.Table]: ...
-    def standing(self) -> Iterator[pa.Table]:
-        """What holds now and is not final: totals that still grow."""
-
-    def copy(self) -> Stage: ...
-    def save(self) -> bytes: ...
-    def load(self, blob: bytes) -> None: ...
-    def next_time(self) -> int | None:
-        """The least watermark at which `advance` has something to do."""
-
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
-        """Change patterns; the orders that could not be carried out, each with the reason."""
-
-    def drop(self, keys: set[Key]) -> None: ...
-    def sizes(self) -> Mapping[Key, int]:
-        """Keys with many rows and how many are held of each."""
-
-    def forget(self, before: int) -> Iterator[pa.Table]:
-        """End the keys whose newest row is older than that."""
-
-    @property
-    def partials(self) -> int: ...
-    @property
-    def keys(self) -> int: ...
-
-
-@runtime_checkable
-class Budgeted(Protocol):
-    """A stage that leaves partial matches unextended where its budget is spent."""
-
-    def spent(self) -> tuple[int, int]:
-        """Extensions made, and not made, since the last call."""
-
-
-@runtime_checkable
-class Refusing(Protocol):
-    """A stage that may be unable to use a row."""
-
-    def refused(self) -> pa.Table | None:
-        """Such rows since the last call: the key, and `TEXT`."""
-
-
-@dataclass(frozen=True)
-class Work(ABC):
-    """What every lane of a stream does; travels to the workers."""
-
-    schema: pa.Schema  # of the rows that come
-    found: pa.Schema  # of what the stage puts out, `ID` left out
-    partition_by: tuple[str, ...]
-    time: str  # the event-time column
-    settings: Settings
-    description: Mapping[str, str]
-
-    @abstractmethod
-    def stage(self, lane: int) -> Stage:
-        """A new stage, without state."""
-
-    @property
-    def output(self) -> pa.Schema:
-        """Of the lane's output: what is found, between what a stream adds."""
-        fields = list(self.found)
-        if self.settings.speculative:
-            fields = [pa.field(OP, pa.string()), pa.field(MATCH_ID, pa.string()), *fields]
-        if self.settings.late:
-            fields += [pa.field(STATUS, pa.string()), pa.field(SHOWN, pa.string())]
-        return pa.schema(fields)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ensue import errors
-from ensue.spark.lanes import Counts
+from ensue.spark.lane_work import Counts
 from ensue.spark.stream_operator import OBSERVED
 
 GAUGES = ("partials", "pending", "keys", "state_bytes")

@@ -32,7 +32,7 @@ from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
 from ensue.spark import batch, control, stream_operator
-from ensue.spark.lanes import (
+from ensue.spark.lane_work import (
     IDENTITY,
     MATCH_ID,
     MATCHED,

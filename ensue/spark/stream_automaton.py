@@ -31,7 +31,7 @@ from ensue.pattern.query import OrderKey
 from ensue.spark import stream
 from ensue.spark.automaton import Asked
 from ensue.spark.batch import quoted
-from ensue.spark.lanes import TEXT, Stage, Work
+from ensue.spark.lane_work import TEXT, Stage, Work
 from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import refused
 

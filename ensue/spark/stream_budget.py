@@ -19,7 +19,7 @@ from ensue.evaluate.acep.warm import warm_up
 from ensue.evaluate.approximate import ApproximateEvaluator
 from ensue.evaluate.base import Budget, Key, Output, Watermark
 from ensue.evaluate.sequence_listing import Listing
-from ensue.spark.lanes import Settings, Stage, Work
+from ensue.spark.lane_work import Settings, Stage, Work
 from ensue.spark.stream_events import ordered, time_of
 from ensue.spark.stream_stages import found_schema, refused
 

@@ -36,7 +36,8 @@ from ensue.pattern import condition as c
 from ensue.pattern import rules, stored
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
-from ensue.spark.lanes import Settings, Stage, Work, is_end
+from ensue.spark.lane_work import Settings, Stage, Work
+from ensue.spark.lanes import is_end
 from ensue.spark.stream_events import EventsStage
 from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import RowsStage

@@ -25,7 +25,7 @@ from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.pattern.query import OrderKey, Query, WindowKind
-from ensue.spark.lanes import STATUS, Settings, Stage, Work
+from ensue.spark.lane_work import STATUS, Settings, Stage, Work
 from ensue.spark.stream_stages import found_schema, named, refused, unnamed, with_identity
 
 

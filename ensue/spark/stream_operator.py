@@ -32,7 +32,8 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import flat
-from ensue.spark.lanes import Counts, Lane, Work
+from ensue.spark.lane_work import Counts, Work
+from ensue.spark.lanes import Lane
 
 LANE, BLOB, ORDER = PREFIX + "lane", PREFIX + "blob", PREFIX + "order"
 MARK = PREFIX + "mark"

@@ -25,7 +25,7 @@ from ensue.evaluate.quantify.stages import Stage as Question
 from ensue.evaluate.state import from_bytes, to_bytes
 from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
-from ensue.spark.lanes import Settings, Stage, Work
+from ensue.spark.lane_work import Settings, Stage, Work
 from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import refused
 

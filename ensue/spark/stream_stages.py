@@ -21,7 +21,7 @@ from ensue.evaluate.buffer import CONTENT, EVENT, KEY
 from ensue.evaluate.match_names import EVENTS, HIGH, LOW
 from ensue.evaluate.rows_flat import FlatRows
 from ensue.pattern.query import OrderKey
-from ensue.spark.lanes import Settings, Stage, Work
+from ensue.spark.lane_work import Settings, Stage, Work
 from ensue.spark.stream_rows import ID
 
 

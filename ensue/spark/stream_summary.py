@@ -25,7 +25,7 @@ from ensue.evaluate.suse import reading
 from ensue.evaluate.suse.batch import VALUE, BatchSummaries
 from ensue.evaluate.suse.options import SummaryOptions, bound_total, check_options, selection_of
 from ensue.pattern.query import OrderKey, Query
-from ensue.spark.lanes import Settings, Stage, Work
+from ensue.spark.lane_work import Settings, Stage, Work
 from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import refused
 

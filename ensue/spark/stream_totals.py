@@ -24,7 +24,7 @@ from ensue.evaluate.sequence_pieces import TotalsInPieces
 from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequence_totals import TOTAL, WINDOW_START, Finish, Grouping
 from ensue.pattern.query import WindowKind
-from ensue.spark.lanes import Settings, Stage, Work
+from ensue.spark.lane_work import Settings, Stage, Work
 from ensue.spark.stream_events import HeldRows, ordered
 from ensue.spark.stream_rows import ID, key_out
 from ensue.spark.stream_stages import refused

@@ -17,7 +17,8 @@ from ensue.evaluate.prepare import prepare
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import OrderKey, Query, Window, WindowKind
-from ensue.spark.lanes import Lane, Settings, Work
+from ensue.spark.lane_work import Settings, Work
+from ensue.spark.lanes import Lane
 
 TIME = "event_time"
 SECOND = 1_000_000

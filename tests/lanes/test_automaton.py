@@ -13,7 +13,7 @@ import ensue
 from ensue.evaluate.buffer import CONTENT, KEY
 from ensue.evaluate.identity import row_hashes
 from ensue.spark.automaton import Asked
-from ensue.spark.lanes import STATUS
+from ensue.spark.lane_work import STATUS
 from ensue.spark.stream_automaton import AutomatonWork
 from tests.lanes import streams
 

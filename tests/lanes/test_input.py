@@ -15,7 +15,8 @@ from ensue.evaluate import state as arrow_state
 from ensue.evaluate.buffer import CONTENT, KEY
 from ensue.evaluate.identity import row_hashes
 from ensue.spark import state
-from ensue.spark.lanes import IDENTITY, SEQUENCE, SIGN, TEXT, Lane
+from ensue.spark.lane_work import IDENTITY, SEQUENCE, SIGN, TEXT
+from ensue.spark.lanes import Lane
 from ensue.spark.stream_stages import RowsWork, rows_work
 from tests.lanes import streams
 

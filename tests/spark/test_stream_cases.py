@@ -23,7 +23,7 @@ from ensue.evaluate.prepare import finish
 from ensue.pattern.query import Query
 from ensue.spark import control, stream_operator
 from ensue.spark.control import Control
-from ensue.spark.lanes import Stage, Work
+from ensue.spark.lane_work import Stage, Work
 from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work
 from tests import sequence_specs, specs

@@ -16,7 +16,8 @@ import pytest
 import ensue
 from ensue.evaluate.state import VERSION
 from ensue.spark import state as lane_state
-from ensue.spark.lanes import Lane, Work
+from ensue.spark.lane_work import Work
+from ensue.spark.lanes import Lane
 from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work
 from tests.lanes import streams
