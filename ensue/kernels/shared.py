@@ -23,6 +23,7 @@ from ensue.kernels.guards import OVERFLOW, run_guard, update_registers
 from ensue.kernels.shared_arena import (
     BEFORE,
     CHAINS,
+    CHECKED,
     CREATED,
     CUT,
     ENTRIES,
@@ -47,13 +48,16 @@ from ensue.kernels.shared_arena import (
     write,
 )
 from ensue.kernels.shared_select import (
+    CHECK_EVERY,
+    LEAST_LIFE,
     age_of,
     check_load,
     expired_bits,
+    least_of,
     quality_of,
     record_shed,
 )
-from ensue.kernels.shared_sketch import bucket_of, credit, level_of, ways_of
+from ensue.kernels.shared_sketch import bucket_of, column_of, credit, ways_of
 
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
@@ -101,7 +105,7 @@ def emit(
                 entry_chain[meta[ENTRIES]] = meta[CHAINS]
                 meta[ENTRIES] += 1
                 if learn and run >= 0:
-                    column = pattern % columns
+                    column = column_of(pattern, columns)
                     model[2][bucket[run], column] += 1.0
                     model[14][node[run], column] += 1.0
                     model[4][node[run], column] += 1.0
@@ -158,18 +162,17 @@ def _add(
     meta[CREATED] += 1
     kept = patterns
     if learn:
-        age = age_of(begin, now, rows_)
+        left = max(1.0 - age_of(begin, now, rows_), LEAST_LIFE)
         found = bucket_of(
             target, now, rows_[5], rows_[6], ints, floats, features, guards, cells,
-            model[0].shape[0],
+            model[0].shape[0], meta[CREATED],
         )  # fmt: skip
-        left = 1.0 - age
         ways = ways_of(left, target, model)
-        model[0][found] += ways
-        model[3][target] += ways
+        above_bucket, above_node = (bucket[above], node[above]) if above >= 0 else (-1, -1)
+        worth = credit(above_bucket, above_node, found, target, ways, patterns, model)
         if meta[CUT] > 0 and meets(patterns, model[10]):
-            quality = quality_of(target, found, patterns, left, model, knobs)
-            if level_of(quality) < meta[CUT] and next_random(meta) >= knobs[6]:
+            quality = quality_of(target, worth, ways, left, model, knobs)
+            if quality < least_of(meta[CUT]) and next_random(meta) >= knobs[6]:
                 kept = spare
                 write(kept, patterns)
                 if knobs[INSTANCE] != 0.0:
@@ -177,11 +180,11 @@ def _add(
                         kept[word] = 0
                 for word in range(kept.shape[0]):
                     kept[word] &= ~model[10][word]
-                record_shed(target, found, patterns, kept, left, True, model, meta)
-        if above >= 0:
-            credit(bucket[above], node[above], found, target, left, patterns, model)
+                record_shed(target, found, patterns, kept, ways, model, meta)
         if not any_bit(kept):
             return
+        model[0][found] += ways
+        model[3][target] += ways
     if knobs[INSTANCE] != 0.0 and above >= 0:
         above = _copied(above, arena, meta)
         references[above] -= 1  # the reference of its owner is counted below
@@ -447,7 +450,9 @@ def run_rows(
             knobs, scratch,
         ):  # fmt: skip
             meta[SWEPT] = meta[OPEN]  # no room for matches that time completes: later
-        if knobs[CHECK] != 0.0:
+        meta[CHECKED] += 1
+        if meta[CHECKED] >= CHECK_EVERY and knobs[CHECK] != 0.0:
+            meta[CHECKED] = 0
             check_load(row, rows_, parts, tables, arena, heads, model, meta, knobs)
     if (
         finish

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from ensue.kernels.calls import allocating, inlined
 from ensue.kernels.shared_arena import (
     AGED,
-    CHECKED,
     CUT,
     OPEN,
     RECORDS,
@@ -36,7 +35,15 @@ from ensue.kernels.shared_arena import (
     meets,
     next_random,
 )
-from ensue.kernels.shared_sketch import LEVELS, level_of, rate_of, relative_of, ways_of
+from ensue.kernels.shared_sketch import (
+    LEVELS,
+    MIDDLE,
+    column_of,
+    level_of,
+    rate_of,
+    relative_of,
+    ways_of,
+)
 
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
@@ -47,6 +54,8 @@ CHECK_EVERY = 16
 LEAST_LIFE = 1e-3  # of a window: what is nearly over still costs a little
 ROOM = 0.95  # a selection leaves this much of the bound used
 FREE_AGAIN = 0.95
+_LEAST_QUALITY = 2.0 ** ((np.arange(LEVELS) - MIDDLE) / 8.0)  # by level
+_LEAST_QUALITY[:2] = -np.inf, np.nextafter(0.0, 1.0)
 FAR_OVER = 1.05  # up to here a higher cut is enough
 AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them still to come
 # What the last rows left of the bound is spent over so many rows; never less and never more than
@@ -64,7 +73,7 @@ def age_of(first: int, row: int, rows_: Any) -> float:
 @inlined
 def left_of(run: int, row: int, rows_: Any, arena: Any) -> float:
     """The share of the longest window that a partial match still has."""
-    return 1.0 - age_of(arena[4][run], row, rows_)
+    return max(1.0 - age_of(arena[4][run], row, rows_), LEAST_LIFE)
 
 
 @inlined
@@ -114,18 +123,14 @@ def expired_bits(
 
 
 @inlined
-def quality_of(
-    node: int,
-    bucket: int,
-    patterns: NDArray[np.uint64],
-    left_share: float,
-    model: Any,
-    knobs: NDArray[np.float64],
-) -> float:
-    """Expected weighted matches of the overloaded patterns, per overhead where asked for so.
+def least_of(cut: int) -> float:
+    """The least quality at the level of the cut: that of most births is only compared with it."""
+    return float(_LEAST_QUALITY[cut])
 
-    `left_share` is what is left of the window: the own work shrinks with it, matches with a power.
-    """
+
+@inlined
+def worth_of(node: int, bucket: int, patterns: NDArray[np.uint64], model: Any) -> float:
+    """Expected weighted matches of the overloaded patterns, per way to take the events to come."""
     overloaded, weights = model[10], model[5]
     columns = weights.shape[0]
     total = 0.0
@@ -134,14 +139,29 @@ def quality_of(
         pattern = word << 6
         while left != 0:
             if left & np.uint64(1):
-                column = pattern % columns
+                column = column_of(pattern, columns)
                 total += weights[column] * rate_of(bucket, node, column, model)
             left >>= np.uint64(1)
             pattern += 1
-    rest = max(left_share, LEAST_LIFE)
-    total *= ways_of(rest, node, model)
+    return total
+
+
+@inlined
+def quality_of(
+    node: int,
+    worth: float,
+    ways: float,
+    left: float,
+    model: Any,
+    knobs: NDArray[np.float64],
+) -> float:
+    """Expected matches, per overhead where asked for so.
+
+    `left` is what is left of the window: the own work shrinks with it, matches with a power.
+    """
+    total = worth * ways
     if knobs[BY_RATIO] != 0.0:
-        total /= model[7][node] * rest
+        total /= model[7][node] * left
     return total
 
 
@@ -151,18 +171,14 @@ def record_shed(
     bucket: int,
     before: NDArray[np.uint64],
     after: NDArray[np.uint64],
-    left_share: float,
-    at_birth: bool,
+    ways: float,
     model: Any,
     meta: NDArray[np.int64],
-) -> None:
+) -> bool:
     """What shedding gave up, as a multiple of what a partial match of the node is worth.
 
-    What is shed at birth had no chance, so its part of pn is taken back. What is shed later keeps
-    it, or beginnings that are often shed would seem ever better; for the estimate of recall alone
-    the time that it did not live is counted.
+    Whether nothing is left of it is returned.
     """
-    remaining = ways_of(left_share, node, model)
     lost, mass, columns = model[8], model[11], model[5].shape[0]
     meta[SHED] += 1
     gone = False
@@ -172,18 +188,12 @@ def record_shed(
         while left != 0:
             if left & np.uint64(1):
                 gone = True
-                column = pattern % columns
-                lost[node, column] += remaining * relative_of(bucket, node, column, model)
-                mass[bucket, column] += remaining
+                column = column_of(pattern, columns)
+                lost[node, column] += ways * relative_of(bucket, node, column, model)
+                mass[bucket, column] += ways
             left >>= np.uint64(1)
             pattern += 1
-    if not gone or any_bit(after):
-        return
-    if at_birth:
-        model[0][bucket] = max(0.0, model[0][bucket] - remaining)
-        model[3][node] = max(0.0, model[3][node] - remaining)
-    else:
-        model[15][node] += remaining
+    return gone and not any_bit(after)
 
 
 @allocating
@@ -198,8 +208,8 @@ def check_load(
     meta: NDArray[np.int64],
     knobs: NDArray[np.float64],
 ) -> None:
-    """The overload detector: every few rows the expected work against the bounds."""
-    meta[AGED] += 1
+    """The overload detector, called every few rows: the expected work against the bounds."""
+    meta[AGED] += CHECK_EVERY
     if knobs[FADE_EVERY] > 0 and meta[AGED] >= knobs[FADE_EVERY]:
         meta[AGED] = 0
         fade = knobs[FADE]
@@ -220,10 +230,6 @@ def check_load(
             if index < model[1].shape[0]:
                 for child in range(model[1].shape[1]):
                     model[1][index, child] *= fade
-    meta[CHECKED] += 1
-    if meta[CHECKED] < CHECK_EVERY:
-        return
-    meta[CHECKED] = 0
     count, recent = heads[1], heads[2]
     node_rate, limits, node_bits = model[6], model[12], tables[22]
     overloaded = model[10]
@@ -320,7 +326,9 @@ def select(
                     level = level_of(1.0 / (1e-9 + node_rate[at]))
                 else:
                     left = left_of(run, row, rows_, arena)
-                    quality = quality_of(at, bucket[run], bits[run], left, model, knobs)
+                    worth = worth_of(at, bucket[run], bits[run], model)
+                    ways = ways_of(left, at, model)
+                    quality = quality_of(at, worth, ways, left, model, knobs)
                     level = min(level_of(quality), LEVELS - 2)
             ranked[found], levels[found] = run, level
             sizes[LEVELS - 1 - level + 1] += 1
@@ -363,8 +371,9 @@ def select(
                     lost = True
             if lost:
                 cut = max(cut, levels[order[index]])
-                left = left_of(run, row, rows_, arena)
-                record_shed(node[run], bucket[run], bits[run], kept, left, False, model, meta)
+                ways = ways_of(left_of(run, row, rows_, arena), node[run], model)
+                if record_shed(node[run], bucket[run], bits[run], kept, ways, model, meta):
+                    model[15][node[run]] += ways
                 bits[run, :] = kept
         if any_bit(kept):
             used_work += cost

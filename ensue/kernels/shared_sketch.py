@@ -27,6 +27,9 @@ LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
 EDGES = 63
 SAMPLE = 512
+REMEMBERED = 2048  # buckets, by the registers that they are computed from
+NOTED_BITS = 3  # of 2 ** 3 births, one tells the sample of values
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
 
 
@@ -41,13 +44,11 @@ def level_of(quality: float) -> int:
 
 @inlined
 def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
-    low, high = 0, edges.shape[0]
-    while low < high:
-        middle = (low + high) >> 1
-        if edges[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
+    """The bin of a value between `EDGES` = 2 ** 6 - 1 edges, in six steps that branch nowhere."""
+    low, step = 0, 32
+    while step > 0:
+        low += step if edges[low + step - 1] < value else 0
+        step >>= 1
     return low * bins // (EDGES + 1)
 
 
@@ -63,13 +64,30 @@ def bucket_of(
     guards: Any,
     cells: Any,
     buckets: int,
+    number: int,
 ) -> int:
-    """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`."""
-    offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features
+    """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`.
+
+    Attributes are computed from a few registers, and an event extends many partial matches whose
+    registers are the same: buckets are remembered by them. Of births, by `number`, one in eight
+    tells the sample of values.
+    """
+    offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features[:11]
+    memorable, read_offset, read, known, remembered = features[11:]
+    key = np.uint64(node) * _FIRST_FACTOR
+    for place in range(read_offset[node], read_offset[node + 1]):
+        key = (key ^ np.uint64(ints[read[place]])) * _SECOND_FACTOR
+        key ^= key >> np.uint64(31)
+    slot = np.int64(key & np.uint64(REMEMBERED - 1))
+    begins = offset[node]
+    early = begins < offset[node + 1] and seen[chosen[begins]] < SAMPLE
+    noted = early or (np.uint64(number) * _FIRST_FACTOR) >> np.uint64(64 - NOTED_BITS) == 0
+    if known[slot] == key and memorable[node] and not noted:
+        return int(remembered[slot])
     int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
     cell_ints, cell_floats, cell_nulls = cells
-    mixed = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
-    for place in range(offset[node], offset[node + 1]):
+    mixed = np.uint64(node) * _FIRST_FACTOR
+    for place in range(begins, offset[node + 1]):
         feature = chosen[place]
         run_guard(
             code, begin[feature], end[feature], row, first, first, last, 0,
@@ -80,24 +98,34 @@ def bucket_of(
         source = cell[feature]
         if not cell_nulls[source]:
             value = cell_floats[source] if floating[feature] else float(cell_ints[source])
-            slot = seen[feature]
-            if slot >= SAMPLE:  # overwritten here and there: a sample of the recent values
-                slot = (slot * 40503 >> 3) % SAMPLE
-            sample[feature, slot] = value
-            seen[feature] += 1
+            if noted:
+                chance = seen[feature]
+                if chance >= SAMPLE:  # overwritten here and there: a sample of the recent values
+                    chance = (chance * 40503 >> 3) % SAMPLE
+                sample[feature, chance] = value
+                seen[feature] += 1 if early else 1 << NOTED_BITS
             found = 1 + bin_of(value, edges[feature], bins[node])
-        mixed = (mixed ^ np.uint64(found)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ np.uint64(found)) * _SECOND_FACTOR
         mixed ^= mixed >> np.uint64(29)
     mixed *= np.uint64(0x94D049BB133111EB)
-    return int((mixed >> np.uint64(20)) % np.uint64(buckets))
+    bucket = np.int64((mixed >> np.uint64(20)) % np.uint64(buckets))
+    known[slot], remembered[slot] = key, bucket
+    return int(bucket)
+
+
+@inlined
+def column_of(pattern: int, columns: int) -> int:
+    """Patterns beyond the columns of the sketch share them; a division is saved for the others."""
+    return pattern if pattern < columns else pattern % columns
 
 
 @inlined
 def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
     """How much better than its node a bucket is: what was credited to both lags alike."""
     prior = (sketch[4][node, column] + 0.1) / (sketch[3][node] + 1.0)
-    found = (sketch[2][bucket, column] + PRIOR * prior) / (sketch[0][bucket] + PRIOR)
-    return float(found / prior)
+    return float(
+        (sketch[2][bucket, column] + PRIOR * prior) / ((sketch[0][bucket] + PRIOR) * prior)
+    )
 
 
 @inlined
@@ -109,7 +137,10 @@ def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
 @inlined
 def ways_of(left: float, node: int, sketch: Any) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
-    return float(max(left, 0.0) ** sketch[13][node])
+    ways = 1.0
+    for _ in range(sketch[13][node]):
+        ways *= left
+    return ways
 
 
 @inlined
@@ -118,30 +149,41 @@ def credit(
     node: int,
     child_bucket: int,
     child_node: int,
-    given: float,
+    ways: float,
     patterns: NDArray[np.uint64],
     sketch: Any,
-) -> None:
+) -> float:
     """A partial match was extended: what the longer one is worth counts for it.
 
-    `given` is the share of the window that the longer one has.
+    `ways` are those of the longer one. Returned is what one way of it is worth to the overloaded
+    patterns (itself counted). Bucket -1: it extends nothing.
     """
-    columns = sketch[5].shape[0]
-    ways = ways_of(given, child_node, sketch)
-    better, owners = 0.0, 0
+    completed, node_completed, weights = sketch[2], sketch[4], sketch[5]
+    means, overloaded = sketch[9], sketch[10]
+    columns = weights.shape[0]
+    seen = 1.0 / (sketch[0][child_bucket] + ways + PRIOR)
+    node_seen = sketch[3][child_node] + ways + 1.0
+    total, better, owners = 0.0, 0.0, 0
     for word in range(patterns.shape[0]):
-        left = patterns[word]
+        left, wanted = patterns[word], overloaded[word]
         pattern = word << 6
         while left != 0:
             if left & np.uint64(1):
-                column = pattern % columns
-                worth = ways * rate_of(child_bucket, child_node, column, sketch)
-                sketch[2][bucket, column] += worth
-                sketch[4][node, column] += worth
-                better += relative_of(child_bucket, child_node, column, sketch)
+                column = column_of(pattern, columns)
+                prior = node_seen / (node_completed[child_node, column] + 0.1)
+                relative = (completed[child_bucket, column] * prior + PRIOR) * seen
+                worth = means[child_node, column] * relative
+                if wanted & np.uint64(1):
+                    total += weights[column] * worth
+                if bucket >= 0:
+                    completed[bucket, column] += ways * worth
+                    node_completed[node, column] += ways * worth
+                better += relative
                 owners += 1
             left >>= np.uint64(1)
+            wanted >>= np.uint64(1)
             pattern += 1
     followed = sketch[1].shape[0]
-    if owners > 0 and node < followed and child_node < followed:
+    if bucket >= 0 and owners > 0 and node < followed and child_node < followed:
         sketch[1][node, child_node] += ways * better / owners
+    return total

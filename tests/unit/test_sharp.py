@@ -129,22 +129,27 @@ def matches(found: pa.Table) -> set[tuple[object, ...]]:
 @pytest.mark.compiled
 @pytest.mark.parametrize("mode", ["view", "instance", "separate"])
 def test_bounded_answers_are_true_and_work_keeps_the_bound(mode: str) -> None:
-    table = stream(4000)
     load = ensue.workload(chains(), materialise=mode)
-    exact = matches(load.matches(table))
-    unbounded = load.report.work / load.report.rows
-    assert len(exact) > 3000
+    recalls: dict[float, list[float]] = {0.5: [], 0.2: []}
+    for seed in range(3):
+        table = stream(4000, seed)
+        exact = matches(load.matches(table))
+        unbounded = load.report.work / load.report.rows
+        assert len(exact) > 3000
+        for share in recalls:
+            found = matches(load.matches(table, ensue.Budget(work=share * unbounded)))
+            recalls[share].append(len(found) / len(exact))
+            assert found <= exact
+            assert load.report.work / load.report.rows <= 1.02 * share * unbounded
+            assert load.report.shed > 0
+            chance = at_random(table, share * unbounded, mode)
+            # What random choice loses is at least halved at half the work, and beaten far below it.
+            lost, lost_by_chance = len(exact - found), len(exact - chance)
+            assert lost < (0.5 if share == 0.5 else 0.9) * lost_by_chance, (lost, lost_by_chance)
+    # The mean of three streams: that of one moves by 0.03 with whatever changes a choice.
     least = {"view": (0.8, 0.36), "instance": (0.8, 0.36), "separate": (0.7, 0.25)}[mode]
-    for share, recall in zip((0.5, 0.2), least, strict=True):
-        found = matches(load.matches(table, ensue.Budget(work=share * unbounded)))
-        assert len(found) > recall * len(exact)
-        assert found <= exact
-        assert load.report.work / load.report.rows <= 1.02 * share * unbounded
-        assert load.report.shed > 0
-        chance = at_random(table, share * unbounded, mode)
-        # What random choice loses is at least halved at half the work, and beaten far below it.
-        lost, lost_by_chance = len(exact - found), len(exact - chance)
-        assert lost < (0.5 if share == 0.5 else 0.9) * lost_by_chance, (lost, lost_by_chance)
+    for share, recall in zip(recalls, least, strict=True):
+        assert np.mean(recalls[share]) > recall, recalls
 
 
 def at_random(table: pa.Table, work: float, mode: str = "view") -> set[tuple[object, ...]]:

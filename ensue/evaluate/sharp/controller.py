@@ -161,7 +161,7 @@ class Controller:
         self._flow = np.zeros((1, 1), np.float64)  # worth handed from node to node
         self._rate = np.zeros(0, np.float64)
         self._theta = np.zeros(0, np.float64)
-        self._steps = np.zeros(0, np.float64)  # events that a match still needs at least
+        self._steps = np.zeros(0, np.int64)  # events that a match still needs at least
         self._unlived = np.zeros(0, np.float64)  # of `_node_seen`, what was shed before it was over
         self._lost = np.zeros((0, columns), np.float64)  # shed since the last chunk, by node
         self._given_up = np.zeros((2, columns), np.float64)  # at least, and at most
@@ -234,7 +234,7 @@ class Controller:
         self._theta = np.maximum(rate, 1e-6)
         if self.knobs[knob.BY_RATIO] != ORDERS.index("work"):
             self._theta = self._theta * (TAU * size + (1 - TAU) * (1 + asked))
-        self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.float64)
+        self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.int64)
         if len(spans):
             self._window = max(self._window, float(np.quantile(spans, 0.9)))
         self.knobs[knob.FADE_EVERY] = max(LEAST_FADE, self._window / 4)
@@ -250,7 +250,7 @@ class Controller:
             self._weights, self._rate, self._theta if len(self._theta) else np.ones(nodes),
             self._lost if len(self._lost) else np.zeros((nodes, 1)), self._means(nodes),
             self._overloaded, self._mass, self._limits,
-            self._steps if len(self._steps) else np.ones(nodes),
+            self._steps if len(self._steps) else np.ones(nodes, np.int64),
             self._direct if self.active else np.ones((1, 1)),
             self._unlived if len(self._unlived) else np.zeros(nodes),
         ), self.knobs  # fmt: skip

@@ -19,7 +19,7 @@ from ensue.automaton.guards import Guards, compile_guards
 from ensue.automaton.plan import Plan, Test
 from ensue.automaton.share import SharedAutomaton
 from ensue.kernels import guards as vm
-from ensue.kernels.shared_sketch import EDGES, SAMPLE
+from ensue.kernels.shared_sketch import EDGES, REMEMBERED, SAMPLE
 from ensue.pattern import condition as c
 from ensue.pattern import kinds
 
@@ -28,6 +28,7 @@ _FLOATS = frozenset({vm.LOAD_FLOAT, vm.FLOAT_REGISTER, vm.FLOAT_CONSTANT, vm.TO_
 MAX_KEYS = 128  # of one node
 MOST = 3  # features of one node
 _FIRST_SAMPLE = 64
+_NO_KEY = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,19 @@ def _reads(expression: c.Condition) -> frozenset[str]:
     )
 
 
+def _registers(code: NDArray[np.int64]) -> list[int] | None:
+    """The integer registers that all these values depend on; None where on something else too."""
+    found: set[int] = set()
+    for operation, _, a, b in code.tolist():
+        if operation in (vm.ROW, vm.LAST_ROW, vm.FIRST_ROW, vm.NUMBER, vm.FLOAT_REGISTER):
+            return None
+        if operation == vm.REGISTER_ROW:
+            found.add(a)
+        elif operation == vm.INT_REGISTER:
+            found |= {a, b} - {-1}
+    return sorted(found)
+
+
 class Bins:
     """Which features tell the partial matches of a node apart, and the edges of their bins."""
 
@@ -135,6 +149,8 @@ class Bins:
         self.seen = np.zeros(count, np.int64)
         self.sample = np.zeros((count, SAMPLE), np.float64)
         self._known = np.zeros(count, np.int64)  # values seen when the edges were learned
+        self._keys = np.full(REMEMBERED, _NO_KEY, np.uint64)
+        self._buckets = np.zeros(REMEMBERED, np.int32)
 
     def learn(self) -> None:
         """Edges at the quantiles of a sample; anew whenever four times as many values were seen."""
@@ -143,6 +159,7 @@ class Bins:
             size = min(int(self.seen[index]), SAMPLE)
             self.edges[index] = np.quantile(self.sample[index, :size], steps)
             self._known[index] = self.seen[index]
+            self._keys[:] = _NO_KEY
 
     def restore(self, edges: NDArray[np.float64]) -> None:
         """Edges learned before."""
@@ -153,10 +170,23 @@ class Bins:
     def arrays(
         self, code: NDArray[np.int64], guard_offset: NDArray[np.int64]
     ) -> tuple[object, ...]:
+        """For the kernels, over the rows of one batch."""
+        self._keys[:] = _NO_KEY
         labels = self._automaton.union.labels
         offset, chosen, bins = [0], [], []
+        memorable, read_offset, read = [], [0], []
         for node in range(len(self._automaton.nodes)):
             found = self._of(node)
+            registers = _registers(
+                np.concatenate(
+                    [code[guard_offset[labels + i] : guard_offset[labels + i + 1]] for i in found]
+                )
+                if found
+                else code[:0]
+            )
+            memorable.append(registers is not None)
+            read.extend(registers or [])
+            read_offset.append(len(read))
             chosen.extend(found)
             offset.append(len(chosen))
             bins.append(min(EDGES + 1, max(2, int(MAX_KEYS ** (1 / max(1, len(found)))))))
@@ -176,6 +206,11 @@ class Bins:
             self.edges,
             self.seen,
             self.sample,
+            np.array(memorable, np.bool_),
+            np.array(read_offset, np.int64),
+            np.array(read or [0], np.int32),
+            self._keys,
+            self._buckets,
         )
 
     def _of(self, node: int) -> list[int]:
