@@ -136,9 +136,9 @@ def test_bounded_answers_are_true_and_work_keeps_the_bound(mode: str) -> None:
         exact = matches(load.matches(table))
         unbounded = load.report.work / load.report.rows
         assert len(exact) > 3000
-        for share in recalls:
+        for share, reached in recalls.items():
             found = matches(load.matches(table, ensue.Budget(work=share * unbounded)))
-            recalls[share].append(len(found) / len(exact))
+            reached.append(len(found) / len(exact))
             assert found <= exact
             assert load.report.work / load.report.rows <= 1.02 * share * unbounded
             assert load.report.shed > 0
