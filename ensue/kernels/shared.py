@@ -100,6 +100,9 @@ def emit(
         left = patterns[word]
         pattern = word << 6
         while left != 0:
+            while left & np.uint64(0xFF) == 0:
+                left >>= np.uint64(8)
+                pattern += 8
             if left & np.uint64(1):
                 entry_pattern[meta[ENTRIES]] = pattern
                 entry_chain[meta[ENTRIES]] = meta[CHAINS]

@@ -276,7 +276,7 @@ class Engine:
         control = self.controller
         features = self.bins.arrays(prepared.guards[0], prepared.guards[1])
         for until in control.stops(int(lane.meta[at.POSITION]), stop):
-            began, before = time.thread_time(), int(lane.meta[at.WORK])
+            spent, began, before = 0.0, time.thread_time(), int(lane.meta[at.WORK])
             self.bins.learn()
             model, knobs = control.arrays(lane)
             rows_before = int(lane.meta[at.POSITION])
@@ -287,7 +287,10 @@ class Engine:
                     scratch, cells,
                 )  # fmt: skip
                 if status == shared.FULL:
+                    # What is done with matches is not matching: its time does not count.
+                    spent += time.thread_time() - began
                     yield from self._drained(lane)
+                    began = time.thread_time()
                     self._make_room(lane)
                     continue
                 if status == shared.GUARD_OVERFLOW:
@@ -297,7 +300,7 @@ class Engine:
                         "a division by zero in DEFINE", remedy="guard it with nullif(divisor, 0)"
                     )
                 break
-            spent = time.thread_time() - began
+            spent += time.thread_time() - began
             self.seconds += spent
             control.measured(
                 int(lane.meta[at.POSITION]) - rows_before,
