@@ -22,16 +22,11 @@ from ensue.automaton.share_picture import SharingPicture
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events, PatternChange, Snapshot
 from ensue.evaluate.sequence_listing import Listing
-from ensue.evaluate.shared import (
-    MAX_MATCHES,
-    PATTERN,
-    Options,
-    Report,
-    SharedEvaluator,
-)
+from ensue.evaluate.shared import MAX_MATCHES, Options, Report, SharedEvaluator
 from ensue.evaluate.sharp.controller import ORDERS, Estimate, check_budget
 from ensue.evaluate.sharp.engine import MATERIALISATIONS
 from ensue.evaluate.sharp.groups import Group, groups
+from ensue.evaluate.sharp.listing import PATTERN
 from ensue.evaluate.sharp.offsets import cuts, joined, unite_parts
 from ensue.pattern import rules
 from ensue.pattern.binding import bind

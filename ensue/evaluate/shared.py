@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.plan import PREFIX, Plan
-from ensue.automaton.share import Member, Union, unite
+from ensue.automaton.plan import Plan
+from ensue.automaton.share import Union, unite
 from ensue.evaluate.arrange import arrays_of
 from ensue.evaluate.base import (
     Budget,
@@ -36,21 +34,17 @@ from ensue.evaluate.base import (
     Watermark,
     key_at,
 )
-from ensue.evaluate.sequence_batch import EventBatch
-from ensue.evaluate.sequence_listing import Collector, Settled, listed
 from ensue.evaluate.sequence_output import Found
-from ensue.evaluate.sequence_output import Output as Columns
-from ensue.evaluate.sequence_runs import Node
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sharp import saved
 from ensue.evaluate.sharp.controller import Estimate
-from ensue.evaluate.sharp.engine import VIEW, Chains, Engine, Lane, TooLargeError
+from ensue.evaluate.sharp.engine import VIEW, Engine, Lane, TooLargeError
+from ensue.evaluate.sharp.listing import BatchTables, PatternTables, Waiting, numbered
 from ensue.evaluate.sharp.own import own_table
 from ensue.kernels import shared_arena as at
 from ensue.kernels import shared_select as knob
 from ensue.pattern.query import Query, SkipMode
 
-PATTERN = "pattern"
 MAX_MATCHES = 10_000_000
 
 
@@ -98,7 +92,7 @@ class _Open:
     table: pa.Table
     base: int = 0  # number of the first row held, inside its partition
     numbers: dict[int, int] = field(default_factory=dict)  # matches so far, by pattern
-    waiting: list[tuple[int, int, int, Node]] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
 
 
 class SharedEvaluator(Refusing):
@@ -164,18 +158,18 @@ class SharedEvaluator(Refusing):
         )
         self.engine.keep_work = self.keep_work
         self._lane = self.engine.lane()
-        self._columns = [Columns(member.plan, False) for member in self.union.members]
+        self._tables = PatternTables(self.union, self._plan, self._count)
 
     # -- protocol --------------------------------------------------------------------------------
 
     def insert(self, events: Events) -> Output:
-        return Output(self._combined(self.found(events)))
+        return Output(self._tables.combined(self.found(events), self._ready_schema))
 
     def advance(self, mark: Watermark) -> Output:
         return Output()
 
     def end(self, keys: Iterable[Key] | None = None) -> Output:
-        return Output(self._combined(self.finished(keys)))
+        return Output(self._tables.combined(self.finished(keys), self._ready_schema))
 
     def revise(self, change: PatternChange) -> Output:
         """Patterns added see events from now on; patterns removed are forgotten.
@@ -294,23 +288,22 @@ class SharedEvaluator(Refusing):
         lane.meta[at.PLACE], lane.meta[at.RUN] = -1, -2
         columns = arrays_of(table)
         numbers: dict[int, NDArray[np.int64]] = {}
-        waiting: list[tuple[int, int, int, Node]] = []
+        listing = BatchTables(self._tables, table, starts)
         try:
             prepared = self.engine.prepare(columns, starts, lane.nodes())
-            pieces = self.engine.run(prepared, starts, lane, int(starts[-1]), True)
-            for chains in pieces:
-                for index, batch, found in self._by_pattern(chains, table, starts, waiting):
+            for chains in self.engine.run(prepared, starts, lane, int(starts[-1]), True):
+                for index, found in listing.by_pattern(chains):
                     name = self.union.members[index].name
                     if name in self.parts:
                         self.parts[name].append(found)
                         continue
                     known = numbers.setdefault(index, np.zeros(len(starts) - 1, np.int64))
-                    found.number = _numbered(found.partition, known)
-                    yield index, self._columns[index].table(batch, found)
+                    found.number = numbered(found.partition, known)
+                    yield index, listing.table(index, found)
         except TooLargeError:
             yield from self._exactly(table, starts)
             return
-        yield from self._strategies(waiting, table, starts, {})
+        yield from listing.strategies()
 
     def _continue(self, key: Key, rows: pa.Table, complete: bool) -> Iterator[tuple[int, pa.Table]]:
         part = self._open.get(key)
@@ -324,24 +317,25 @@ class SharedEvaluator(Refusing):
         starts = np.array([0, length], np.int64)
         lane = part.lane
         stop = length if complete else max(0, length - self._plan.lookahead)
+        listing = BatchTables(self._tables, table, starts, part.base)
+        listing.waiting = part.waiting
         try:
             prepared = self.engine.prepare(arrays_of(table), starts, lane.nodes())
             self.engine.replay(lane, prepared)
             for chains in self.engine.run(prepared, starts, lane, stop, complete):
-                for index, batch, found in self._by_pattern(chains, table, starts, part.waiting):
+                for index, found in listing.by_pattern(chains):
                     first = part.numbers.get(index, 0)
                     part.numbers[index] = first + len(found.length)
                     found.number = np.arange(first + 1, first + 1 + len(found.length))
-                    yield index, _shifted(self._columns[index].table(batch, found), part.base)
+                    yield index, listing.table(index, found)
         except TooLargeError:
             raise errors.OverflowDataError(
                 "a number in a condition over other events does not fit 64 bits",
                 remedy="cast to DOUBLE, or match batches of complete partitions",
             ) from None
         if complete:
-            waiting, base = part.waiting, part.base
             del self._open[key]
-            yield from self._strategies(waiting, table, starts, {0: base})
+            yield from listing.strategies()
             return
         self._trim(part)
 
@@ -362,37 +356,6 @@ class SharedEvaluator(Refusing):
             part.table = part.table.slice(oldest)
             part.base += oldest
 
-    def _by_pattern(
-        self,
-        chains: Chains,
-        table: pa.Table,
-        starts: NDArray[np.int64],
-        waiting: list[tuple[int, int, int, Node]],
-    ) -> Iterator[tuple[int, EventBatch, Found]]:
-        lengths = np.diff(chains.offset)
-        for index in np.unique(chains.pattern).tolist():
-            member = self.union.members[index]
-            mine = chains.chain[chains.pattern == index]
-            own = np.full(self.union.labels, -1, np.int32)
-            own[list(member.common)] = np.arange(len(member.common))
-            if member.plan.query.skip.mode is not SkipMode.NONE:
-                for chain in mine.tolist():
-                    waiting.append(_waiting(index, chain, chains, own))
-                continue
-            self._count(index, len(mine))
-            places = _spans(chains.offset[:-1][mine], lengths[mine])
-            heads = chains.rows[chains.offset[:-1][mine]]
-            partition = np.searchsorted(starts, heads, side="right") - 1
-            found = Found(
-                partition,
-                np.zeros(len(mine), np.int64),
-                np.ones(len(mine), np.bool_),
-                lengths[mine],
-                own[chains.labels[places]],
-                chains.rows[places],
-            )
-            yield index, self._batch(member, table, starts), found
-
     def _count(self, index: int, matches: int) -> None:
         self.metrics.matches += matches
         self._reported += matches
@@ -403,40 +366,6 @@ class SharedEvaluator(Refusing):
                 remedy="bound the patterns with within(...), ask for an aggregate, or raise "
                 "max_matches",
             )
-
-    def _strategies(
-        self,
-        waiting: list[tuple[int, int, int, Node]],
-        table: pa.Table,
-        starts: NDArray[np.int64],
-        bases: Mapping[int, int],
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """Patterns with an after-match strategy: chosen when the partition is complete."""
-        for index in sorted({entry[0] for entry in waiting}):
-            member = self.union.members[index]
-            query = member.plan.query
-            found = Found()
-            by_part: dict[int, Collector] = {}
-            for _, first, settled, node in (e for e in waiting if e[0] == index):
-                partition = int(np.searchsorted(starts, first, side="right")) - 1
-                by_part.setdefault(partition, Collector(query.skip)).settled.append(
-                    Settled(first, settled, node, complete=True)
-                )
-            for partition in sorted(by_part):
-                by_part[partition].settled.sort(key=lambda item: item.row)
-                for number, (pairs, _) in enumerate(listed(query, by_part[partition]), 1):
-                    found.add(partition, number, pairs)
-            if len(found):
-                self._count(index, len(found))
-                columns = self._columns[index].table(self._batch(member, table, starts), found)
-                yield index, _shifted(columns, bases.get(0, 0))
-
-    def _batch(self, member: Member, table: pa.Table, starts: NDArray[np.int64]) -> EventBatch:
-        return EventBatch(member.plan, member.subsets, self.own_table(member, table), starts)
-
-    def own_table(self, member: Member, table: pa.Table, flags: bool = False) -> pa.Table:
-        """The union's columns under the names of one pattern's plan."""
-        return own_table(self._plan, member.plan, table, flags)
 
     def _exactly(
         self, table: pa.Table, starts: NDArray[np.int64]
@@ -450,7 +379,7 @@ class SharedEvaluator(Refusing):
             )
         self._lane = self.engine.lane()
         for index, member in enumerate(self.union.members):
-            own = self.own_table(member, table, flags=True)
+            own = own_table(self._plan, member.plan, table)
             evaluator = SequencesEvaluator()
             evaluator.open(member.plan, own.schema)
             complete = np.ones(len(starts) - 1, np.bool_)
@@ -462,83 +391,8 @@ class SharedEvaluator(Refusing):
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
-        return self._empty(self._ready(schema.empty_table()).schema)
+        return self._tables.empty(self._ready(schema.empty_table()).schema)
 
     def own_schemas(self, schema: pa.Schema) -> list[pa.Schema]:
         """Per pattern the columns that its plan puts out."""
-        empty = schema.empty_table()
-        starts = np.zeros(1, np.int64)
-        return [
-            self._columns[index].table(self._batch(member, empty, starts), Found()).schema
-            for index, member in enumerate(self.union.members)
-        ]
-
-    def _empty(self, schema: pa.Schema) -> pa.Table:
-        fields = {PATTERN: pa.string()}
-        for index, own in enumerate(self.own_schemas(schema)):
-            for column in own:
-                fields.setdefault(combined_name(index, column.name), column.type)
-        return pa.table({n: pa.array([], kind) for n, kind in fields.items()})
-
-    def _combined(self, found: Iterable[tuple[int, pa.Table]]) -> Iterator[pa.Table]:
-        shape = self._empty(self._ready_schema).schema
-        for index, table in found:
-            renamed = {combined_name(index, n): table.column(n) for n in table.column_names}
-            columns: list[Any] = []
-            for column in shape:
-                if column.name == PATTERN:
-                    name = self.union.members[index].name
-                    columns.append(pa.array([name] * table.num_rows, pa.string()))
-                elif column.name in renamed:
-                    columns.append(renamed[column.name])
-                else:
-                    columns.append(pa.nulls(table.num_rows, column.type))
-            yield pa.table(columns, schema=shape)
-
-
-def combined_name(index: int, name: str) -> str:
-    """Values of one pattern that its measures are computed from keep the pattern's number."""
-    return name.replace(PREFIX, f"{PREFIX}p{index}_", 1) if name.startswith(PREFIX) else name
-
-
-def _numbered(partition: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers from 1 within each partition; `known` is how many it has, and is moved on."""
-    order = np.argsort(partition, kind="stable")
-    ordered = partition[order]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    inside = np.arange(len(ordered)) - np.repeat(begins, np.diff(np.r_[begins, len(ordered)]))
-    numbers = np.empty(len(ordered), np.int64)
-    numbers[order] = inside + 1 + known[ordered]
-    known += np.bincount(partition, minlength=len(known))
-    return numbers
-
-
-def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All places of the spans, one span after the other."""
-    shift = np.repeat(begin - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
-    return np.arange(int(length.sum()), dtype=np.int64) + shift.astype(np.int64)
-
-
-def _waiting(
-    index: int, chain: int, chains: Chains, own: NDArray[np.int32]
-) -> tuple[int, int, int, Node]:
-    begin, end = int(chains.offset[chain]), int(chains.offset[chain + 1])
-    node: Node | None = None
-    for place in range(begin, end):
-        node = Node(int(own[chains.labels[place]]), int(chains.rows[place]), node)
-    assert node is not None
-    return index, int(chains.rows[begin]), int(chains.settled[chain]), node
-
-
-def _shifted(table: pa.Table, base: int) -> pa.Table:
-    """Row numbers of the listing where the first rows of the partition are no longer held."""
-    if not base or "events" not in table.column_names:
-        return table
-    events = table.column("events").combine_chunks()
-    flat = events.flatten()
-    moved = pa.StructArray.from_arrays(
-        [flat.field("label"), pc.add(flat.field("row"), base)], ["label", "row"]
-    )
-    place = table.column_names.index("events")
-    listing = pa.ListArray.from_arrays(events.offsets, moved).cast(events.type)
-    return table.set_column(place, "events", listing)
+        return self._tables.schemas(schema)

@@ -19,8 +19,9 @@ from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import Union, unite
 from ensue.evaluate.base import Budget
 from ensue.evaluate.rows import RowsEvaluator
-from ensue.evaluate.shared import PATTERN, Options, SharedEvaluator, combined_name
+from ensue.evaluate.shared import Options, SharedEvaluator
 from ensue.evaluate.sharp.groups import Group, groups
+from ensue.evaluate.sharp.listing import PATTERN, combined_name
 from ensue.evaluate.sharp.rows import RowBudget, check_budget, new_evaluator
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import condition as c
