@@ -24,7 +24,7 @@ from ensue import errors
 from ensue.automaton.register_picture import MachinePicture, text_of
 from ensue.automaton.registers import Machine
 from ensue.automaton_matcher import AutomatonMatcher
-from ensue.automaton_text import make_arc, register_fields
+from ensue.automaton_text import make_arc, read_edit, register_fields
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.revision import Timing
 from ensue.evaluate.revision_matches import all_matches
@@ -152,7 +152,9 @@ class Automaton:
             self._machine.check()
             if not data.isStreaming:
                 no_stream_options(stream)
-            asked = on_spark.Asked(self._machine, self.timing, self.partition_by, settings)
+            asked = on_spark.Asked(
+                self._machine, self.timing, self.partition_by, settings, read_edit
+            )
             return on_spark.matches(asked, data, stream)
         no_stream_options(stream)
         table = to_arrow(data).combine_chunks()

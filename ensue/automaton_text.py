@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -132,3 +134,37 @@ def make_arc(
     return Arc(
         source, target, fence, tuple(changes), transfer, epsilon, at_end_of_window, name or place
     )
+
+
+EDIT = "ensue arcs"  # in the JSON of an edit: the version of its form
+
+
+def read_edit(text: str, fields: tuple[Field, ...]) -> tuple[list[Arc], list[str], list[str]]:
+    """Arcs that begin, names of arcs that end, and states that become final."""
+    try:
+        told = json.loads(text)
+    except ValueError as problem:
+        raise errors.QueryError(f"the edit is no JSON: {problem}", remedy=_EDIT_REMEDY) from None
+    if not isinstance(told, dict) or told.get(EDIT) != 1 or set(told) - {EDIT, "add", "remove"}:
+        raise errors.QueryError("the edit is not one of arcs", remedy=_EDIT_REMEDY)
+    add, remove = told.get("add", {}), told.get("remove", [])
+    if not isinstance(add, dict) or not isinstance(remove, list) or not (add or remove):
+        raise errors.QueryError(
+            "the edit adds no arcs by name and removes none", remedy=_EDIT_REMEDY
+        )
+    arcs, finals = [], []
+    for name, given in add.items():
+        if not isinstance(given, dict) or not {"source", "target"} <= set(given) <= _ARC_KEYS:
+            raise errors.QueryError(
+                f"the arc {name!r} is given as {given!r}",
+                remedy=f"give source and target, and of {', '.join(sorted(_ARC_KEYS))} what it has",
+            )
+        arc = dict(given)
+        final = arc.pop("final", False)
+        arcs.append(make_arc(fields, **arc, name=name))
+        finals += [arcs[-1].target] if final else []
+    return arcs, [str(name) for name in remove], finals
+
+
+_ARC_KEYS = {*inspect.signature(make_arc).parameters, "final"} - {"fields", "name"}
+_EDIT_REMEDY = "write it with Control(...).arcs(name, add={...}, remove=[...])"

@@ -6,7 +6,7 @@ as lie in a piece. Streams are in `stream_automaton.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ensue.automaton.registers import Machine
+from ensue.automaton.registers import Arc, Field, Machine
 from ensue.evaluate.revision import Timing
 from ensue.evaluate.revision_matches import all_matches
 from ensue.evaluate.revision_parts import Settings
@@ -24,6 +24,9 @@ from ensue.evaluate.sorting import sorted_events
 from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
 from ensue.spark.batch import OUTPUT_ROWS, arrow_schema, quoted
+
+# The text of an edit, and the register: arcs that begin, names of those that end, final states.
+ReadArcs = Callable[[str, tuple[Field, ...]], tuple[list[Arc], list[str], list[str]]]
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Asked:
     timing: Timing
     partition_by: tuple[str, ...]
     settings: Settings
+    read: ReadArcs | None = None  # edits of a stream
 
     def query(self) -> Query:
         """What sorts and routes rows: keys and order, no pattern."""

@@ -11,9 +11,11 @@ nothing says that no more will come.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,21 @@ class Control:
         if isinstance(pattern, str):
             return self._write(name, "sql", pattern)
         return self._write(name, "json", stored.to_json(pattern.query))
+
+    def arcs(
+        self, name: str, add: Mapping[str, Mapping[str, Any]] | None = None, remove: Any = ()
+    ) -> Path:
+        """Change the arcs of an automaton by hand, as `matcher.revise` does; `name` as on start."""
+        names = (remove,) if isinstance(remove, str) else tuple(remove)
+        told = {"ensue arcs": 1, "add": {n: dict(a) for n, a in (add or {}).items()}}
+        try:
+            text = json.dumps(told | {"remove": list(names)}, ensure_ascii=False)
+        except TypeError as problem:
+            raise errors.QueryError(
+                f"the edit cannot be written down: {problem}",
+                remedy="write fences and transfers as SQL text: no Python function travels in one",
+            ) from None
+        return self._write(name, "json", text)
 
     def drop(self, name: str) -> Path:
         """Take a pattern away; its partial matches are forgotten."""

@@ -22,6 +22,7 @@ TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
 OP, MATCH_ID, STATUS, SHOWN = "op", "match_id", "status", "event"
 MATCHED, LATE, REJECTED, REFUSED = "matched", "late", "rejected", "refused edit"
 KEY_LIMIT = 1_000_000
+NAME = "pattern"  # of the only pattern of a stream, where it is given none
 END = "end"  # ending of the name of an order to close the stream
 
 
@@ -39,6 +40,7 @@ class Settings:
     overflow: str = "fail"  # or "shed"
     nulls: str = "reject"  # or "fail"
     delay: int | None = None  # of the watermark, where rows tell the time; None: Spark alone does
+    name: str = NAME  # of the pattern, in counts
 
     @property
     def speculative(self) -> bool:
@@ -53,15 +55,21 @@ class Counts:
     matches: int = 0
     late: int = 0
     rejected: int = 0
-    retracted: int = 0
+    retracted: int = 0  # matches
+    corrected: int = 0  # rows
     shed: int = 0
     bad_edits: int = 0
     extended: int = 0  # partial matches, under a budget
     unextended: int = 0
+    promised: float = 0.0  # worth of what might have been extended, where not all of it was
+    followed: float = 0.0  # and of what was
     partials: int = 0
     pending: int = 0
     keys: int = 0
     state_bytes: int = 0
+
+
+GAUGES = ("partials", "pending", "keys", "state_bytes")  # of a lane as it stands; others add up
 
 
 class Stage(Protocol):
@@ -83,8 +91,11 @@ class Stage(Protocol):
     def next_time(self) -> int | None:
         """The least watermark at which `advance` has something to do."""
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
-        """Change patterns; the orders that could not be carried out, each with the reason."""
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
+        """Change patterns for events from `since`, the watermark, on.
+
+        Tells the orders that could not be carried out, each with the reason.
+        """
 
     def drop(self, keys: set[Key]) -> None: ...
     def sizes(self) -> Mapping[Key, int]:
@@ -103,8 +114,16 @@ class Stage(Protocol):
 class Budgeted(Protocol):
     """A stage that leaves partial matches unextended where its budget is spent."""
 
-    def spent(self) -> tuple[int, int]:
-        """Extensions made, and not made, since the last call."""
+    def spent(self) -> tuple[int, int, float, float]:
+        """Since the last call: extensions made and not made; what was promised and followed."""
+
+
+@runtime_checkable
+class Several(Protocol):
+    """A stage of several patterns, each in its version."""
+
+    def by_pattern(self, found: pa.Table) -> Mapping[str, int]:
+        """How many rows of what was found are of each `pattern_name`."""
 
 
 @runtime_checkable
@@ -139,3 +158,8 @@ class Work(ABC):
         if self.settings.late:
             fields += [pa.field(STATUS, pa.string()), pa.field(SHOWN, pa.string())]
         return pa.schema(fields)
+
+
+def pattern_name(name: str, version: int) -> str:
+    """A pattern in its version, as counts name it."""
+    return f"{name}@{version}"

@@ -20,7 +20,7 @@ This module knows no Spark: `stream_operator.py` calls it in the workers, tests 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,7 +52,9 @@ from ensue.spark.lane_work import (
     Budgeted,
     Counts,
     Refusing,
+    Several,
     Work,
+    pattern_name,
 )
 from ensue.spark.stream_rows import ID, by_id, differ, key_out, newest, told_apart, uncancelled
 
@@ -66,6 +68,7 @@ class Lane:
     work: Work
     number: int
     counts: Counts = field(default_factory=Counts)
+    patterns: dict[str, int] = field(default_factory=dict)  # what was told of each pattern
 
     def __post_init__(self) -> None:
         self._stage = self.work.stage(self.number)
@@ -80,6 +83,7 @@ class Lane:
 
     def load(self, blob: bytes) -> None:
         parts = state.from_bytes(blob, self.work.description)
+        self.counts.state_bytes = len(blob)
         self._pending, numbers = arrow_state.from_bytes(PENDING, parts[PENDING])
         self._closed = bool(numbers["closed"])
         self._reached = numbers.get("reached")
@@ -152,12 +156,13 @@ class Lane:
         edits = [order for order in orders if not is_end(order)]
         if edits:
             self._changed = True
-            yield from self._edited(self._stage.revise(edits))
+            yield from self._edited(self._stage.revise(edits, watermark))
         if settings.speculative:
             yield from self._told(found, watermark, end)
         else:
             for table in found:
                 self.counts.matches += table.num_rows
+                self._tally(table, "matches")
                 yield self._shown(table, MATCHED)
         if isinstance(self._stage, Refusing):
             unused = self._stage.refused()
@@ -168,7 +173,19 @@ class Lane:
         self.counts.pending = self._pending.num_rows
         self.counts.keys = self._stage.keys
         if isinstance(self._stage, Budgeted):
-            self.counts.extended, self.counts.unextended = self._stage.spent()
+            spent = self._stage.spent()
+            self.counts.extended, self.counts.unextended = spent[:2]
+            self.counts.promised, self.counts.followed = spent[2:]
+
+    def _tally(self, told: pa.Table, what: str) -> None:
+        """Count by pattern."""
+        stage, settings = self._stage, self.work.settings
+        found: Mapping[str, int] = {pattern_name(settings.name, 0): told.num_rows}
+        if isinstance(stage, Several):
+            found = stage.by_pattern(told)
+        for name, rows in found.items():
+            counted = f"{name} {what}"
+            self.patterns[counted] = self.patterns.get(counted, 0) + rows
 
     def _settled(self, ready: pa.Table, watermark: int | None, end: bool) -> Iterator[pa.Table]:
         stage = self._stage
@@ -277,7 +294,7 @@ class Lane:
             keep = newest(flat(table, IDENTITY).to_numpy(), flat(table, SEQUENCE))
         else:
             keep = uncancelled(flat(table, CONTENT).to_numpy(), flat(table, SIGN).to_numpy())
-        self.counts.retracted += int((~keep).sum())
+        self.counts.corrected += int((~keep).sum())
         self._pending = table.filter(pa.array(keep))
 
     def _ready(self, watermark: int | None, end: bool) -> pa.Table:
@@ -383,9 +400,10 @@ class Lane:
         now = {**open_, **settled}
         gone = {i: row for i, row in before.items() if i not in now or differ(row, now[i])}
         new = {i: row for i, row in now.items() if i not in before or i in gone}
-        for op, rows in (("-", gone), ("+", new)):
+        for op, rows, what in (("-", gone, "retracted"), ("+", new, "matches")):
             if rows:
                 table = pa.concat_tables(list(rows.values()))
+                self._tally(table, what)
                 yield self._shown(table, MATCHED, op)
         self.counts.matches += len(new)
         self.counts.retracted += len(gone)

@@ -1,20 +1,20 @@
 """What a stream does, for people and for monitoring: metrics out of Spark's query progress.
 
-Lanes count what they do (`lanes.Counts`), and Spark adds the counts up per micro-batch as observed
-metrics. `Metrics` is a `StreamingQueryListener` that keeps totals per query and writes them as
-Prometheus text or offers them to OpenTelemetry; `progress_line` is one line about a query for a
-notebook.
+Lanes count what they do (`lane_work.Counts`), and Spark adds the counts up per micro-batch as
+observed metrics. `Metrics` is a `StreamingQueryListener` that keeps totals per query and writes
+them as Prometheus text or offers them to OpenTelemetry; `progress_line` is one line about a query
+for a notebook.
 
-Counters (rows, matches, late, rejected, retracted, shed, bad_edits, extended, unextended) are
-totals since the listener was added. Gauges (partials, pending, keys, state_bytes) are of the lanes
-that the last micro-batch touched; what all lanes keep is Spark's own `state_memory_bytes`.
+Counters (rows, matches, ...) are totals since the listener was added, those of matches also by
+pattern and version. Gauges (partials, pending, keys, state_bytes) are of all lanes that were called
+since then: a lane that a micro-batch does not call stays as it is, so each lane's last word holds.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from typing import Any
@@ -22,39 +22,101 @@ from typing import Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from ensue import errors
-from ensue.spark.lane_work import Counts
-from ensue.spark.stream_operator import OBSERVED
+from ensue.spark.lane_work import GAUGES, Counts
+from ensue.spark.stream_operator import LANES, OBSERVED, PATTERNS, RECALL
 
-GAUGES = ("partials", "pending", "keys", "state_bytes")
 COUNTERS = tuple(item.name for item in fields(Counts) if item.name not in GAUGES)
 _HELP = {
     "rows": "rows that came",
     "matches": "matches told (with changes: told as +)",
     "late": "rows before the watermark",
     "rejected": "rows without an event time, and corrections of nothing",
-    "retracted": "matches taken back, and rows that a correction removed",
+    "retracted": "matches taken back (with changes: told as -)",
+    "corrected": "rows that a correction removed or replaced",
     "shed": "rows left out because their key passed key_limit",
     "bad_edits": "edits of patterns that were refused",
     "extended": "partial matches extended under a budget",
     "unextended": "extensions of partial matches left out because the budget was spent",
-    "partials": "keys with a match in the making, in the lanes last touched",
-    "pending": "rows waiting for the watermark, in the lanes last touched",
-    "keys": "keys with state, in the lanes last touched",
-    "state_bytes": "bytes of state written in the last micro-batch",
+    "promised": "estimated worth of the extensions that the budget was short of",
+    "followed": "estimated worth of those among them that were made",
+    "partials": "keys with a match in the making (of automata: partial matches)",
+    "pending": "rows waiting for the watermark",
+    "keys": "keys with state",
+    "state_bytes": "bytes of state",
     "state_memory_bytes": "memory of the state store, as Spark tells it",
-    "recall": "estimated share of the matches that was told: 1 where nothing was shed",
+    "recall": "estimated share of the matches that was told: 1 where nothing was left out",
     "batches": "micro-batches",
 }
+_BY_PATTERN = {
+    "matches": "matches told, by pattern and version",
+    "retracted": "matches taken back, by pattern and version",
+}
+Pattern = tuple[str, int]  # its name and version
 
 
-def counts_of(progress: Any) -> dict[str, int]:
-    """Ensue's counts in a query's progress (an object or `lastProgress`); empty where none."""
-    observed = _get(progress, "observedMetrics") or {}
-    found = observed.get(OBSERVED)
+def counts_of(progress: Any) -> dict[str, float]:
+    """Ensue's counts in a query's progress (an object or `lastProgress`); empty where none.
+
+    Gauges are of the lanes that this micro-batch called.
+    """
+    return {
+        name: value if isinstance(value, float) else int(value or 0)
+        for name, value in _observed(progress).items()
+        if name not in (PATTERNS, LANES)
+    }
+
+
+def patterns_of(progress: Any) -> dict[Pattern, dict[str, int]]:
+    """What a micro-batch told of each pattern in its version: `matches` and `retracted`."""
+    found: dict[Pattern, dict[str, int]] = {}
+    for told, count in (_observed(progress).get(PATTERNS) or {}).items():
+        named, _, what = told.rpartition(" ")
+        name, _, version = named.rpartition("@")
+        found.setdefault((name, int(version)), {})[what] = int(count)
+    return found
+
+
+def _observed(progress: Any) -> dict[str, Any]:
+    found = (_get(progress, "observedMetrics") or {}).get(OBSERVED)
     if found is None:
         return {}
-    told = found.asDict() if hasattr(found, "asDict") else dict(found)
-    return {name: int(value or 0) for name, value in told.items()}
+    return dict(found.asDict()) if hasattr(found, "asDict") else dict(found)
+
+
+@dataclass
+class _Query:
+    """What is known of a query."""
+
+    id: str = ""
+    totals: dict[str, float] = field(default_factory=dict)
+    patterns: dict[Pattern, dict[str, int]] = field(default_factory=dict)
+    lanes: dict[str, list[int]] = field(default_factory=dict)  # the gauges of each, when last seen
+
+    def add(self, progress: Any, counts: Mapping[str, float]) -> None:
+        told = self.totals
+        for counter in COUNTERS:
+            told[counter] = told.get(counter, 0) + counts.get(counter, 0)
+        for pattern, found in patterns_of(progress).items():
+            known = self.patterns.setdefault(pattern, dict.fromkeys(_BY_PATTERN, 0))
+            for what, count in found.items():
+                known[what] += count
+        id = str(_get(progress, "id") or "")
+        if id != self.id:  # of a checkpoint: lanes of another one are gone
+            self.id, self.lanes = id, {}
+        lanes = _observed(progress).get(LANES)
+        self.lanes.update({str(lane): list(values) for lane, values in (lanes or {}).items()})
+        for place, gauge in enumerate(GAUGES):
+            values = [lane[place] for lane in self.lanes.values()]
+            told[gauge] = sum(values) if lanes is not None else counts.get(gauge, 0)
+        operators = _get(progress, "stateOperators") or []
+        memory = sum(int(_get(one, "memoryUsedBytes") or 0) for one in operators)
+        told["state_memory_bytes"] = memory
+        told["batches"] = told.get("batches", 0) + 1
+        # A key that is shed takes its rows with it: the share of rows kept is what is known. Under
+        # a budget, the evaluator tells what it expected of the extensions it did not make.
+        kept = 1 - told["shed"] / max(told["rows"], told["shed"], 1)
+        promised = told["promised"]
+        told[RECALL] = kept * (told["followed"] / promised if promised else 1)
 
 
 def progress_line(query: Any) -> str:
@@ -74,6 +136,11 @@ def progress_line(query: Any) -> str:
         if name in counts
     ]
     told += [f"{name} {counts[name]:,}" for name in COUNTERS[2:] if counts.get(name)]
+    if counts.get(RECALL, 1) < 1:
+        told.append(f"recall about {counts[RECALL]:.0%}")
+    patterns = patterns_of(progress)
+    if len(patterns) > 1:
+        told += [f"{n} v{v}: {found.get('matches', 0):,}" for (n, v), found in patterns.items()]
     return ", ".join(told)
 
 
@@ -83,11 +150,11 @@ class Metrics(StreamingQueryListener):
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
-        self._queries: dict[str, dict[str, float]] = {}
+        self._queries: dict[str, _Query] = {}
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         with self._lock:
-            self._queries.setdefault(str(event.name or event.id), {})
+            self._queries.setdefault(str(event.name or event.id), _Query())
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         self.add(event.progress)
@@ -105,22 +172,20 @@ class Metrics(StreamingQueryListener):
             return
         name = str(_get(progress, "name") or _get(progress, "id"))
         with self._lock:
-            known = self._queries.setdefault(name, {})
-            for counter in COUNTERS:
-                known[counter] = known.get(counter, 0) + counts.get(counter, 0)
-            for gauge in GAUGES:
-                known[gauge] = counts.get(gauge, 0)
-            operators = _get(progress, "stateOperators") or []
-            memory = sum(int(_get(one, "memoryUsedBytes") or 0) for one in operators)
-            known["state_memory_bytes"] = memory
-            known["batches"] = known.get("batches", 0) + 1
-            # A key that is shed takes its rows with it: the share of rows kept is what is known.
-            known["recall"] = 1 - known["shed"] / max(known["rows"], 1)
+            self._queries.setdefault(name, _Query()).add(progress, counts)
 
     def totals(self) -> Mapping[str, Mapping[str, float]]:
         """By the name of the query, or its id."""
         with self._lock:
-            return {name: dict(known) for name, known in self._queries.items()}
+            return {name: dict(known.totals) for name, known in self._queries.items()}
+
+    def patterns(self) -> Mapping[str, Mapping[Pattern, Mapping[str, int]]]:
+        """By query, then by name and version of the pattern: `matches` and `retracted`."""
+        with self._lock:
+            return {
+                name: {pattern: dict(found) for pattern, found in known.patterns.items()}
+                for name, known in self._queries.items()
+            }
 
     def prometheus(self) -> str:
         """All metrics in Prometheus' text format."""
@@ -132,7 +197,15 @@ class Metrics(StreamingQueryListener):
             lines += [f"# HELP {full} {_HELP[name]}", f"# TYPE {full} {kind}"]
             for query, known in totals.items():
                 if name in known:
-                    lines.append(f'{full}{{query="{_escaped(query)}"}} {known[name]:g}')
+                    lines.append(f'{full}{{query="{_escaped(query)}"}} {_number(known[name])}')
+        patterns = self.patterns()
+        for name, told in _BY_PATTERN.items():
+            full = f"ensue_pattern_{name}_total"
+            lines += [f"# HELP {full} {told}", f"# TYPE {full} counter"]
+            for query, known_patterns in patterns.items():
+                for (pattern, version), found in known_patterns.items():
+                    labels = f'query="{_escaped(query)}",pattern="{pattern}",version="{version}"'
+                    lines.append(f"{full}{{{labels}}} {found[name]}")
         return "\n".join(lines) + "\n"
 
     def export(self, meter: Any) -> None:
@@ -160,6 +233,21 @@ class Metrics(StreamingQueryListener):
             make = meter.create_observable_counter if counts else meter.create_observable_gauge
             make(f"ensue.{name}", callbacks=[reader(name)], description=told)
 
+        def by_pattern(name: str) -> Callable[[Any], list[Any]]:
+            def read(_: Any) -> list[Any]:
+                return [
+                    observation(found[name], {"query": q, "pattern": pattern, "version": version})
+                    for q, known in self.patterns().items()
+                    for (pattern, version), found in known.items()
+                ]
+
+            return read
+
+        for name, told in _BY_PATTERN.items():
+            meter.create_observable_counter(
+                f"ensue.pattern.{name}", callbacks=[by_pattern(name)], description=told
+            )
+
     def serve(self, port: int = 0, host: str = "127.0.0.1") -> ThreadingHTTPServer:
         """Answer `GET /metrics` on a port (a free one: `server.server_port`) until shut down."""
         metrics = self
@@ -184,6 +272,11 @@ class Metrics(StreamingQueryListener):
 def _get(thing: Any, name: str) -> Any:
     """A field of a progress, which is an object in a listener and a dict in `lastProgress`."""
     return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
+
+
+def _number(value: float) -> str:
+    """A whole number in full: `%g` would round what is larger than six digits."""
+    return str(int(value)) if value == int(value) else repr(value)
 
 
 def _escaped(text: str) -> str:

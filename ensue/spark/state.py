@@ -8,21 +8,55 @@ what differs, not only that something does.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
+from enum import Enum
+from typing import Any
 
 import pyarrow as pa
 
 from ensue import errors
 from ensue.evaluate import state
+from ensue.pattern import nodes, stored
+from ensue.pattern.describe import describe
+from ensue.pattern.query import Query, Window, WindowKind
 
 KIND = "lane"
 _DESCRIPTION = "description"
-_REMEDY = {
-    "lanes": "set lanes back, or start a new checkpoint: keys live in the lane they were hashed to",
-    "partition_by": "set it back, or start a new checkpoint",
-    "pattern": "set it back, start a new checkpoint, or change patterns through control=",
-}
+_MARK = " (fingerprint "
+_PARTS = ("define", "order_by", "within", "measures")
+_OTHER = ("subsets", "rows", "skip", "selection", "all_matches", "without")
+_WHY = {"lanes": ": keys live in the lane they were hashed to"}
+
+
+def asked(query: Query) -> dict[str, str]:
+    """What a query asks, part by part, so that a difference can be named."""
+    mark = hashlib.sha256(stored.to_json(query).encode()).hexdigest()[:12]
+    told = {
+        "partition_by": ", ".join(query.partition_by) or "(none)",
+        "pattern": f"{nodes.pattern_text(query.pattern)}{_MARK}{mark})",
+        "define": "; ".join(f"{label} AS {describe(test)}" for label, test in query.define),
+        "order_by": ", ".join(
+            f"{key.column} descending" if key.descending else key.column for key in query.order_by
+        ),
+        "within": _window(query.within),
+        "measures": "; ".join(f"{m.name} AS {describe(m.value)}" for m in query.measures or ())
+        or "(the listing)",
+    }
+    return told | {name: _plain(getattr(query, name)) for name in _OTHER}
+
+
+def _window(window: Window | None) -> str:
+    if window is None:
+        return "(none)"
+    if window.kind is WindowKind.TIME:
+        return f"{window.size / 1_000_000:g} seconds"
+    return f"{window.size:g} {'rows' if window.kind is WindowKind.ROWS else ''}".strip()
+
+
+def _plain(value: Any) -> str:
+    return str(value.value) if isinstance(value, Enum) else str(value)
 
 
 def to_bytes(parts: Mapping[str, bytes], description: Mapping[str, str]) -> bytes:
@@ -43,10 +77,24 @@ def from_bytes(blob: bytes, description: Mapping[str, str]) -> dict[str, bytes]:
 def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> None:
     # A setting that an earlier version did not know has the default it had then.
     differing = [name for name in now if name in before and before[name] != now[name]]
+    named = any(name in (*_PARTS, *_OTHER) for name in differing)
+    if named and "pattern" in differing and _words(before["pattern"]) == _words(now["pattern"]):
+        differing.remove("pattern")  # its parts say more than its fingerprint
     if not differing:
         return
     told = "; ".join(f"{name} was {before[name]} and is {now[name]}" for name in differing)
-    remedies = dict.fromkeys(_REMEDY.get(name, _REMEDY["partition_by"]) for name in differing)
     raise errors.CheckpointError(
-        f"the checkpoint was written by another query: {told}", remedy="; ".join(remedies)
+        f"the checkpoint was written by another query: {told}", remedy=_remedy(differing)
     )
+
+
+def _words(pattern: str) -> str:
+    return pattern.rpartition(_MARK)[0]
+
+
+def _remedy(differing: list[str]) -> str:
+    told = f"set {', '.join(differing)} back, or start with a new checkpoint"
+    told += "".join(_WHY.get(name, "") for name in differing)
+    if set(differing) <= {"pattern", *_PARTS, *_OTHER} - {"order_by"}:
+        told += "; a stream with control= and edits=True changes its patterns as it runs"
+    return told

@@ -8,7 +8,7 @@ evaluator; Spark computes the measures of what they find. The stateful operator 
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -26,16 +26,17 @@ from ensue.evaluate.rows import output_order
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.suse.options import SummaryOptions
-from ensue.pattern import nodes, rules, stored
+from ensue.pattern import rules
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
-from ensue.spark import batch, control, stream_operator
+from ensue.spark import batch, control, state, stream_operator
 from ensue.spark.lane_work import (
     IDENTITY,
     MATCH_ID,
     MATCHED,
+    NAME,
     OP,
     SEQUENCE,
     SHOWN,
@@ -72,7 +73,7 @@ class Options:
     lanes: int = Settings.lanes
     control: str | None = None
     edits: bool = False
-    name: str = "pattern"
+    name: str = NAME
     forget: str | None = None
     key_limit: int = Settings.key_limit
     overflow: str = "fail"
@@ -102,6 +103,10 @@ class Options:
             raise errors.QueryError(
                 f"lanes={self.lanes!r} is not a number from 1 to {MAX_LANES}",
                 remedy="give a few times the number of cores, or leave it out",
+            )
+        if not re.fullmatch(r"[A-Za-z_]\w*", str(self.name)):
+            raise errors.QueryError(
+                f"name={self.name!r} cannot name a pattern", remedy="use letters, digits and _"
             )
         if not isinstance(self.key_limit, int) or self.key_limit < 1:
             raise errors.QueryError(
@@ -146,6 +151,7 @@ class Options:
             overflow=self.overflow,
             nulls=self.nulls,
             delay=1000 * delay if told and delay is not None else None,
+            name=self.name,
         )
 
 
@@ -219,6 +225,7 @@ def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None
 
 def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) -> DataFrame:
     """Aggregates over all matches of an event pattern in a streaming DataFrame."""
+    no_edits(options, "aggregates")
     own_names(df, options)
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
@@ -237,6 +244,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
 
 def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Options) -> DataFrame:
     """A summary for each key of a streaming DataFrame."""
+    no_edits(options, "summaries")
     own_names(df, options)
     bound = bind(query, df.columns)
     columns = [F.col(_quoted(name)) for name in df.columns]
@@ -244,6 +252,15 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     told = prepared.description(summary=repr(asked))
     arguments = (prepared.schema, prepared.time, prepared.settings, told)
     return prepared.run(summary_work(bound, asked, *arguments))
+
+
+def no_edits(options: Options, what: str) -> None:
+    """What was added up under one pattern cannot go on under another."""
+    if options.edits:
+        raise errors.UnsupportedError(
+            f"edits=True changes patterns while they run; {what} are of one pattern",
+            remedy="leave edits=True out, or edit the pattern of q.matches(...)",
+        )
 
 
 def own_names(df: DataFrame, options: Options) -> None:
@@ -322,8 +339,7 @@ class Prepared:
         """What a checkpoint must agree with."""
         told = {
             "lanes": str(self.options.lanes),
-            "partition_by": ", ".join(self.query.partition_by) or "(none)",
-            "pattern": _said(self.query),
+            **state.asked(self.query),
             "emit": self.options.emit,
             "columns": ", ".join(
                 f"{f.name} {f.type}" for f in self.schema if not f.name.startswith(PREFIX)
@@ -354,12 +370,6 @@ class Prepared:
                 self.frame.sparkSession, self.options.control, self.options.lanes
             )
         return stream_operator.run(self.frame, work, self.delay, orders)
-
-
-def _said(query: Query) -> str:
-    """The pattern in words where SQL has them, with a fingerprint of all that it asks."""
-    mark = hashlib.sha256(stored.to_json(query).encode()).hexdigest()[:12]
-    return f"{nodes.pattern_text(query.pattern)} (fingerprint {mark})"
 
 
 def _event_time(query: Query) -> str:

@@ -2,7 +2,9 @@
 
 A lane hands over rows once the watermark has passed them, in order, so that matches are final;
 `emit="changes"` tries the rows that still wait on a copy. Windows end with the watermark: arcs
-`at_end_of_window` are taken then, and events out of their lifetime leave the state.
+`at_end_of_window` are taken then, and events out of their lifetime leave the state. Edits of arcs
+come as orders of the control directory and apply to events from the watermark on (AFA §2.3 takes
+the newest timestamp where that is later; all lanes agree on the watermark alone).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from ensue import errors
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Key, keys_of
@@ -27,11 +30,21 @@ from ensue.evaluate.buffer import CONTENT
 from ensue.evaluate.revision import RevisionEvaluator
 from ensue.evaluate.state import from_bytes, to_bytes
 from ensue.kernels.revision_store import INFINITY
+from ensue.pattern import rules
 from ensue.pattern.query import OrderKey
 from ensue.spark import stream
 from ensue.spark.automaton import Asked
 from ensue.spark.batch import quoted
-from ensue.spark.lane_work import TEXT, Stage, Work
+from ensue.spark.lane_work import TEXT, Stage, Work, pattern_name
+from ensue.spark.stream_edits import (
+    JSON,
+    PATTERN,
+    VERSION,
+    Edit,
+    carried_out,
+    counted,
+    with_version,
+)
 from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import refused
 
@@ -44,6 +57,7 @@ _SAVED = pa.schema(
 @dataclass(frozen=True)
 class AutomatonWork(Work):
     asked: Asked
+    edited: bool = False  # arcs may change: rows say the version
 
     def stage(self, lane: int) -> Stage:
         return AutomatonStage(self)
@@ -61,6 +75,7 @@ class AutomatonStage:
         )
         self._ends: NDArray[np.int64] = np.zeros(0, np.int64)  # of lifetimes not yet over
         self._last: dict[Key, int] = {}  # the newest event time of each key, where keys expire
+        self._version = 0  # the number of the last edit
 
     def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
         work = self._work
@@ -77,8 +92,11 @@ class AutomatonStage:
 
     def advance(self, horizon: int) -> Iterator[pa.Table]:
         self._ends = self._ends[self._ends > horizon]
-        time = pa.scalar(horizon, pa.timestamp("us", "UTC")).cast(self._evaluator.clock.kind)
-        yield from self._found(self._evaluator.advance(time.as_py()))
+        yield from self._found(self._evaluator.advance(self._moment(horizon)))
+
+    def _moment(self, microseconds: int) -> Any:
+        time = pa.scalar(microseconds, pa.timestamp("us", "UTC"))
+        return time.cast(self._evaluator.clock.kind).as_py()
 
     def end(self) -> Iterator[pa.Table]:
         self._ends = self._ends[:0]
@@ -93,6 +111,11 @@ class AutomatonStage:
         """Rows came in order: what is found stays."""
         if changes.num_rows:
             assert pc.index(changes.column("op"), "-").as_py() < 0
+            if self._work.edited:
+                count, name = changes.num_rows, self._work.settings.name
+                changes = changes.append_column(PATTERN, pa.array([name] * count, pa.string()))
+                numbers = pa.array([self._version] * count, pa.int64())
+                changes = changes.append_column(VERSION, numbers)
             shown = changes.select(self._work.found.names).cast(self._work.found)
             if self._work.settings.speculative:
                 shown = shown.append_column(ID, changes.column("match_id"))
@@ -106,8 +129,35 @@ class AutomatonStage:
         texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows.to_pylist()]
         return rows.select(list(self._work.partition_by)).append_column(TEXT, pa.array(texts))
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
-        return refused(orders)
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
+        """Arcs that change for events from the watermark on; what is held stays valid."""
+        if not self._work.edited:
+            return refused(orders)
+        return carried_out(orders, lambda edit: self._edit(edit, since))
+
+    def _edit(self, edit: Edit, since: int | None) -> None:
+        name, read = self._work.settings.name, self._work.asked.read
+        if edit.name != name or edit.kind != JSON or read is None:
+            raise errors.UnsupportedError(
+                f"{edit.name}.{edit.kind} is no edit of the arcs of {name}: a stream of an "
+                "automaton by hand has this one pattern",
+                remedy=f"write it with Control(...).arcs({name!r}, add={{...}}, remove=[...])",
+            )
+        if edit.number <= self._version:
+            raise errors.QueryError(
+                f"{name} is in version {self._version}, and the edit is number {edit.number}",
+                remedy="edits are numbered upwards: use Control(...).arcs",
+            )
+        arcs, gone, finals = read(edit.text, self._work.asked.machine.fields)
+        begin = None if since is None else self._moment(since)
+        # No event that was taken in lies in the lifetime, so that nothing told before changes.
+        self._evaluator.revise(arcs, gone, begin, None, finals)
+        self._version = edit.number
+
+    def by_pattern(self, found: pa.Table) -> Mapping[str, int]:
+        if self._work.edited:
+            return counted(found)
+        return {pattern_name(self._work.settings.name, 0): found.num_rows}
 
     def copy(self) -> AutomatonStage:
         made = AutomatonStage(self._work)
@@ -117,10 +167,11 @@ class AutomatonStage:
     def save(self) -> bytes:
         last = [self._last.get(key, 0) for key in self._evaluator.known()]
         parts = {"state": [self._evaluator.snapshot()], "ends": [self._ends], "last": [last]}
-        return to_bytes(KIND, pa.table(parts, schema=_SAVED), {})
+        return to_bytes(KIND, pa.table(parts, schema=_SAVED), {"version": self._version})
 
     def load(self, blob: bytes) -> None:
-        parts, _ = from_bytes(KIND, blob)
+        parts, numbers = from_bytes(KIND, blob)
+        self._version = numbers.get("version", 0)
         row = parts.to_pylist()[0]
         self._evaluator.restore(row["state"])
         self._ends = np.array(row["ends"], np.int64)
@@ -167,5 +218,10 @@ def run(asked: Asked, df: DataFrame, given: dict[str, Any]) -> DataFrame:
     description = prepared.description(
         pattern=f"an automaton of {len(asked.machine.arcs)} arcs (fingerprint {mark})"
     )
-    arguments = (schema, found, asked.partition_by, prepared.time, prepared.settings, description)
-    return prepared.run(AutomatonWork(*arguments, asked))
+    settings = prepared.settings
+    if options.edits:
+        # All lanes agree on Spark's watermark alone.
+        found, settings = with_version(found, asked.partition_by), options.settings()
+        rules.duplicates((name.casefold() for name in found.names), "column of the output")
+    arguments = (schema, found, asked.partition_by, prepared.time, settings, description)
+    return prepared.run(AutomatonWork(*arguments, asked, options.edits))

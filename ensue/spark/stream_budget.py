@@ -67,7 +67,7 @@ class BudgetStage:
         self._query, self._schema = planned.query, schema
         self._evaluator = ApproximateEvaluator(listing)
         self._evaluator.open(planned, schema, budget)
-        self._told = (0, 0)
+        self._told = (0, 0, 0.0, 0.0)
 
     @property
     def _tracks(self) -> Tracks:
@@ -99,7 +99,7 @@ class BudgetStage:
     def standing(self) -> Iterator[pa.Table]:
         return iter(())
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         return refused(orders)
 
     def copy(self) -> BudgetStage:
@@ -139,13 +139,14 @@ class BudgetStage:
     def keys(self) -> int:
         return len(self._tracks.open)
 
-    def spent(self) -> tuple[int, int]:
-        """Extensions of partial matches made and not made since the last call."""
+    def spent(self) -> tuple[int, int, float, float]:
+        """Of partial matches since the last call: extended, not extended, promised, followed."""
         before, self._told = self._told, self._work()
-        return self._told[0] - before[0], self._told[1] - before[1]
+        made, left, promised, followed = self._told
+        return made - before[0], left - before[1], promised - before[2], followed - before[3]
 
-    def _work(self) -> tuple[int, int]:
-        return self._evaluator.work_so_far
+    def _work(self) -> tuple[int, int, float, float]:
+        return (*self._evaluator.work_so_far, *self._evaluator.promise)
 
 
 def _tables(output: Output) -> Iterator[pa.Table]:

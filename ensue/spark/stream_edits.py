@@ -36,7 +36,7 @@ from ensue.pattern import condition as c
 from ensue.pattern import rules, stored
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
-from ensue.spark.lane_work import Settings, Stage, Work
+from ensue.spark.lane_work import Settings, Stage, Work, pattern_name
 from ensue.spark.lanes import is_end
 from ensue.spark.stream_events import EventsStage
 from ensue.spark.stream_rows import ID
@@ -47,6 +47,38 @@ RAW = PREFIX + "raw_"
 SQL, JSON, DROP = "sql", "json", "drop"
 _NAME = re.compile(r"^0*(\d+)-([A-Za-z_]\w*)\.(sql|json|drop)$")
 Read = Callable[[str], Query]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An order to change a pattern: the name of its file, and what is in it."""
+
+    number: int
+    name: str
+    kind: str
+    text: str
+
+    @staticmethod
+    def of(order: str) -> Edit:
+        file, _, text = order.partition("\n")
+        told = _NAME.match(file)
+        if told is None:
+            raise errors.QueryError(
+                f"{file!r} does not name an edit",
+                remedy="name files NUMBER-NAME.sql, .json or .drop: 00000002-funnel.sql",
+            )
+        return Edit(int(told[1]), told[2], told[3], text)
+
+
+def carried_out(orders: Sequence[str], edit: Callable[[Edit], None]) -> list[dict[str, str]]:
+    """Edits in the order of their numbers; those that cannot be carried out, with the reason."""
+    refused = []
+    for order in sorted(order for order in orders if not is_end(order)):
+        try:
+            edit(Edit.of(order))
+        except errors.EnsueError as problem:
+            refused.append({"order": order.partition("\n")[0], "error": str(problem)})
+    return refused
 
 
 @dataclass(frozen=True)
@@ -72,13 +104,23 @@ def edits_work(
     """`schema` is that of the stream's own rows, with CONTENT (and KEY where matches are named)."""
     text = stored.to_json(query)
     compiled = Compiled.of(text, schema, time, settings.speculative)
-    inner = compiled.found
-    keys = [inner.field(n) for n in query.partition_by]
-    rest = [item for item in inner if item.name not in query.partition_by]
-    added = [pa.field(PATTERN, pa.string()), pa.field(VERSION, pa.int64())]
-    found = pa.schema([*keys, *added, *rest])
+    found = with_version(compiled.found, query.partition_by)
     arguments = (query.partition_by, time, settings, description)
     return EditsWork(schema, found, *arguments, ((name, text),), read_sql)
+
+
+def with_version(found: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
+    """What is found, with the pattern and its version behind the key."""
+    keys = [found.field(name) for name in partition_by]
+    rest = [item for item in found if item.name not in partition_by]
+    added = [pa.field(PATTERN, pa.string()), pa.field(VERSION, pa.int64())]
+    return pa.schema([*keys, *added, *rest])
+
+
+def counted(found: pa.Table) -> dict[str, int]:
+    """Rows of each pattern in its version."""
+    counts = found.group_by([PATTERN, VERSION]).aggregate([([], "count_all")]).to_pylist()
+    return {pattern_name(row[PATTERN], row[VERSION]): row["count_all"] for row in counts}
 
 
 @dataclass(frozen=True)
@@ -198,27 +240,17 @@ class EditedStage:
                 shown = shown.append_column(ID, pa.array(ids, pa.string()))
             yield shown
 
+    def by_pattern(self, found: pa.Table) -> Mapping[str, int]:
+        return counted(found)
+
     # -- edits -----------------------------------------------------------------------------------
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, Any]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, Any]]:
         """Carry out edits in the order of their numbers; those that cannot be, with the reason."""
-        refused = []
-        for order in sorted(order for order in orders if not is_end(order)):
-            name, _, text = order.partition("\n")
-            try:
-                self._edit(name, text)
-            except errors.EnsueError as problem:
-                refused.append({"order": name, "error": str(problem)})
-        return refused
+        return carried_out(orders, self._edit)
 
-    def _edit(self, file: str, text: str) -> None:
-        told = _NAME.match(file)
-        if told is None:
-            raise errors.QueryError(
-                f"{file!r} does not name an edit",
-                remedy="name files NUMBER-NAME.sql, .json or .drop: 00000002-funnel.sql",
-            )
-        number, name, kind = int(told[1]), told[2], told[3]
+    def _edit(self, edit: Edit) -> None:
+        number, name, kind, text = edit.number, edit.name, edit.kind, edit.text
         current = self._versions.get(name)
         if current is not None and number <= current.number:
             raise errors.QueryError(

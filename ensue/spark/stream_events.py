@@ -178,7 +178,7 @@ class EventsStage(HeldRows):
         for table in output.tables():
             yield with_identity(table) if self._named else table
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         return refused(orders)
 
     def standing(self) -> Iterator[pa.Table]:

@@ -17,6 +17,7 @@ lateness row by row. And Spark wants to see a column with a watermark before it 
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from itertools import pairwise
@@ -25,14 +26,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import flat
-from ensue.spark.lane_work import Counts, Work
+from ensue.spark.lane_work import GAUGES, Counts, Work
 from ensue.spark.lanes import Lane
 
 LANE, BLOB, ORDER = PREFIX + "lane", PREFIX + "blob", PREFIX + "order"
@@ -42,7 +43,12 @@ DELAY = "spark.watermarkDelayMs"  # in the metadata of a column that has a water
 _FAR = "2262-01-01 00:00:00"  # pandas holds no later time
 _PACKED = f"{LANE} int, {BLOB} binary, {ORDER} string"
 _COUNTS = [item.name for item in fields(Counts)]
-_STEPPED = f"{BLOB} binary, " + ", ".join(f"{name} bigint" for name in _COUNTS)
+_KINDS = {item.name: "double" if item.type == "float" else "bigint" for item in fields(Counts)}
+PATTERNS, LANES, RECALL = "patterns", "lanes", "recall"
+_STEPPED = ", ".join(
+    [f"{BLOB} binary", *(f"{n} {k}" for n, k in _KINDS.items()), f"{PATTERNS} string, {LANE} int"]
+)
+_TALLY = "map<string,bigint>"
 _STATE = "state binary"
 _NO_ROWS = (pa.nulls(1, pa.binary()), pa.nulls(1, pa.string()))
 PACK_BYTES = 32 << 20
@@ -68,8 +74,32 @@ def run(prepared: DataFrame, work: Work, watermark: int, control: DataFrame | No
             _steps(work), _STEPPED, _STATE, "append", GroupStateTimeout.EventTimeTimeout
         )
     )
-    observed = stepped.observe(OBSERVED, *(F.sum(name).alias(name) for name in _COUNTS))
-    return observed.select(BLOB).mapInArrow(_unpacker(work.output), from_arrow_schema(work.output))
+    return (
+        stepped.observe(OBSERVED, *_metrics())
+        .select(BLOB)
+        .mapInArrow(_unpacker(work.output), from_arrow_schema(work.output))
+    )
+
+
+def _metrics() -> list[Column]:
+    """What a micro-batch did: counts of all lanes together, by pattern, and the state of each."""
+    total = {name: F.coalesce(F.sum(name), F.lit(0).cast(k)) for name, k in _KINDS.items()}
+    kept = 1 - total["shed"] / F.greatest(total["rows"], total["shed"], F.lit(1))
+    followed = F.when(total["promised"] > 0, total["followed"] / total["promised"])
+    none = F.lit(0).cast("bigint")
+
+    def added(left: Column, right: Column) -> Column:
+        return F.map_zip_with(
+            left, right, lambda _, a, b: F.coalesce(a, none) + F.coalesce(b, none)
+        )
+
+    tallies = F.collect_list(F.from_json(PATTERNS, _TALLY))
+    by_pattern = F.reduce(tallies, F.create_map().cast(_TALLY), added)
+    gauges = F.struct(F.col(LANE).cast("string"), F.array(*GAUGES))
+    by_lane = F.map_from_entries(F.collect_list(F.when(F.col(LANE) >= 0, gauges)))
+    told = [value.alias(name) for name, value in total.items()]
+    recall = kept * F.coalesce(followed, F.lit(1.0))
+    return [*told, recall.alias(RECALL), by_pattern.alias(PATTERNS), by_lane.alias(LANES)]
 
 
 # -- before and after the shuffle -----------------------------------------------------------------
@@ -180,8 +210,8 @@ def stepped(
     if saved is not None:
         state.update((saved,))
     _wake(state, lane.wake_at(watermark), milliseconds)
-    counts = asdict(lane.counts)
-    nothing = dict.fromkeys(_COUNTS, 0)
+    counts = asdict(lane.counts) | {PATTERNS: json.dumps(lane.patterns), LANE: number}
+    nothing = dict.fromkeys(_COUNTS, 0) | {PATTERNS: None, LANE: -1}
     rows = [{BLOB: blob, **nothing} for blob in found] or [{BLOB: None}]
     rows[0] |= counts
     yield pd.DataFrame(rows)

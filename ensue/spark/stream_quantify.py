@@ -132,7 +132,7 @@ class QuantifyStage:
         names = [*self._work.partition_by, *(n for n in (WINDOW,) if n in table.column_names)]
         return [repr(key_at(table, row, names)) for row in range(table.num_rows)]
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         return refused(orders)
 
     def copy(self) -> QuantifyStage:
@@ -198,6 +198,7 @@ def run(
     operator = QuantifyOperator(question, partition_by, output, value)
     partition_by, question = operator.partition_by, operator.stage
     options = stream.Options.of(dict(given))
+    stream.no_edits(options, "quantitative queries")
     stream.own_names(df, options)
     quantify.known_columns(df, partition_by, order)
     carried = list(df.columns)

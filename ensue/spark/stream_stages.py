@@ -67,7 +67,7 @@ class RowsStage:
         """Of what is put out, the identity left out."""
         return found_schema(self._evaluator.no_matches(self._inner), self._named)
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         return refused(orders)
 
     def standing(self) -> Iterator[pa.Table]:

@@ -141,7 +141,7 @@ class SummaryStage:
             table = table.append_column(ID, pa.array(ids, pa.string()))
         return table
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         return refused(orders)
 
     def copy(self) -> SummaryStage:

@@ -155,7 +155,7 @@ class TotalsStage(HeldRows):
             times.append(int(first) + self._grouping.every + self._slack() + 1)
         return min((time for time in times if time is not None), default=None)
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         return refused(orders)
 
     def copy(self) -> TotalsStage:

@@ -89,11 +89,12 @@ def test_what_a_stage_answers_a_lane() -> None:
     ordered = ready.take(pa.array(np.argsort(ready["id"].to_numpy())))
     assert drained(stage.insert(ordered)) > 0
     assert stage.keys == stage.partials == 3 and stage.next_time() is None
-    made, left = stage.spent()
-    assert made > 0 and left > 0 and stage.spent() == (0, 0)
+    made, left, promised, followed = stage.spent()
+    assert made > 0 and left > 0 and 0 < followed < promised
+    assert stage.spent() == (0, 0, 0, 0)
     largest = stage.sizes()
     again = stage.copy()
-    assert again.sizes() == largest and again.spent() == (0, 0)
+    assert again.sizes() == largest and again.spent() == (0, 0, 0, 0)
     again.drop(set(largest))
     assert again.keys == 3 - len(largest)
     assert drained(stage.forget(1 << 60)) == 0 and stage.keys == 0

@@ -160,7 +160,7 @@ def test_deletions_by_content_in_any_order_of_arrival() -> None:
             stream.step(rows.slice(place, 1), None)
         stream.step(None, None, streams.CLOSE)
         assert (stream.matched, stream.totals["rejected"]) == (1, 0)
-        assert stream.totals["retracted"] == 2
+        assert stream.totals["corrected"] == 2
 
 
 def test_a_deletion_of_nothing_is_rejected_once_settled() -> None:
@@ -260,6 +260,28 @@ def test_a_checkpoint_of_another_query_says_what_differs(name: str, before: str,
         state.from_bytes(blob, {name: now})
     assert f"{name} was {before} and is {now}" in str(caught.value)
     assert "new checkpoint" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"within": "9 seconds"}, "within was (none) and is 9 seconds"),
+        ({"define": {"B": "x > 1"}}, "define was A AS "),
+        ({"measures": {"y": "B.x"}}, "measures was "),
+        ({"order_by": "ts DESC"}, "order_by was ts and is ts descending"),
+    ],
+)
+def test_of_a_pattern_the_part_that_differs_is_named(change: dict[str, Any], told: str) -> None:
+    query, other = PATTERN.query, PATTERN
+    for name, given in change.items():
+        call = getattr(other, name)
+        other = call(**given) if isinstance(given, dict) else call(given)
+    blob = state.to_bytes({}, state.asked(query))
+    assert state.from_bytes(blob, state.asked(query)) == {}
+    with pytest.raises(errors.CheckpointError) as caught:
+        state.from_bytes(blob, state.asked(other.query))
+    assert f"by another query: {told}" in str(caught.value)
+    assert f"set {next(iter(change))} back" in caught.value.remedy
 
 
 def test_a_damaged_or_foreign_state_is_refused() -> None:

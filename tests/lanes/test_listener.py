@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ensue import errors
+from ensue.spark.lane_work import GAUGES
 from ensue.spark.listener import Metrics
 
 
@@ -26,6 +27,32 @@ def test_counters_add_up_and_gauges_stand() -> None:
     assert 'ensue_keys{query="funnel"} 3' in text
     assert 'ensue_recall{query="funnel"} 0.6' in text
     assert "# TYPE ensue_late_total counter" in text
+
+
+def progress(lanes: dict[str, list[int]], patterns: dict[str, int], id: str = "1") -> Any:
+    counts = {"rows": 1_234_567, "promised": 4.0, "followed": 3.0}
+    observed = {**counts, "lanes": lanes, "patterns": patterns, "recall": 0.75}
+    return {"name": "q", "id": id, "observedMetrics": {"ensue": observed}}
+
+
+def test_patterns_add_up_and_lanes_that_were_not_called_stay() -> None:
+    made = Metrics()
+    made.add(progress({"0": [1, 2, 3, 100], "1": [1, 1, 1, 50]}, {"a@0 matches": 2}))
+    made.add(
+        progress({"0": [0, 0, 2, 90]}, {"a@0 matches": 1, "a@0 retracted": 1, "b@7 matches": 4})
+    )
+    totals = made.totals()["q"]
+    assert [totals[name] for name in GAUGES] == [1, 1, 3, 140]
+    assert totals["recall"] == 0.75
+    assert made.patterns()["q"] == {
+        ("a", 0): {"matches": 3, "retracted": 1},
+        ("b", 7): {"matches": 4, "retracted": 0},
+    }
+    text = made.prometheus()
+    assert 'ensue_rows_total{query="q"} 2469134\n' in text  # not rounded
+    assert 'ensue_pattern_matches_total{query="q",pattern="b",version="7"} 4' in text
+    made.add(progress({"1": [0, 0, 1, 10]}, {}, id="2"))  # another checkpoint
+    assert made.totals()["q"]["state_bytes"] == 10
 
 
 def test_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,8 +75,11 @@ def test_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     made.export(meter)
     kind, read = offered["ensue.rows"]
     assert kind == "counter" and read(None) == [(15, {"query": "funnel"})]
+    made.add(progress({}, {"a@2 matches": 5}))
+    kind, read = offered["ensue.pattern.matches"]
+    assert (kind, read(None)) == ("counter", [(5, {"query": "q", "pattern": "a", "version": 2})])
     kind, read = offered["ensue.keys"]
-    assert kind == "gauge" and read(None) == [(3, {"query": "funnel"})]
+    assert kind == "gauge" and (3, {"query": "funnel"}) in read(None)
 
 
 def test_without_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:

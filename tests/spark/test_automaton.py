@@ -10,6 +10,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.spark.control import Control
+from ensue.spark.listener import Metrics
 from tests.spark.test_stream import collect, events, files, plain, stream_of, writer
 
 PAIRS = (
@@ -39,22 +40,33 @@ def test_batch(spark: Any) -> None:
         PAIRS.matches(spark.createDataFrame(table).drop("user"))
 
 
-def test_a_stream(spark: Any, tmp_path: Path) -> None:
+def test_a_stream_with_an_edit(spark: Any, tmp_path: Path) -> None:
+    """The edit comes with the first rows: what is told is that of the edited automaton."""
     table = events()
+    edited = PAIRS.arc("a", "d", when="kind = 'A'").final("d")
     files(table, tmp_path / "in")
     control = Control(tmp_path / "control")
     stream = stream_of(spark, tmp_path / "in")
-    found = PAIRS.matches(stream, control=str(control.folder), lanes=3)
+    control.arcs("pairs", {"again": dict(source="a", target="d", when="kind = 'A'", final=True)})
+    options = {"control": str(control.folder), "lanes": 3, "edits": True, "name": "pairs"}
+    found = PAIRS.matches(stream, **options)
     rows: list[dict[str, Any]] = []
     query = writer(found, tmp_path, collect(rows)).start()
     query.processAllAvailable()
     control.end()
     query.processAllAvailable()
     query.stop()
-    assert plain(rows, COLUMNS) == plain(PAIRS.matches(table).to_pylist(), COLUMNS)
+    metrics = Metrics()
+    for progress in query.recentProgress:
+        metrics.add(progress)
+    assert list(metrics.patterns().values()) == [
+        {("pairs", 1): {"matches": len(rows), "retracted": 0}}
+    ]
+    assert plain(rows, COLUMNS) == plain(edited.matches(table).to_pylist(), COLUMNS)
+    assert {row["state"] for row in rows} == {"c", "d"}
+    assert {(row["pattern"], row["version"]) for row in rows} == {("pairs", 1)}
     # Another automaton does not go on from this checkpoint.
-    other = PAIRS.arc("a", "d", when="kind = 'A'").final("d")
-    again = other.matches(stream, control=str(control.folder), lanes=3)
+    again = edited.matches(stream, **options)
     query = writer(again, tmp_path, collect(rows)).start()
     files(table.slice(0, 3), tmp_path / "more")
     for path in (tmp_path / "more").iterdir():

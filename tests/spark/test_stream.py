@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import socket
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ import ensue
 from ensue import errors
 from ensue.spark.control import Control
 from ensue.spark.listener import Metrics, counts_of, progress_line
+from examples import stream_postgres
 from tests.lanes import streams
+from tests.spark import postgres
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = "user string, ts timestamp, kind string, x bigint"
@@ -121,7 +125,7 @@ def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
     assert [row["order"] for row in refused] == ["00000002-pattern.sql"]
     assert "rows/s" in line and "keys" in line
     assert counted["keys"] == 0
-    _check_metrics(metrics, len(told))
+    _check_metrics(metrics, Counter(row["version"] for row in told))
 
 
 def _await_listener(metrics: Metrics, matches: int) -> None:
@@ -134,7 +138,8 @@ def _await_listener(metrics: Metrics, matches: int) -> None:
         time.sleep(0.1)
 
 
-def _check_metrics(metrics: Metrics, matches: int) -> None:
+def _check_metrics(metrics: Metrics, by_version: Counter[int]) -> None:
+    matches = by_version.total()
     totals = metrics.totals()["edited"]
     assert (totals["rows"], totals["matches"], totals["bad_edits"]) == (240, matches, 1)
     assert totals["recall"] == 1
@@ -145,10 +150,24 @@ def _check_metrics(metrics: Metrics, matches: int) -> None:
     finally:
         server.shutdown()
     assert f'ensue_matches_total{{query="edited"}} {matches}' in text
+    versions = metrics.patterns()["edited"]
+    assert set(versions) == {("pattern", 0), ("pattern", 1)}
+    for (_, version), counts in versions.items():
+        assert counts["matches"] == by_version[version]
+        label = f'query="edited",pattern="pattern",version="{version}"'
+        assert f"ensue_pattern_matches_total{{{label}}} {by_version[version]}" in text
 
 
-def test_changes_upserted_into_sqlite_through_sql(spark: Any, tmp_path: Path) -> None:
-    """`ensue.sql` on a stream is final; the same pattern with changes upserts to the same rows."""
+def test_changes_upserted_into_databases(spark: Any, tmp_path: Path) -> None:
+    with postgres.server() as server:
+        _upserted(spark, tmp_path, server)
+
+
+def _upserted(spark: Any, tmp_path: Path, server: postgres.Server | None) -> None:
+    """`ensue.sql` on a stream is final; the same pattern with changes upserts to the same rows.
+
+    Into SQLite, and, with the statements of the example, into PostgreSQL where it is installed.
+    """
     table = events()
     source = tmp_path / "in"
     files(table, source)
@@ -169,6 +188,12 @@ def test_changes_upserted_into_sqlite_through_sql(spark: Any, tmp_path: Path) ->
                 "CREATE TABLE IF NOT EXISTS matches (match_id TEXT PRIMARY KEY, user, at, bs, last)"
             )
             rows = frame.collect()
+            if server is not None:
+                told = [(r.op, r.match_id, r.user, f"{r['at']}Z", r["last"]) for r in rows]
+                asked = stream_postgres
+                for _ in range(2):  # a micro-batch that comes twice changes nothing
+                    before, after = [asked.TABLE, asked.STAGE], [asked.DELETE, asked.UPSERT]
+                    server.copied(before, asked.COPY, told, after)
             gone = [(row.match_id,) for row in rows if row.op == "-"]
             database.executemany("DELETE FROM matches WHERE match_id = ?", gone)
             for row in (row for row in rows if row.op == "+"):
@@ -187,11 +212,19 @@ def test_changes_upserted_into_sqlite_through_sql(spark: Any, tmp_path: Path) ->
         rows = database.execute("SELECT user, at, bs, last FROM matches").fetchall()
     whole = plain(PATTERN.matches(table).to_pylist(), COLUMNS)
     assert sorted(rows) == [(u, at.isoformat(), bs, last) for u, at, bs, last in whole]
+    if server is not None:
+        text = "SELECT symbol, extract(epoch FROM at)::bigint, bottom FROM falls"
+        lines = [line.split("|") for line in server.psql(f"{text};").splitlines()]
+        kept = sorted((user, int(at), float(last)) for user, at, last in lines)
+        utc = dt.UTC
+        assert kept == sorted(
+            (u, int(at.replace(tzinfo=utc).timestamp()), float(last)) for u, at, _, last in whole
+        )
     told = plain(final, COLUMNS)
     assert len(told) > 10 and set(told) <= set(whole)  # all but those the end would settle
 
 
-def test_aggregates_and_another_lane_count(spark: Any, tmp_path: Path) -> None:
+def test_aggregates(spark: Any, tmp_path: Path) -> None:
     pattern = ensue.pattern("A ->> B ->> C", types="kind").partition_by("user").order_by("ts")
     pattern = pattern.within("15 seconds")
     table = events()
@@ -205,13 +238,6 @@ def test_aggregates_and_another_lane_count(spark: Any, tmp_path: Path) -> None:
     names = ("user", "window_start", "window_end", "n", "s")
     wanted = pattern.aggregate(table, **asked, every="60 seconds").to_pylist()
     assert plain(got, names) == plain(wanted, names)
-    other = pattern.aggregate(
-        stream, **asked, every="60 seconds", lanes=3, control=str(control.folder)
-    )
-    Control(tmp_path / "control").drop("nothing")  # a row for every lane
-    query = writer(other, tmp_path, collect(got)).start()
-    with pytest.raises(Exception, match="lanes was 16 and is 3"):
-        query.processAllAvailable()
 
 
 def test_rate_and_a_python_source(spark: Any, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Wrapped:
     def standing(self) -> Iterator[pa.Table]:
         return iter(())
 
-    def revise(self, orders: Sequence[str]) -> list[dict[str, str]]:
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         raise NotImplementedError
 
     def copy(self) -> Stage:
