@@ -153,25 +153,39 @@ def _float_codes(values: NDArray[np.float64]) -> Codes:
 
 
 def sort_index(groups: Codes, keys: list[Codes]) -> NDArray[np.int64]:
-    """A stable index that sorts by group and keys, through one composite key where it fits."""
-    if len(keys) == 1:
-        low, high = int(keys[0].min()), int(keys[0].max())
-        span = high - low + 1
-        if span * (int(groups.max()) + 1) < 2**63:
-            composite = groups * span
-            composite += keys[0]
-            composite -= low
-            index = np.argsort(composite)
-            # numpy's fast sort is not stable; that matters only where two rows tie.
-            if not has_ties(composite, index):
-                return index
-            return np.argsort(composite, kind="stable")
+    """A stable index that sorts by group and keys.
+
+    Keys after the first (the content of a row, to break ties) seldom decide: rows are sorted by
+    group and first key as one number where it fits, and only where that ties by the others.
+    """
     count = int(groups.max()) + 1
-    if keys and count <= len(groups):
+    moves = _MOVES_PER_ROW * len(groups)
+    composite = _composite(groups, count, keys[0]) if keys else None
+    if count <= len(groups) and (len(keys) > 1 or (keys and composite is None)):
         index = index_by_group(groups, count)
-        if put_in_order(index, groups, np.stack(keys), _MOVES_PER_ROW * len(groups)):
+        if put_in_order(index, groups, np.stack(keys), moves):
+            return index
+    if composite is not None:
+        index = np.argsort(composite)
+        # numpy's fast sort is not stable; that matters only where two rows tie.
+        if not has_ties(composite, index):
+            return index
+        index = np.argsort(composite, kind="stable")
+        if len(keys) == 1 or put_in_order(index, groups, np.stack(keys), moves):
             return index
     return np.lexsort((*reversed(keys), groups))
+
+
+def _composite(groups: Codes, count: int, key: Codes) -> Codes | None:
+    """Group and key as one number; None where that does not fit."""
+    low, high = int(key.min()), int(key.max())
+    span = high - low + 1
+    if span * count >= 2**63:
+        return None
+    composite = groups * span
+    composite += key
+    composite -= low
+    return composite
 
 
 def _stack(keys: list[Codes], rows: int) -> NDArray[np.int64]:

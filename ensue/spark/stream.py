@@ -47,6 +47,7 @@ from ensue.spark.lane_work import (
     Work,
 )
 from ensue.spark.stream_edits import PATTERN, VERSION, Read, edits_work
+from ensue.spark.stream_hashes import Hashes, covers
 from ensue.spark.stream_operator import DELAY, LANE
 from ensue.spark.stream_rows import ID
 from ensue.spark.stream_stages import rows_work
@@ -295,6 +296,7 @@ class Prepared:
     time: str
     delay: int
     options: Options
+    hashes: Hashes | None  # what the packing adds; None: the frame has it
 
     @staticmethod
     def of(
@@ -312,19 +314,18 @@ class Prepared:
             extras.append(F.to_json(F.struct(*(F.col(_quoted(n)) for n in df.columns))).alias(TEXT))
         frame = df.select(*read, *extras)
         names = [item.name for item in frame.schema.fields if _hashable(item)]
-        inner = [F.col(_quoted(n)) for n in names if n not in (TEXT, SIGN, IDENTITY, SEQUENCE)]
-        keys = [_normal(frame, name) for name in query.partition_by]
-        key = F.xxhash64(*keys) if keys else F.lit(0)
-        hashes = [F.xxhash64(*inner).alias(CONTENT)]
-        if options.emit == "changes":
-            hashes.append(key.cast("bigint").alias(KEY))
-        place = key
-        if lane_by is not None:
-            hashed = [_normal(frame, name) for name in lane_by]
-            place = F.xxhash64(*hashed) if hashed else F.lit(0)
-        lane = F.pmod(place, F.lit(options.lanes)).cast("int").alias(LANE)
-        frame = frame.select(*(F.col(_quoted(n)) for n in frame.columns), *hashes, lane)
-        return Prepared(query, frame, time, delay, options)
+        inner = tuple(n for n in names if n not in (TEXT, SIGN, IDENTITY, SEQUENCE))
+        hashes = Hashes(
+            content=inner,
+            key=query.partition_by,
+            lane_by=query.partition_by if lane_by is None else tuple(lane_by),
+            lanes=options.lanes,
+            keyed=options.emit == "changes",
+        )
+        kinds = batch.arrow_schema(frame)
+        if covers(kinds.field(n).type for n in (*hashes.content, *hashes.key, *hashes.lane_by)):
+            return Prepared(query, frame, time, delay, options, hashes)
+        return Prepared(query, _hashed(frame, hashes), time, delay, options, None)
 
     @property
     def settings(self) -> Settings:
@@ -333,7 +334,9 @@ class Prepared:
     @property
     def schema(self) -> pa.Schema:
         schema = batch.arrow_schema(self.frame)
-        return schema.remove(schema.get_field_index(LANE))
+        if self.hashes is None:
+            return schema.remove(schema.get_field_index(LANE))
+        return pa.schema([*schema, *self.hashes.fields()])
 
     def description(self, **more: str) -> dict[str, str]:
         """What a checkpoint must agree with."""
@@ -369,7 +372,21 @@ class Prepared:
             orders = control.orders(
                 self.frame.sparkSession, self.options.control, self.options.lanes
             )
-        return stream_operator.run(self.frame, work, self.delay, orders)
+        return stream_operator.run(self.frame, work, self.delay, orders, self.hashes)
+
+
+def _hashed(frame: DataFrame, hashes: Hashes) -> DataFrame:
+    """The frame with the columns that `Hashes` would add, and the lane: by Spark."""
+
+    def of(names: Sequence[str]) -> Column:
+        return F.xxhash64(*(_normal(frame, name) for name in names)) if names else F.lit(0)
+
+    content = F.xxhash64(*(F.col(_quoted(name)) for name in hashes.content))
+    added = [content.alias(CONTENT)]
+    if hashes.keyed:
+        added.append(of(hashes.key).cast("bigint").alias(KEY))
+    lane = F.pmod(of(hashes.lane_by), F.lit(hashes.lanes)).cast("int").alias(LANE)
+    return frame.select(*(F.col(_quoted(n)) for n in frame.columns), *added, lane)
 
 
 def _event_time(query: Query) -> str:

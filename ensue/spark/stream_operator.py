@@ -35,6 +35,7 @@ from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import flat
 from ensue.spark.lane_work import GAUGES, Counts, Work
 from ensue.spark.lanes import Lane
+from ensue.spark.stream_hashes import Hashes
 
 LANE, BLOB, ORDER = PREFIX + "lane", PREFIX + "blob", PREFIX + "order"
 MARK = PREFIX + "mark"
@@ -51,18 +52,24 @@ _STEPPED = ", ".join(
 _TALLY = "map<string,bigint>"
 _STATE = "state binary"
 _NO_ROWS = (pa.nulls(1, pa.binary()), pa.nulls(1, pa.string()))
-PACK_BYTES = 32 << 20
+PACK_BYTES = 4 << 20
 OUTPUT_ROWS = 10_000
 
 Steps = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 
-def run(prepared: DataFrame, work: Work, watermark: int, control: DataFrame | None) -> DataFrame:
-    """The output of all lanes over prepared rows, which have a column LANE.
+def run(
+    prepared: DataFrame,
+    work: Work,
+    watermark: int,
+    control: DataFrame | None,
+    hashes: Hashes | None = None,
+) -> DataFrame:
+    """The output of all lanes over prepared rows; these have a column LANE where no hashes are.
 
     `control` has the columns LANE and ORDER: orders that every lane gets in the same micro-batch.
     """
-    packed = prepared.mapInArrow(_packer(work.schema), _PACKED)
+    packed = prepared.mapInArrow(_packer(work.schema, hashes), _PACKED)
     if control is not None:
         empty = F.lit(None).cast("binary").alias(BLOB)
         packed = packed.unionByName(control.select(LANE, empty, ORDER))
@@ -105,7 +112,9 @@ def _metrics() -> list[Column]:
 # -- before and after the shuffle -----------------------------------------------------------------
 
 
-def _packer(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _packer(
+    schema: pa.Schema, hashes: Hashes | None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
         size = 0
@@ -113,10 +122,10 @@ def _packer(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
             held.append(batch)
             size += batch.nbytes
             if size > PACK_BYTES:
-                yield packed(held, schema)
+                yield packed(held, schema, hashes)
                 held, size = [], 0
         if size:
-            yield packed(held, schema)
+            yield packed(held, schema, hashes)
         # Lane 0 is called in every micro-batch: it finds out at once whether the checkpoint was
         # written with other settings, whichever lanes the rows are of.
         yield pa.record_batch([pa.array([0], pa.int32()), *_NO_ROWS], names=[LANE, BLOB, ORDER])
@@ -124,10 +133,16 @@ def _packer(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterator[
     return pack
 
 
-def packed(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+def packed(
+    batches: list[pa.RecordBatch], schema: pa.Schema, hashes: Hashes | None = None
+) -> pa.RecordBatch:
     """One blob for each lane that the rows belong to."""
     table = pa.Table.from_batches(batches).combine_chunks()
-    lanes = flat(table, LANE).to_numpy().astype(np.int16)  # which numpy sorts by counting
+    if hashes is None:
+        places = flat(table, LANE).to_numpy()
+    else:
+        table, places = hashes.added(table), hashes.lanes_of(table)
+    lanes = places.astype(np.int16)  # which numpy sorts by counting
     order = np.argsort(lanes, kind="stable")
     ordered = lanes[order]
     starts = np.concatenate(([0], np.flatnonzero(np.diff(ordered)) + 1, [len(ordered)]))
