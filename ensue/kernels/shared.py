@@ -22,6 +22,8 @@ from ensue.kernels.calls import borrowing, inlined
 from ensue.kernels.guards import OVERFLOW, run_guard, update_registers
 from ensue.kernels.shared_arena import (
     BEFORE,
+    CELL,
+    CELL_NODE,
     CHAINS,
     CHECKED,
     CREATED,
@@ -34,6 +36,7 @@ from ensue.kernels.shared_arena import (
     POSITION,
     RECORDS,
     RUN,
+    SHED,
     STRIDE,
     SWEPT,
     TICK,
@@ -47,9 +50,11 @@ from ensue.kernels.shared_arena import (
     next_random,
     write,
 )
+from ensue.kernels.shared_price import age_bin, cell_of, note_created
 from ensue.kernels.shared_select import (
     CHECK_EVERY,
     LEAST_LIFE,
+    PRICED,
     age_of,
     check_load,
     expired_bits,
@@ -62,6 +67,8 @@ from ensue.kernels.shared_sketch import bucket_of, column_of, credit, ways_of
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
 SWEEP_LEAST = 4096
+VISIT, PASS, DROP = 0, 1, 2
+PATIENCE = 16  # levels below the price: a partial match may become worth visits again
 ENDING = 2  # phase: the partition of the last row has ended
 
 
@@ -112,6 +119,12 @@ def emit(
                     model[2][bucket[run], column] += 1.0
                     model[14][node[run], column] += 1.0
                     model[4][node[run], column] += 1.0
+                    price = model[16]
+                    amount = price[17][0] * model[5][column]
+                    if meta[CELL] >= 0:
+                        price[2][meta[CELL]] += amount
+                    else:
+                        price[7][bucket[run]] += amount
             left >>= np.uint64(1)
             pattern += 1
     meta[CHAINS] += 1
@@ -173,9 +186,15 @@ def _add(
         ways = ways_of(left, target, model)
         above_bucket, above_node = (bucket[above], node[above]) if above >= 0 else (-1, -1)
         worth = credit(above_bucket, above_node, found, target, ways, patterns, model)
+        note_created(meta[CELL], meta[CELL_NODE], found, target, next_random(meta), model[16])
         if meta[CUT] > 0 and meets(patterns, model[10]):
-            quality = quality_of(target, worth, ways, left, model, knobs)
-            if quality < least_of(meta[CUT]) and next_random(meta) >= knobs[6]:
+            if knobs[PRICED] != 0.0:
+                low = int(model[16][13][found, age_bin(left)]) < meta[CUT]
+            else:
+                low = quality_of(target, worth, ways, left, model, knobs) < least_of(meta[CUT])
+            if low and next_random(meta) >= knobs[6]:
+                if knobs[PRICED] != 0.0:
+                    model[16][18][target] += model[16][15][found, age_bin(left)]
                 kept = spare
                 write(kept, patterns)
                 if knobs[INSTANCE] != 0.0:
@@ -239,6 +258,7 @@ def _visit(
     words = mine.shape[0]
     gaps = tables[21]
     begin = row
+    meta[CELL] = -1
     if run >= 0:
         begin = first[run]
         write(mine, bits[run])
@@ -248,6 +268,15 @@ def _visit(
         if not any_bit(mine):
             return 0
         meta[WORK] += 1
+        if learn:
+            price, here = model[16], _bucket[run]
+            meta[CELL] = cell_of(_node[run], here, rows_[9][row], price)
+            meta[CELL_NODE] = _node[run]
+            price[0][meta[CELL]] += price[17][0]
+            if price[19][meta[CELL]] != row:
+                price[19][meta[CELL]] = row
+                price[20][meta[CELL]] += price[17][0]
+            price[4][here] += price[17][0]
     else:
         for word in range(words):
             mine[word] = ~np.uint64(0)
@@ -329,15 +358,57 @@ def _visit(
     if run < 0:
         return 0
     write(bits[run], left)
-    return 1 if any_bit(left) else 0
+    if any_bit(left):
+        return 1
+    if learn:
+        model[16][5][_bucket[run]] += model[16][17][0]
+    return 0
 
 
 @inlined
 def _within(rows_: Any, begin: int, end: int) -> Any:
     """Rows as one partition of them sees them."""
     return (
-        rows_[0], rows_[1], rows_[2], rows_[3], rows_[4], begin, end, rows_[7], rows_[8],
+        rows_[0], rows_[1], rows_[2], rows_[3], rows_[4], begin, end, rows_[7], rows_[8], rows_[9],
     )  # fmt: skip
+
+
+@inlined
+def _passed(
+    run: int,
+    row: int,
+    patient: bool,
+    rows_: Any,
+    arena: Any,
+    model: Any,
+    meta: NDArray[np.int64],
+    knobs: NDArray[np.float64],
+) -> int:
+    """Whether a visit is not worth the price: PASS leaves the partial match, DROP gives it up.
+
+    Where a visit may do more than take the event (end the partial match, move it), it cannot be
+    left out without the partial match.
+    """
+    price = model[16]
+    position, size = rows_[7], rows_[8]
+    left = 1.0 - (position[row] - position[arena[4][run]]) / size
+    if left < 0.0:
+        return VISIT
+    age = age_bin(left)
+    here = arena[8][run]
+    at = arena[0][run]
+    cell = cell_of(at, here, rows_[9][row], price)
+    level = int(price[12][cell, age])
+    price[16][level] += 1.0
+    if level >= meta[CUT] or next_random(meta) < knobs[6]:
+        return VISIT
+    if patient and int(price[13][here, age]) + PATIENCE >= meta[CUT]:
+        price[18][at] += price[14][cell, age]
+        return PASS
+    price[18][at] += price[15][here, age]
+    model[15][at] += ways_of(left, at, model)
+    meta[SHED] += 1
+    return DROP
 
 
 @borrowing
@@ -409,8 +480,22 @@ def run_rows(
             at = react_node[place]
             if meta[RUN] == -2:
                 meta[RUN], meta[BEFORE] = head[slots + at], -1
+                if knobs[LEARN] != 0.0:
+                    model[16][11][at, rows_[9][row]] += model[16][17][0]
             while meta[RUN] >= 0:
                 run = meta[RUN]
+                if knobs[PRICED] != 0.0:
+                    passed = _passed(run, row, tables[23][place], rows_, arena, model, meta, knobs)
+                    if passed:
+                        after = following[run]
+                        if passed == PASS:
+                            meta[BEFORE] = run
+                        else:
+                            close(
+                                run, meta[BEFORE], slots + at, at, weight[mine], arena, heads, meta
+                            )
+                        meta[RUN] = after
+                        continue
                 if not _room(run, most, patterns, arena, output, meta, knobs):
                     work[position] += meta[WORK] - before
                     return FULL
@@ -519,6 +604,7 @@ def sweep(
     nodes = count.shape[0]
     expiring, some = scratch[0], scratch[1]
     patterns = bits.shape[1] * 64
+    meta[CELL] = -1
     for slot in range(begin, stop):
         run, before = head[slot], -1
         if run < 0:

@@ -23,6 +23,7 @@ SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE =
     15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 )  # fmt: skip
 WINDOWED, TICK = 25, 26
+CELL, CELL_NODE = 27, 28  # of the present visit; -1: none
 META = 32
 
 

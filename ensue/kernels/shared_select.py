@@ -35,6 +35,7 @@ from ensue.kernels.shared_arena import (
     meets,
     next_random,
 )
+from ensue.kernels.shared_price import fade_prices
 from ensue.kernels.shared_sketch import (
     LEVELS,
     MIDDLE,
@@ -48,6 +49,8 @@ from ensue.kernels.shared_sketch import (
 # Knobs: what may be changed from outside while running.
 LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
 EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
+# Work alone is bounded and the index of visits is known; the bound itself, without reserve.
+PRICED, BOUND = 10, 11
 KNOBS = 16
 QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16
@@ -61,6 +64,10 @@ AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them stil
 # What the last rows left of the bound is spent over so many rows; never less and never more than
 # these parts of the bound, so that one tight stretch does not shed everything.
 SPREAD, CAREFUL, LEAST, GREATEST = 300.0, 0.93, 0.5, 3.0
+# Prices: what the last rows left is spent over so many rows; of the visits by level so much is left
+# after each check; levels that the price may fall with each; above this share of the bound it rises
+# by so many levels per bound (seeds 10 to 13, 15, 16).
+STEADY, SLOWLY, FORGET, FALL, NEARLY, STEEP = 0.88, 500.0, 0.9, 3, 0.95, 60.0
 
 
 @inlined
@@ -196,6 +203,50 @@ def record_shed(
     return gone and not any_bit(after)
 
 
+@inlined
+def room_now(
+    recent: NDArray[np.int64], meta: NDArray[np.int64], knobs: NDArray[np.float64]
+) -> float:
+    """Work that the next rows may need each, so that the moving average keeps to the bound."""
+    limit = knobs[LIMIT_WORK]
+    if limit < np.inf:
+        spare = limit * min(meta[TICK], recent.shape[0]) - meta[WINDOWED]
+        limit = min(max(CAREFUL * limit + spare / SPREAD, LEAST * limit), GREATEST * limit)
+    return float(limit)
+
+
+@inlined
+def set_price(
+    recent: NDArray[np.int64], model: Any, meta: NDArray[np.int64], knobs: NDArray[np.float64]
+) -> None:
+    """The cut at which the visits of the last rows would have kept to the bound.
+
+    It follows slowly, since a price that swings with every burst pays too much in one stretch and
+    too little in the next; where the moving average is nearly at the bound, it rises at once.
+    """
+    levels, overloaded = model[16][16], model[10]
+    limit = knobs[LIMIT_WORK]
+    rows = min(meta[TICK], recent.shape[0])
+    spare = limit * rows - meta[WINDOWED]
+    limit = min(max(STEADY * limit + spare / SLOWLY, LEAST * limit), GREATEST * limit)
+    levels[LEVELS] = FORGET * levels[LEVELS] + CHECK_EVERY
+    work, cut = 0.0, 0
+    for down in range(LEVELS):
+        level = LEVELS - 1 - down
+        work += levels[level]
+        levels[level] *= FORGET
+        if cut == 0 and work > limit * levels[LEVELS]:
+            cut = min(level + 1, LEVELS - 1)
+    cut = max(cut, int(levels[LEVELS + 1]) - FALL)
+    levels[LEVELS + 1] = cut
+    used = meta[WINDOWED] / (knobs[BOUND] * max(rows, 1))
+    meta[CUT] = 0
+    if cut > 0:
+        meta[CUT] = min(cut + int(max(0.0, used - NEARLY) * STEEP), LEVELS - 1)
+    for word in range(overloaded.shape[0]):
+        overloaded[word] = ~np.uint64(0) if meta[CUT] > 0 else np.uint64(0)
+
+
 @allocating
 def check_load(
     row: int,
@@ -212,6 +263,7 @@ def check_load(
     meta[AGED] += CHECK_EVERY
     if knobs[FADE_EVERY] > 0 and meta[AGED] >= knobs[FADE_EVERY]:
         meta[AGED] = 0
+        fade_prices(model[16])
         fade = knobs[FADE]
         for index in range(model[0].shape[0]):
             if model[0][index] < 1.0:
@@ -230,6 +282,9 @@ def check_load(
             if index < model[1].shape[0]:
                 for child in range(model[1].shape[1]):
                     model[1][index, child] *= fade
+    if knobs[PRICED] != 0.0:
+        set_price(heads[2], model, meta, knobs)
+        return
     count, recent = heads[1], heads[2]
     node_rate, limits, node_bits = model[6], model[12], tables[22]
     overloaded = model[10]
@@ -246,10 +301,7 @@ def check_load(
                 if limits[pattern] < np.inf and has(node_bits[at], pattern):
                     loads[pattern] += part
     # The moving average may be used up: what the last rows left over is there for the next ones.
-    limit = knobs[LIMIT_WORK]
-    if limit < np.inf:
-        spare = limit * min(meta[TICK], recent.shape[0]) - meta[WINDOWED]
-        limit = min(max(CAREFUL * limit + spare / SPREAD, LEAST * limit), GREATEST * limit)
+    limit = room_now(recent, meta, knobs)
     over = load > limit or meta[RECORDS] > knobs[LIMIT_RECORDS]
     full = load > FREE_AGAIN * limit or meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
     everyone = over

@@ -68,12 +68,13 @@ def bucket_of(
 ) -> int:
     """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`.
 
+    Numbers without holes, so that buckets fall together only where there are too many of them.
     Attributes are computed from a few registers, and an event extends many partial matches whose
     registers are the same: buckets are remembered by them. Of births, by `number`, one in eight
     tells the sample of values.
     """
     offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features[:11]
-    memorable, read_offset, read, known, remembered = features[11:]
+    memorable, read_offset, read, known, remembered, latest, base = features[11:]
     key = np.uint64(node) * _FIRST_FACTOR
     for place in range(read_offset[node], read_offset[node + 1]):
         key = (key ^ np.uint64(ints[read[place]])) * _SECOND_FACTOR
@@ -86,7 +87,7 @@ def bucket_of(
         return int(remembered[slot])
     int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
     cell_ints, cell_floats, cell_nulls = cells
-    mixed = np.uint64(node) * _FIRST_FACTOR
+    mixed = 0
     for place in range(begins, offset[node + 1]):
         feature = chosen[place]
         run_guard(
@@ -99,16 +100,17 @@ def bucket_of(
         if not cell_nulls[source]:
             value = cell_floats[source] if floating[feature] else float(cell_ints[source])
             if noted:
-                chance = seen[feature]
-                if chance >= SAMPLE:  # overwritten here and there: a sample of the recent values
-                    chance = (chance * 40503 >> 3) % SAMPLE
-                sample[feature, chance] = value
                 seen[feature] += 1 if early else 1 << NOTED_BITS
+                if value != latest[feature, 0]:  # partial matches of one event come together
+                    latest[feature, 0] = value
+                    chance = int(latest[feature, 1])
+                    if chance >= SAMPLE:  # overwritten here and there: of the recent values
+                        chance = (chance * 40503 >> 3) % SAMPLE
+                    sample[feature, chance] = value
+                    latest[feature, 1] += 1.0
             found = 1 + bin_of(value, edges[feature], bins[node])
-        mixed = (mixed ^ np.uint64(found)) * _SECOND_FACTOR
-        mixed ^= mixed >> np.uint64(29)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    bucket = np.int64((mixed >> np.uint64(20)) % np.uint64(buckets))
+        mixed = mixed * (bins[node] + 1) + found
+    bucket = np.int64((base[node] + mixed) % buckets)
     known[slot], remembered[slot] = key, bucket
     return int(bucket)
 

@@ -21,6 +21,7 @@ from ensue import errors
 from ensue.automaton.share import SharedAutomaton
 from ensue.evaluate.base import Budget
 from ensue.evaluate.path_budget import parse_bytes
+from ensue.evaluate.sharp.prices import Prices
 from ensue.evaluate.sharp.tables import Tables
 from ensue.kernels import shared_arena as at
 from ensue.kernels import shared_select as knob
@@ -33,6 +34,7 @@ EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has 
 FADE = 0.93  # of the sketch is left after each quarter of a window
 LEAST_FADE = 64.0  # rows, where windows are short
 SAFETY = 0.94  # of a bound is aimed at: the moving average swings by some percent around that
+SAFETY_PRICED = 0.90  # where work has a price
 CHUNK = 1024
 FOLLOWED = 2048  # nodes between which the flow of worth is kept; others lag behind
 DEPTH = 32  # steps of a pattern that the flow of worth is followed
@@ -178,12 +180,19 @@ class Controller:
         self.knobs[knob.STRATEGY] = strategy
         self.knobs[knob.FADE] = FADE
         self._window = 0.0  # rows
+        self._share = 1.0  # of the rows that are of the partition of a partial match, on average
+        # The price of work is set where work as a whole is all that is bounded.
+        priced = self.active and self._records is None and not self._single
+        self._may_price = (
+            priced and strategy == knob.QUALITY and order_by == "ratio" and not instance
+        )
+        self.prices = Prices(automaton, BUCKETS, self.active)
         self._rows = 0
         self._timing = 0.0  # seconds per unit of work, faded
         self._fixed = math.inf  # least seconds per row seen
         self._sum: NDArray[np.float64] = np.zeros(4 + len(names))  # of the calibration
         self._warned = False
-        self._learning = self._calibrated = False  # from rows of the past
+        self._learning = self._calibrated = self._taught = False  # from rows of the past
         self.totals = np.zeros(3, np.float64)  # rows, work, seconds
 
     @property
@@ -204,7 +213,13 @@ class Controller:
 
     # -- for the kernels -------------------------------------------------------------------------
 
-    def seen(self, tables: Tables, kinds: NDArray[np.int64], spans: NDArray[np.int64]) -> None:
+    def seen(
+        self,
+        tables: Tables,
+        kinds: NDArray[np.int64],
+        spans: NDArray[np.int64],
+        share: float,
+    ) -> None:
         """A batch: how often an event concerns each node, and how long windows are."""
         nodes = tables.nodes
         rate = tables.concerns @ (kinds / max(1, kinds.sum()))
@@ -213,6 +228,7 @@ class Controller:
         self._rate = rate
         if not self.active:
             return
+        self._share = share
         grown = nodes - len(self._node_seen)
         self._node_seen = np.concatenate([self._node_seen, np.zeros(grown)])
         more = np.zeros((grown, self._node_completed.shape[1]))
@@ -241,6 +257,8 @@ class Controller:
 
     def arrays(self, lane: Any) -> tuple[tuple[Any, ...], NDArray[np.float64]]:
         if self.active:
+            self.prices.rescale()
+            self._set_prices()
             self._set_limits(lane)
         nodes = max(1, len(self._rate))
         return (
@@ -252,7 +270,7 @@ class Controller:
             self._overloaded, self._mass, self._limits,
             self._steps if len(self._steps) else np.ones(nodes, np.int64),
             self._direct if self.active else np.ones((1, 1)),
-            self._unlived if len(self._unlived) else np.zeros(nodes),
+            self._unlived if len(self._unlived) else np.zeros(nodes), self.prices.arrays(),
         ), self.knobs  # fmt: skip
 
     def _means(self, nodes: int, lived: bool = False) -> NDArray[np.float64]:
@@ -308,7 +326,14 @@ class Controller:
             loads = self._loads(lane)
             self._sum[:4] += (rows, work, seconds, float(lane.meta[at.RECORDS]) * rows)
             self._sum[4:] += loads * rows
-        if self._lost.any():
+        priced = bool(self.knobs[knob.PRICED])
+        if priced and self.prices.lost.any():
+            means = self._means(len(self._node_seen))
+            means /= (means * self._weights).sum(axis=1, keepdims=True)
+            self._given_up += (self.prices.lost[: len(means), None] * means).sum(axis=0)
+            self.prices.lost[:] = 0.0
+            self._lost[:] = 0.0
+        elif self._lost.any():
             for row, lived in enumerate((False, True)):
                 means = self._means(len(self._node_seen), lived)
                 self._given_up[row] += (self._lost * means).sum(axis=0)
@@ -336,10 +361,12 @@ class Controller:
     def begin(self) -> None:
         """The past is over: the bounds hold, and what was found so far does not count."""
         self._learning = False
+        self._taught = True
         self._calibrated = self._sum[0] > 0
         self.found[:] = 0
         self.totals[:] = 0
         self._lost[:] = self._given_up[:] = self._mass[:] = 0
+        self._set_prices()
 
     def _set_limits(self, lane: Any) -> None:
         if self.calibrating or self._learning:
@@ -352,7 +379,9 @@ class Controller:
             seconds = self._seconds.amount * (self.needed_seconds if self._seconds.share else 1.0)
             if self._timing > 0.0:
                 work = min(work, max(seconds / self._timing, 0.5))
-        self.knobs[knob.LIMIT_WORK] = SAFETY * work
+        priced = bool(self.knobs[knob.PRICED])
+        self.knobs[knob.LIMIT_WORK] = (SAFETY_PRICED if priced else SAFETY) * work
+        self.knobs[knob.BOUND] = work
         if self._records is not None:
             records = self._records.amount / lane.bytes_per_record
             if self._records.share:
@@ -363,6 +392,16 @@ class Controller:
                 self._limits[pattern] = bound.amount * self._sum[4 + pattern] / rows
             elif self._timing > 0.0:
                 self._limits[pattern] = max(bound.amount / self._timing, 0.5)
+
+    def _set_prices(self) -> None:
+        """The index of visits anew, where much was learned since."""
+        if not self._may_price or self.calibrating or self._learning:
+            return
+        if not self.prices.ready and not self._taught:
+            return
+        if not self.prices.ready or self.prices.due():
+            self.prices.solve(self._rate * self._share, self._window, self._weights)
+            self.knobs[knob.PRICED] = 1.0
 
     def _warn(self, rows: int, seconds: float, lane: Any) -> None:
         """A bound that no choice can meet: say the least possible, and go on at that."""
@@ -410,6 +449,10 @@ class Controller:
             if name == "scalars":
                 self._window, self._timing = float(array[0]), float(array[2])
                 self._rows, self._calibrated = int(array[1]), bool(array[3])
+
+    def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.prices.restore(arrays)
+        self.knobs[knob.PRICED] = self._may_price
 
     # -- what it cost ----------------------------------------------------------------------------
 

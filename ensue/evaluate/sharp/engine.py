@@ -23,7 +23,8 @@ from ensue.evaluate.batch import Batch, order_kind, order_numbers
 from ensue.evaluate.guard_banks import load_banks
 from ensue.evaluate.sharp.controller import Controller
 from ensue.evaluate.sharp.features import Bins, compile_features
-from ensue.evaluate.sharp.tables import Tables, build, words_of
+from ensue.evaluate.sharp.prices import EventClasses
+from ensue.evaluate.sharp.tables import Tables, as_integers, build, words_of
 from ensue.kernels import shared
 from ensue.kernels import shared_arena as at
 from ensue.kernels import shared_select as knob
@@ -140,6 +141,7 @@ class Engine:
         self.automaton = SharedAutomaton(union, share=materialise != SEPARATE)
         self.compiled = compile_features(union.plan, {f.name: from_arrow(f.type) for f in schema})
         self.bins = Bins(self.compiled, self.automaton)
+        self.event_classes = EventClasses(union.plan)
         self.words = (len(union.members) + 63) // 64
         guards = self.compiled.guards
         self._ints, self._floats = len(guards.initial_ints), len(guards.initial_floats)
@@ -185,7 +187,7 @@ class Engine:
         rows = (
             classes.astype(np.int32), low, masks, order,
             np.array(self.union.bounds or (0,), np.float64), 0, length,
-            *self._ages(order, length),
+            *self._ages(order, length), self._classes(kinds, classes, columns),
         )  # fmt: skip
         guards = self.compiled.guards
         compiled = (
@@ -199,8 +201,21 @@ class Engine:
             turn = np.empty(length, np.int64)
             turn[sequence] = np.arange(length)
             spans = turn - turn[oldest]
-        self.controller.seen(tables, np.bincount(classes, minlength=len(kinds)), spans)
+        share = 1.0
+        if sequence is not None:
+            share = float(((np.diff(starts) / max(1, length)) ** 2).sum())
+        self.controller.seen(tables, np.bincount(classes, minlength=len(kinds)), spans, share)
+        if self.controller.active:
+            concerned = self.event_classes.of_kinds(as_integers(kinds), tables.concerns)
+            self.controller.prices.cover(self.bins.bases(), concerned)
         return Prepared(rows, tables, compiled, length, sequence)
+
+    def _classes(
+        self, kinds: NDArray[np.uint64], of_row: NDArray[np.int64], columns: Mapping[str, pa.Array]
+    ) -> NDArray[np.int32]:
+        if not self.controller.active:
+            return np.zeros(1, np.int32)
+        return self.event_classes.classes(as_integers(kinds), of_row, columns)
 
     def _turns(
         self, order: NDArray[np.float64], starts: NDArray[np.int64], nodes: int
@@ -277,6 +292,7 @@ class Engine:
         features = self.bins.arrays(prepared.guards[0], prepared.guards[1])
         for until in control.stops(int(lane.meta[at.POSITION]), stop):
             spent, began, before = 0.0, time.thread_time(), int(lane.meta[at.WORK])
+            self.bins.settled = self.controller.prices.ready
             self.bins.learn()
             model, knobs = control.arrays(lane)
             rows_before = int(lane.meta[at.POSITION])

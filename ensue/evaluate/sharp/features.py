@@ -148,15 +148,19 @@ class Bins:
         self.edges = np.zeros((count, EDGES), np.float64)
         self.seen = np.zeros(count, np.int64)
         self.sample = np.zeros((count, SAMPLE), np.float64)
+        self.latest = np.zeros((count, 2))  # value, and how many went into the sample
+        self.settled = False  # edges stay as they are
         self._known = np.zeros(count, np.int64)  # values seen when the edges were learned
         self._keys = np.full(REMEMBERED, _NO_KEY, np.uint64)
         self._buckets = np.zeros(REMEMBERED, np.int32)
 
     def learn(self) -> None:
         """Edges at the quantiles of a sample; anew whenever four times as many values were seen."""
+        if self.settled:
+            return
         for index in np.flatnonzero(self.seen >= np.maximum(_FIRST_SAMPLE, 4 * self._known)):
             steps = np.arange(1, EDGES + 1) / (EDGES + 1)
-            size = min(int(self.seen[index]), SAMPLE)
+            size = max(1, min(int(self.latest[index, 1]), SAMPLE))
             self.edges[index] = np.quantile(self.sample[index, :size], steps)
             self._known[index] = self.seen[index]
             self._keys[:] = _NO_KEY
@@ -189,7 +193,7 @@ class Bins:
             read_offset.append(len(read))
             chosen.extend(found)
             offset.append(len(chosen))
-            bins.append(min(EDGES + 1, max(2, int(MAX_KEYS ** (1 / max(1, len(found)))))))
+            bins.append(self._bins(node))
         begin = guard_offset[labels:-1] if len(guard_offset) > labels + 1 else np.zeros(1, np.int64)
         end = guard_offset[labels + 1 :] if len(guard_offset) > labels + 1 else begin
         cell = self._compiled.cell if len(self._compiled.cell) else np.zeros(1, np.int32)
@@ -211,7 +215,19 @@ class Bins:
             np.array(read or [0], np.int32),
             self._keys,
             self._buckets,
+            self.latest,
+            np.array(self.bases(), np.int64),
         )
+
+    def bases(self) -> list[int]:
+        """The first bucket of every node, and where the last ones end."""
+        found = [0]
+        for node in range(len(self._automaton.nodes)):
+            found.append(found[-1] + (self._bins(node) + 1) ** len(self._of(node)))
+        return found
+
+    def _bins(self, node: int) -> int:
+        return min(EDGES + 1, max(2, int(MAX_KEYS ** (1 / max(1, len(self._of(node)))))))
 
     def _of(self, node: int) -> list[int]:
         """Features of conditions ahead whose events are taken: whole ones first."""

@@ -7,7 +7,9 @@ and only where matches do not depend on each other (AFTER MATCH SKIP TO NEXT ROW
 *Work* is start rows tried per row of the table: rows that satisfy a first label. What a start row
 is worth is learned per pattern from the values that the conditions read in it (binned) and its
 partition; one that cannot match by its row-local conditions alone is worth nothing. The best are
-tried until the bound is used up. Rows are taken in blocks, so that later ones profit.
+tried until the bound is used up. Under a bound on work the rows of all partitions are taken in the
+order of time (`row_turns`), where all rows are at hand; else block by block, so that later ones
+profit.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +26,16 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.program import ACCEPT, START
-from ensue.evaluate.arrange import arrange
+from ensue.evaluate.arrange import arrange, arrays_of
 from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.batch import Batch
 from ensue.evaluate.measures import Matches
 from ensue.evaluate.rows import RowsEvaluator
 from ensue.evaluate.shared import Options, Report
+from ensue.evaluate.sharp import row_turns
 from ensue.evaluate.sharp.controller import Bound, Estimate, parse_bound
 from ensue.evaluate.sharp.own import joined_plan, own_table
+from ensue.evaluate.sharp.row_turns import KeptStarts
 from ensue.kernels.automaton import NEVER
 from ensue.pattern import condition as c
 from ensue.pattern.query import Query, Rows, SkipMode
@@ -111,20 +115,6 @@ class StartSketch:
         np.add.at(self.matched, keys[hit], 1.0)
 
 
-@dataclass
-class KeptStarts(Batch):
-    """A batch in which only some rows may start a match."""
-
-    keep: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-
-    def window_limits(self) -> NDArray[np.int32]:
-        """A start that was shed may reach nowhere."""
-        limits = super().window_limits()
-        if not len(limits):
-            limits = np.full(self.length, NEVER, np.int32)
-        return np.where(self.keep, limits, np.int32(-1))
-
-
 class SheddingRows(RowsEvaluator):
     """The row evaluator with a mask of start rows; `decide` makes it."""
 
@@ -148,8 +138,7 @@ class SheddingRows(RowsEvaluator):
     def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
         keep = self._decide(self, batch)
         self.starts = []
-        shared = {name.name: getattr(batch, name.name) for name in fields(Batch)}
-        yield from super()._run(KeptStarts(**shared, keep=keep), table)
+        yield from super()._run(KeptStarts.of(batch, keep), table)
 
     def _output(self, batch: Batch, matches: Matches) -> pa.Table:
         self.starts.append(matches.match[:, 1])
@@ -200,6 +189,17 @@ class RowBudget:
                 part = 1.0 if name in self._single else share
                 most = min(most, bound.amount * part * rows / self._known[name])
         return max(0, int(most))
+
+    def per_row(self, taught: bool) -> float | None:
+        """Start rows of all patterns per row, where work alone is bounded and it is known how."""
+        if self._work is None or self._seconds is not None or self._single:
+            return None
+        if not self._work.share:
+            return self._work.amount
+        if not taught:
+            return None
+        known = [starts / max(1, done) for done, starts, _ in self._unbounded.values()]
+        return self._work.amount * sum(known)
 
     def measured(self, name: str, rows: int, tried: int, allowed: int, seconds: float) -> None:
         done, starts, spent = self._unbounded[name]
@@ -255,11 +255,11 @@ def run_rows(
     arranged, starts = arrange(prepare(joined, table), first.partition_by, first.order_by)
     bounds = None if budget is None else RowBudget(budget, tuple(queries))
     found: dict[str, pa.Table] = {}
-    patterns = []
     past = None
     if history is not None and bounds is not None and history.num_rows:
         past = arrange(prepare(joined, history), first.partition_by, first.order_by)
     began, learning = time.thread_time(), 0.0
+    opened: list[tuple[_Pattern, pa.Table, RowsEvaluator]] = []
     for name, planned in plans.items():
         own = own_table(joined, planned, arranged)
         pattern, evaluator = new_evaluator(name, planned, bounds, options)
@@ -277,17 +277,98 @@ def run_rows(
             bounds.learning = False
             pattern.begin(evaluator.metrics.matches)
             learning += time.thread_time() - before
-        complete = np.ones(len(starts) - 1, np.bool_)
-        pieces = list(evaluator.insert(Events(own, starts, complete)).tables())
-        settle(evaluator, pattern)
-        listed = pa.concat_tables(pieces) if pieces else evaluator.no_matches(own.schema)
-        pattern.found = evaluator.metrics.matches - pattern.past
         pattern.rows = arranged.num_rows
-        found[name] = finish(planned, listed)
-        patterns.append(pattern)
+        opened.append((pattern, own, evaluator))
+    patterns = [pattern for pattern, _, _ in opened]
+    per_row = None if bounds is None else bounds.per_row(past is not None)
+    listed: dict[str, list[pa.Table]] = {}
+    if per_row is not None and arranged.num_rows:
+        order = row_turns.turns(arranged, first)
+        tables = [row_turns.numbered(own) for _, own, _ in opened]
+        listed = _in_turns(patterns, tables, starts, order, per_row, past is not None, options.seed)
+    else:
+        complete = np.ones(len(starts) - 1, np.bool_)
+        for pattern, own, evaluator in opened:
+            listed[pattern.name] = list(evaluator.insert(Events(own, starts, complete)).tables())
+            settle(evaluator, pattern)
+            pattern.found = evaluator.metrics.matches - pattern.past
+    for pattern, own, evaluator in opened:
+        pieces = listed[pattern.name] or [evaluator.no_matches(own.schema)]
+        found[pattern.name] = finish(pattern.planned, pa.concat_tables(pieces))
         if log is not None:
-            log[name] = pattern.log
+            log[pattern.name] = pattern.log
     return found, _report(patterns, arranged.num_rows, time.thread_time() - began - learning)
+
+
+def _in_turns(
+    patterns: list[_Pattern],
+    tables: list[pa.Table],
+    starts: NDArray[np.int64],
+    order: NDArray[np.int64],
+    per_row: float,
+    taught: bool,
+    seed: int,
+) -> dict[str, list[pa.Table]]:
+    """Matches of the start rows that are best in their stretch of time."""
+    random = np.random.default_rng(seed)
+    rows = len(order)
+    known = []
+    for pattern, table in zip(patterns, tables, strict=True):
+        columns = arrays_of(table)
+        possible = _starts(row_turns.whole_batch(pattern.planned, columns, starts))
+        keys = pattern.sketch.keys(pattern.planned, columns, rows)
+        known.append(row_turns.Candidates(*possible, keys, np.zeros(rows, np.bool_)))
+    found: dict[str, list[pa.Table]] = {pattern.name: [] for pattern in patterns}
+    left = 0.0
+    for begin, end in row_turns.stages(rows, taught):
+        for here in known:
+            here.keep = np.zeros(rows, np.bool_)
+        for place in range(begin, end, BLOCK):
+            stretch = order[place : min(place + BLOCK, end)]
+            room = per_row * len(stretch) + left
+            left = room - _choose(patterns, known, stretch, int(room), random)
+            left = min(left, BLOCK / 2)
+        for pattern, table, here in zip(patterns, tables, known, strict=True):
+            evaluator = row_turns.ChosenRows(here.keep)
+            evaluator.open(pattern.planned, table.schema)
+            complete = np.ones(len(starts) - 1, np.bool_)
+            found[pattern.name] += evaluator.insert(Events(table, starts, complete)).tables()
+            pattern.found += evaluator.metrics.matches
+            if end < rows:
+                pattern.sketch.learn(here.keys, here.keep & here.possible, evaluator.matched)
+    return found
+
+
+def _choose(
+    patterns: list[_Pattern],
+    known: list[row_turns.Candidates],
+    stretch: NDArray[np.int64],
+    room: int,
+    random: np.random.Generator,
+) -> int:
+    """Marks the start rows of a stretch that are tried; how many they are."""
+    places, rates, values = [], [], []
+    for pattern, here in zip(patterns, known, strict=True):
+        mine = stretch[here.starts[stretch]]
+        rate = np.where(here.possible[mine], pattern.sketch.rate(here.keys[mine]), 0.0)
+        explored = random.random(len(mine)) < EXPLORE
+        places.append(mine)
+        rates.append(rate)
+        values.append(pattern.weight * np.where(explored & here.possible[mine], 1.0 + rate, rate))
+    tried = 0
+    for pattern, here, mine, rate, taken in zip(
+        patterns, known, places, rates, row_turns.best(values, room), strict=True
+    ):
+        here.keep[mine[taken]] = True
+        gone = ~taken
+        pattern.lost += float(rate[gone].sum())
+        seen = pattern.sketch.tried[here.keys[mine[gone]]] + 1
+        pattern.spread += float((rate[gone] * (1 - rate[gone]) + rate[gone] / seen).sum())
+        pattern.tried += int(taken.sum())
+        pattern.shed += int(gone.sum())
+        pattern.log.append((len(stretch), int(taken.sum())))
+        tried += int(taken.sum())
+    return tried
 
 
 def check_budget(

@@ -181,10 +181,20 @@ def model_bytes(engine: Engine) -> bytes:
     if not control.active:
         return b""
     arrays = {**control.learned(), "edges": engine.bins.edges}
+    prices = control.prices.learned() if control.prices.ready else {}
+    told = {
+        "classes": engine.event_classes.told(),
+        "shapes": {name: [str(a.dtype), list(a.shape)] for name, a in prices.items()},
+    }
     table = pa.table(
         {
             "nodes": pa.array([json.dumps(_named(engine, range(len(control.learned()["rate"]))))]),
+            "prices": pa.array([json.dumps(told)]),
             **{n: pa.array([np.ascontiguousarray(v).tobytes()]) for n, v in arrays.items()},
+            **{
+                f"price_{n}": pa.array([np.ascontiguousarray(v).tobytes()])
+                for n, v in prices.items()
+            },
         }
     )
     return to_bytes(
@@ -216,6 +226,17 @@ def restore_model(engine: Engine, blob: bytes) -> None:
     control.restore(values)
     edges = np.frombuffer(values("edges"), np.float64)
     engine.bins.restore(edges.reshape(engine.bins.edges.shape))
+    if "prices" not in table.column_names:
+        return  # written before work had a price
+    told = json.loads(table.column("prices")[0].as_py())
+    if told["shapes"]:
+        engine.event_classes.restore(told["classes"])
+        control.restore_prices(
+            {
+                name: np.frombuffer(values(f"price_{name}"), kind).reshape(shape)
+                for name, (kind, shape) in told["shapes"].items()
+            }
+        )
 
 
 def _named(engine: Engine, nodes: Iterable[int]) -> dict[str, list[Any]]:

@@ -64,6 +64,9 @@ class _Writer:
         self.moves: list[int] = []
         self.moving: list[int] = []
         self.most = 1
+        self.patient: dict[
+            int, bool
+        ] = {}  # by first component: a visit changes nothing but by taking
         self._ranges: dict[tuple[Component, ...], tuple[int, int]] = {}
 
     def components(self, found: tuple[Component, ...]) -> tuple[int, int]:
@@ -81,6 +84,11 @@ class _Writer:
                 children += max(len(o.taken) + len(o.moved) for o in component.outcomes)
             self.most = max(self.most, children)
             self._ranges[found] = (begin, len(self.mask))
+            self.patient[begin] = not any(
+                outcome.moved or outcome.accepted or component.patterns & ~outcome.stay
+                for component in found
+                for outcome in component.outcomes
+            )
         return self._ranges[found]
 
     def _outcome(self, outcome: Outcome) -> None:
@@ -177,5 +185,6 @@ def _laid_out(
         words_of([automaton.pending(node) for node in range(nodes)], words),
         automaton.union.labels,
         words_of([automaton.bitmap(node) for node in range(nodes)], words),
+        np.array([writer.patient[int(begin)] for begin in flat[:, 1]], np.bool_),
     )
     return Tables(arrays, concerns, nodes, writer.most)
