@@ -53,6 +53,7 @@ from ensue.kernels.shared_arena import (
 from ensue.kernels.shared_price import age_bin, cell_of, note_created
 from ensue.kernels.shared_select import (
     CHECK_EVERY,
+    COUNTED,
     LEAST_LIFE,
     PRICED,
     age_of,
@@ -68,6 +69,7 @@ DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3
 LEARN, INSTANCE, CHECK = 3, 4, 5  # knobs; the others are those of shared_select
 SWEEP_LEAST = 4096
 VISIT, PASS, DROP = 0, 1, 2
+UNCOUNTED = -2  # in place of a cell: prices are not in use
 PATIENCE = 16  # levels below the price: a partial match may become worth visits again
 ENDING = 2  # phase: the partition of the last row has ended
 
@@ -119,12 +121,10 @@ def emit(
                     model[2][bucket[run], column] += 1.0
                     model[14][node[run], column] += 1.0
                     model[4][node[run], column] += 1.0
-                    price = model[16]
-                    amount = price[17][0] * model[5][column]
                     if meta[CELL] >= 0:
-                        price[2][meta[CELL]] += amount
-                    else:
-                        price[7][bucket[run]] += amount
+                        model[16][2][meta[CELL]] += model[16][17][0] * model[5][column]
+                    elif meta[CELL] > UNCOUNTED:
+                        model[16][7][bucket[run]] += model[16][17][0] * model[5][column]
             left >>= np.uint64(1)
             pattern += 1
     meta[CHAINS] += 1
@@ -186,7 +186,8 @@ def _add(
         ways = ways_of(left, target, model)
         above_bucket, above_node = (bucket[above], node[above]) if above >= 0 else (-1, -1)
         worth = credit(above_bucket, above_node, found, target, ways, patterns, model)
-        note_created(meta[CELL], meta[CELL_NODE], found, target, next_random(meta), model[16])
+        if meta[CELL] > UNCOUNTED:
+            note_created(meta[CELL], meta[CELL_NODE], found, target, next_random(meta), model[16])
         if meta[CUT] > 0 and meets(patterns, model[10]):
             if knobs[PRICED] != 0.0:
                 low = int(model[16][13][found, age_bin(left)]) < meta[CUT]
@@ -258,7 +259,7 @@ def _visit(
     words = mine.shape[0]
     gaps = tables[21]
     begin = row
-    meta[CELL] = -1
+    meta[CELL] = -1 if knobs[COUNTED] != 0.0 else UNCOUNTED
     if run >= 0:
         begin = first[run]
         write(mine, bits[run])
@@ -268,7 +269,7 @@ def _visit(
         if not any_bit(mine):
             return 0
         meta[WORK] += 1
-        if learn:
+        if meta[CELL] > UNCOUNTED:
             price, here = model[16], _bucket[run]
             meta[CELL] = cell_of(_node[run], here, rows_[9][row], price)
             meta[CELL_NODE] = _node[run]
@@ -360,7 +361,7 @@ def _visit(
     write(bits[run], left)
     if any_bit(left):
         return 1
-    if learn:
+    if meta[CELL] > UNCOUNTED:
         model[16][5][_bucket[run]] += model[16][17][0]
     return 0
 
@@ -480,7 +481,7 @@ def run_rows(
             at = react_node[place]
             if meta[RUN] == -2:
                 meta[RUN], meta[BEFORE] = head[slots + at], -1
-                if knobs[LEARN] != 0.0:
+                if knobs[COUNTED] != 0.0:
                     model[16][11][at, rows_[9][row]] += model[16][17][0]
             while meta[RUN] >= 0:
                 run = meta[RUN]
@@ -604,7 +605,7 @@ def sweep(
     nodes = count.shape[0]
     expiring, some = scratch[0], scratch[1]
     patterns = bits.shape[1] * 64
-    meta[CELL] = -1
+    meta[CELL] = -1 if knobs[COUNTED] != 0.0 else UNCOUNTED
     for slot in range(begin, stop):
         run, before = head[slot], -1
         if run < 0:

@@ -36,8 +36,10 @@ PRIOR = 8.0  # events that visited: what the product of bucket and class weighs 
 def cell_of(node: int, bucket: int, event: int, price: Any) -> int:
     """Numbers without holes, so that cells fall together only where there are too many of them."""
     first, width, slot = price[21], price[22], price[23]
-    inside = (bucket - first[node, 0]) % price[3].shape[0]
-    return int((first[node, 1] + inside * width[node] + slot[node, event]) % price[0].shape[0])
+    # Both sizes are powers of two.
+    inside = (bucket - first[node, 0]) & (price[3].shape[0] - 1)
+    found = first[node, 1] + inside * width[node] + slot[node, event]
+    return int(found & (price[0].shape[0] - 1))
 
 
 @inlined

@@ -51,6 +51,7 @@ LIMIT_WORK, LIMIT_RECORDS, BY_RATIO, LEARN, INSTANCE, CHECK = 0, 1, 2, 3, 4, 5
 EXPLORE, STRATEGY, FADE_EVERY, FADE = 6, 7, 8, 9
 # Work alone is bounded and the index of visits is known; the bound itself, without reserve.
 PRICED, BOUND = 10, 11
+COUNTED = 12  # visits are counted for the index
 KNOBS = 16
 QUALITY, RANDOM, SELECTIVITY = 0, 1, 2  # strategies; the last two are baselines
 CHECK_EVERY = 16

@@ -356,6 +356,7 @@ class Controller:
 
     def learn_from_the_past(self) -> None:
         """Rows from now on are those of the past: nothing is shed, and shares are of them."""
+        self.knobs[knob.COUNTED] = self._may_price
         self._learning = True
 
     def begin(self) -> None:
@@ -452,7 +453,7 @@ class Controller:
 
     def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.prices.restore(arrays)
-        self.knobs[knob.PRICED] = self._may_price
+        self.knobs[[knob.PRICED, knob.COUNTED]] = self._may_price
 
     # -- what it cost ----------------------------------------------------------------------------
 

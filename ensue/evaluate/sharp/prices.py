@@ -115,7 +115,7 @@ class Prices:
         if self.scale[0] < GREATEST:
             return
         for array in self._counts():
-            array /= self.scale[0]
+            np.divide(array, self.scale[0], out=array)
         self.scale[0] = 1.0
 
     def _counts(self) -> tuple[NDArray[np.float32], ...]:
