@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks import sharp_data as data
+from benchmarks import sharp_rows
 from benchmarks.sharp_baselines import BASELINES, Outcome, run
 from ensue import local
 from ensue.api import Pattern
@@ -29,7 +30,6 @@ from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.shared import Options, SharedEvaluator
 from ensue.evaluate.sharp.groups import groups
 from ensue.kernels.shared_select import CHECK, LEARN
-from ensue.workload import Workload
 
 OUT = Path(__file__).parent / "out"
 SHARES = (10, 30, 50, 70, 90)
@@ -187,32 +187,9 @@ def figure_5(a: argparse.Namespace) -> list[Line]:
 
 
 def figure_6(a: argparse.Namespace) -> list[Line]:
-    """Row patterns: whole start rows are shed; random start rows are the baseline."""
-    rows = a.events * 10
-    table = data.crimes(a.data, rows) if a.data else data.crimes_like(rows, a.seed)
-    patterns = data.q5_q6()
-    load = Workload(patterns, Options())
-    exact = _ids(load.matches(table, Budget(work=1e9)))
-    assert load.report is not None
-    needed, seconds = load.report.work / table.num_rows, load.report.seconds
-    print(f"  {table.num_rows:,} rows, {len(exact):,} matches, {needed:.2f} start rows per row")
-    lines: list[Line] = []
-    for share in SHARES:
-        again = Workload(patterns, Options())
-        found = _ids(again.matches(table, Budget(work=needed * share / 100)))
-        assert again.report is not None and found <= exact
-        recall = len(found) / len(exact)
-        speed = seconds / again.report.seconds
-        kept = np.random.default_rng(0).random(len(exact)) < share / 100
-        print(f"  SHARP    bound {share:3}%  recall {recall:6.1%}  throughput x{speed:5.2f}")
-        print(f"  RS       bound {share:3}%  recall {kept.mean():6.1%}  (random start rows)")
-        lines += [("SHARP", share, recall, speed), ("RS", share, float(kept.mean()), speed)]
-    return lines
-
-
-def _ids(found: pa.Table) -> set[tuple[object, ...]]:
-    columns = [found.column(name).to_pylist() for name in ("pattern", "ids")]
-    return {(name, *ids) for name, ids in zip(*columns, strict=True)}
+    """Row patterns: whole start rows are shed."""
+    table, past = sharp_rows.tables(a.data, a.events * 10, a.seed, a.seed + PAST)
+    return sharp_rows.figure(table, past)
 
 
 def figure_8(a: argparse.Namespace) -> list[Line]:

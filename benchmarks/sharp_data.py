@@ -215,7 +215,7 @@ def q5_q6(minutes: int | None = DAY) -> dict[str, Pattern]:
             "M": f"type NOT IN ('C', '{last}')", last: f"type = '{last}'",
         }  # fmt: skip
         pattern = ensue.pattern(f"A N* B M* {last}").define(**define)
-        whole = pattern.measures(ids="collect_list(t)").partition_by("ID")
+        whole = pattern.measures(a="A.t", b="B.t", z=f"{last}.t").partition_by("ID")
         if minutes is None:
             timed = whole.order_by("t").within("60 rows")
         else:
