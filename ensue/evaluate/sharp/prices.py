@@ -68,7 +68,7 @@ class Prices:
         if not self.active or nodes == 0:
             return
         self._place(bases, classes)
-        if nodes <= len(self.events):
+        if nodes <= len(self.events) and self.events.shape[1] == CLASSES:
             return
         size = max(LEAST_SAMPLE, SAMPLE // nodes)
         known = len(self.events)

@@ -1,0 +1,153 @@
+"""Work at a price: the index of visits, what may be passed over, state, and start rows in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue.api import Pattern
+from ensue.evaluate.sharp.prices import Prices
+from ensue.evaluate.sharp.row_turns import best, stages
+from ensue.kernels.shared_price import AGES, age_bin, cell_of
+from ensue.kernels.shared_sketch import level_of
+
+
+def q(text: str, **define: str) -> Pattern:
+    return ensue.pattern(text, types="kind").define(**define).order_by("id")
+
+
+def stream(count: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "kind": rng.choice(list("ABCX"), count, p=[0.3, 0.3, 0.3, 0.1]),
+            "x": rng.integers(0, 100, count),
+        }
+    )
+
+
+def matches(found: pa.Table) -> set[tuple[object, ...]]:
+    return {
+        (m["pattern"], *(e["row"] for e in m["events"]))
+        for m in found.select(["pattern", "events"]).to_pylist()
+    }
+
+
+class OneNode:
+    """An automaton with the one node that a test solves."""
+
+    def steps(self, node: int) -> int:
+        return 1
+
+
+def one_node() -> Prices:
+    """Two buckets and two classes of events: every cell was visited a thousand times."""
+    prices = Prices(OneNode(), 4, True)  # type: ignore[arg-type]
+    classes = np.zeros((1, 1024), np.bool_)
+    classes[0, [0, 1]] = True
+    prices.cover([0, 2], classes)
+    prices.owner[:2], prices.born[:2] = 0, 100
+    for bucket in (0, 1):
+        for event in (0, 1):
+            cell = cell_of(0, bucket, event, prices.arrays())
+            prices.asked[cell] = prices.distinct[cell] = 1000
+            prices.visits[bucket] += 1000
+            prices.events[0, event] = 1000
+    return prices
+
+
+@pytest.mark.compiled
+def test_the_index_is_the_price_at_which_a_visit_pays() -> None:
+    prices = one_node()
+    wanted = {(0, 0): 0.5, (0, 1): 0.05, (1, 0): 0.2, (1, 1): 0.0}
+    for (bucket, event), share in wanted.items():
+        prices.done[cell_of(0, bucket, event, prices.arrays())] = 1000 * share
+    prices.solve(np.array([0.1]), 80.0, np.ones(1))
+    assert prices.ready
+    for (bucket, event), share in wanted.items():
+        index = prices.index[cell_of(0, bucket, event, prices.arrays())]
+        assert (index == index[0]).all()  # a visit that completes matches gains as much at any age
+        if share:
+            assert abs(int(index[0]) - level_of(share)) <= 2
+        else:
+            assert index[0] < level_of(0.02)
+    assert prices.best[0, 0] == prices.index[cell_of(0, 0, 0, prices.arrays()), 0]
+    # Ten visits in a whole window, half of each class; the newest partial match has 7.5 to come.
+    assert prices.value[0, AGES - 1] == pytest.approx(7.5 * 0.275, rel=0.05)
+    assert np.all(np.diff(prices.value[0]) > 0)
+    assert prices.best[3, 0] == 255  # a bucket that was never seen is tried
+
+
+def test_bins_of_age_and_stages() -> None:
+    assert [age_bin(left) for left in (-1.0, 0.0, 0.5, 1.0)] == [0, 0, AGES // 2, AGES - 1]
+    assert stages(100, True) == [(0, 100)] and stages(100, False) == [(0, 10), (10, 100)]
+    assert stages(5, False) == [(0, 5)]
+
+
+def test_the_best_of_several_patterns() -> None:
+    first, second = best([np.array([0.1, 0.9]), np.array([0.5, 0.05, 0.9])], 3)
+    assert first.tolist() == [False, True] and second.tolist() == [True, False, True]
+    assert [taken.sum() for taken in best([np.zeros(2), np.zeros(0)], 9)] == [2, 0]
+
+
+@pytest.mark.compiled
+def test_nothing_false_where_events_forbid_or_end_matches() -> None:
+    """A visit that may end a partial match cannot be passed over without it."""
+    table, past = stream(1500, 0), stream(2500, 7)
+    named = {
+        "n": q("A ->> B ->> !X ->> C", C="x > A.x").within(60),
+        "t": q("A ->> B ->> !X", B="x > A.x").within(30),
+        "s": q("A -> B", B="x > A.x").within(30),
+        "k": q("A ->> B+ ->> C", C="x > A.x").within(12),
+    }
+    load = ensue.workload(named)
+    exact = matches(load.matches(table))
+    for share in (0.5, 0.1):
+        work = share * load.report.work / 1500
+        found = matches(load.matches(table, ensue.Budget(work=work), history=past))
+        assert found < exact and len(found) > share / 2 * len(exact)
+        load.matches(table)
+
+
+@pytest.mark.compiled
+def test_what_is_known_of_prices_is_in_the_snapshot() -> None:
+    table, past = stream(1200, 0), stream(2000, 7)
+    load = ensue.workload(a=q("A ->> B ->> C", C="x > A.x").within(60))
+    budget = ensue.Budget(work=6)
+    live = load.live(table.schema, budget, history=past)
+    live.insert(table.slice(0, 600))
+    again = load.live(table.schema, budget, live.snapshot())
+    told = live._evaluator.engine.controller.prices
+    kept = again._evaluator.engine.controller.prices
+    assert told.ready and kept.ready
+    for name, values in told.learned().items():
+        assert np.array_equal(values, kept.learned()[name]), name
+    exact = matches(load.matches(table))
+    restored = matches(again.insert(table.slice(600))) | matches(again.end())
+    assert 100 < len(restored) < len(exact) and restored <= exact
+
+
+@pytest.mark.compiled
+def test_start_rows_of_busy_partitions_come_first() -> None:
+    """Quiet partitions hardly match inside the window; the bound is spent where matches are."""
+    rng = np.random.default_rng(3)
+    count = 8000
+    busy = rng.random(count) < 0.5
+    table = pa.table(
+        {
+            "t": np.arange(count),
+            "u": np.where(busy, 0, rng.integers(1, 60, count)),
+            "kind": rng.choice(list("ABCD"), count),
+        }
+    )
+    define = {"A": "kind = 'A'", "N": "kind = 'C'", "B": "kind = 'B'"}
+    pattern = ensue.pattern("A N* B").define(**define).partition_by("u").order_by("t").within(6)
+    load = ensue.workload(p=pattern.after_match("to next row"))
+    exact = matches(load.matches(table, ensue.Budget(work=1000)))
+    work = load.report.work
+    found = matches(load.matches(table, ensue.Budget(work=0.4 * work / count)))
+    assert found <= exact and load.report.work <= 0.4 * work + 1
+    assert len(found) > 0.95 * min(len(exact), 0.4 * work)
