@@ -216,7 +216,8 @@ def solve(
                             if round_ < rounds - 1:
                                 continue
                             if number == 0:
-                                free_gain[cell, age] = gain
+                                # Of what is lost much lies where a class never fits a bucket.
+                                free_gain[cell, age] = found if own >= weight else gain
                             if not open_still[cell, age]:
                                 continue
                             if more > 0:
