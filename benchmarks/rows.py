@@ -112,7 +112,7 @@ def _run_workload(work: Workload, settings: Settings) -> bool:
         },
         repeat=settings.repeat,
     )
-    on_spark = _answer(work, work.query.matches(frame).toArrow())
+    on_spark = answer_of(work, work.query.matches(frame).toArrow())
     title = f"{work.name}, {rows:,} rows, {work.keys:,} keys, on Spark local[2]"
     ratio = found[1].cpu_median / found[0].cpu_median
     wall = found[1].wall_median / found[0].wall_median
@@ -125,7 +125,7 @@ def _run_workload(work: Workload, settings: Settings) -> bool:
         {"in process: Ensue": (rows, lambda: work.query.matches(ordered))},
         repeat=max(5, settings.repeat),
     )
-    answer = _answer(work, local[0].answer)
+    answer = answer_of(work, local[0].answer)
     local[0].notes["matches"] = f"{answer[0]:,}"
     fast = [Target("rows per CPU second", local[0].rate, 10e6, at_most=False)]
     met &= report(
@@ -134,7 +134,7 @@ def _run_workload(work: Workload, settings: Settings) -> bool:
         fast if work.name == "w1" else (),
         f"{work.name}-local",
     )
-    met &= _same("Spark and in process", on_spark, answer)
+    met &= same("Spark and in process", on_spark, answer)
     if settings.peer == "flink":
         met &= _against_flink(work, table, frame, settings)
     return met
@@ -147,7 +147,7 @@ def _against_flink(work: Workload, table: pa.Table, frame: Any, settings: Settin
         {"Spark: Ensue": (rows, lambda: _noop(work.peer_query.matches(frame)))},
         repeat=settings.repeat,
     )[0]
-    answer = _answer(work, work.peer_query.matches(frame).toArrow())
+    answer = answer_of(work, work.peer_query.matches(frame).toArrow())
     ours.notes["matches"] = f"{answer[0]:,}"
     match.notes["matches"] = f"{match.answer[0]:,}"
     without = (match.cpu_median - read.cpu_median) / ours.cpu_median
@@ -158,7 +158,7 @@ def _against_flink(work: Workload, table: pa.Table, frame: Any, settings: Settin
     ]
     title = f"{work.name}, {rows:,} rows, the pattern that both can run"
     met = report(title, [ours, match, read], limits, f"{work.name}-flink")
-    return _same("Flink and Ensue", match.answer, answer) and met
+    return same("Flink and Ensue", match.answer, answer) and met
 
 
 def run_growth(settings: Settings) -> bool:
@@ -286,11 +286,11 @@ def _frame(settings: Settings, name: str, table: pa.Table) -> Any:
     return settings.spark.read.parquet(str(path))
 
 
-def _answer(work: Workload, matches: pa.Table) -> list[float]:
+def answer_of(work: Workload, matches: pa.Table) -> list[float]:
     return [matches.num_rows, *(float(pc.sum(matches[name]).as_py()) for name in work.check)]
 
 
-def _same(who: str, left: list[float], right: list[float]) -> bool:
+def same(who: str, left: list[float], right: list[float]) -> bool:
     if np.allclose(left, right, rtol=1e-9):
         say(f"{who} agree: {left[0]:,.0f} matches, sums of measures equal")
         return True

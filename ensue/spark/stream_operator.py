@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, fields
 from itertools import pairwise
@@ -196,6 +197,9 @@ def _settle_in() -> None:
     compiled kernels takes longer than a small micro-batch does.
     """
     if not gc.get_freeze_count():
+        # Spark fills its answer up with empty rows; pandas warns of that, lane after lane.
+        padding = "The behavior of DataFrame concatenation with empty"
+        warnings.filterwarnings("ignore", padding, FutureWarning)
         gc.collect()
         gc.freeze()
 
