@@ -1,4 +1,4 @@
-"""Orders to a running stream: a directory of files, read by Spark as a stream of its own.
+"""Orders to a running stream: a directory of files, or another stream, that Spark reads beside it.
 
 Spark delivers each file in exactly one micro-batch, to all lanes at once, and a restart replays it
 with the rows it came with: so an order is carried out at a micro-batch boundary, once, everywhere.
@@ -27,17 +27,42 @@ from ensue.automaton.plan import PREFIX
 from ensue.pattern import stored
 
 LANE, ORDER = PREFIX + "lane", PREFIX + "order"
+NAME, TEXT = "name", "text"  # of an order, in a stream of orders
 _NAME = re.compile(r"^(\d{8})-([A-Za-z_]\w*)\.(sql|json|drop|end)$")
 
 
-def orders(spark: SparkSession, folder: str, lanes: int) -> DataFrame:
-    """Each file of the directory as one row for every lane: its name, a line end, its text."""
-    if "://" not in str(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    files = spark.readStream.format("text").option("wholetext", "true").load(str(folder))
-    told = F.concat(F.col("_metadata.file_name"), F.lit("\n"), F.col("value"))
+def orders(spark: SparkSession, given: str | DataFrame, lanes: int) -> DataFrame:
+    """Each order as one row for every lane: the name of its file, a line end, its text.
+
+    `given` is the directory, or a stream (of a table, a topic, ...) with these two as columns.
+    """
+    if isinstance(given, (str, os.PathLike)):
+        if "://" not in str(given):
+            Path(given).mkdir(parents=True, exist_ok=True)
+        files = spark.readStream.format("text").option("wholetext", "true").load(str(given))
+        told = files.select(F.col("_metadata.file_name").alias(NAME), F.col("value").alias(TEXT))
+    else:
+        told = _stream(given)
+    order = F.concat(F.col(NAME), F.lit("\n"), F.coalesce(TEXT, F.lit("")))
     each = F.explode(F.sequence(F.lit(0), F.lit(lanes - 1)))
-    return files.select(told.alias(ORDER), each.alias(LANE))
+    return told.where(F.col(NAME).isNotNull()).select(order.alias(ORDER), each.alias(LANE))
+
+
+def _stream(given: Any) -> DataFrame:
+    """A stream of orders; Connect has a class of its own for it."""
+    if not getattr(given, "isStreaming", False):
+        raise errors.QueryError(
+            f"control= is {given!r}",
+            remedy="name a directory, or give a streaming DataFrame of orders",
+        )
+    kinds = dict(given.dtypes)
+    if (kinds.get(NAME), kinds.get(TEXT)) != ("string", "string"):
+        raise errors.ColumnTypeError(
+            f"the stream of orders has the columns {given.dtypes}",
+            remedy=f"give it {NAME!r} (such as '00000002-funnel.sql') and {TEXT!r}, both strings",
+        )
+    found: DataFrame = given.select(NAME, TEXT)
+    return found
 
 
 class Control:

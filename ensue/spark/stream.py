@@ -72,7 +72,7 @@ class Options:
     identity: str | Sequence[str] = ()
     sequence: str | None = None
     lanes: int = Settings.lanes
-    control: str | None = None
+    control: str | DataFrame | None = None
     edits: bool = False
     name: str = NAME
     forget: str | None = None

@@ -172,7 +172,7 @@ def _unpacker(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterato
     def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for blob in batch.column(0).to_pylist():
-                if blob is not None:
+                if blob:
                     found = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
                     yield from pa.Table.from_batches([found]).to_batches(OUTPUT_ROWS)
 
@@ -231,7 +231,8 @@ def stepped(
     _wake(state, lane.wake_at(watermark), milliseconds)
     counts = asdict(lane.counts) | {PATTERNS: json.dumps(lane.patterns), LANE: number}
     nothing = dict.fromkeys(_COUNTS, 0) | {PATTERNS: None, LANE: -1}
-    rows = [{BLOB: blob, **nothing} for blob in found] or [{BLOB: None}]
+    # Bytes even where nothing was found: pandas complains about a column of nothing.
+    rows = [{BLOB: blob, **nothing} for blob in found] or [{BLOB: b""}]
     rows[0] |= counts
     yield pd.DataFrame(rows)
 

@@ -224,17 +224,22 @@ def _upserted(spark: Any, tmp_path: Path, server: postgres.Server | None) -> Non
     assert len(told) > 10 and set(told) <= set(whole)  # all but those the end would settle
 
 
-def test_aggregates(spark: Any, tmp_path: Path) -> None:
+def test_aggregates_ended_by_a_stream_of_orders(spark: Any, tmp_path: Path) -> None:
     pattern = ensue.pattern("A ->> B ->> C", types="kind").partition_by("user").order_by("ts")
     pattern = pattern.within("15 seconds")
     table = events()
     files(table, tmp_path / "in")
     stream = stream_of(spark, tmp_path / "in")
-    control = Control(tmp_path / "control")
+    (tmp_path / "orders").mkdir()
+    orders = spark.readStream.schema("name string, text string").json(str(tmp_path / "orders"))
     asked = {"by": "user", "n": "count(*)", "s": "sum(B.x)"}
-    found = pattern.aggregate(stream, **asked, every="60 seconds", control=str(control.folder))
+    found = pattern.aggregate(stream, **asked, every="60 seconds", control=orders)
     got: list[Any] = []
-    control.finish(writer(found, tmp_path, collect(got)).start())
+    query = writer(found, tmp_path, collect(got)).start()
+    query.processAllAvailable()
+    (tmp_path / "orders" / "1.json").write_text('{"name": "00000001-stream.end"}\n{"text": "?"}\n')
+    query.processAllAvailable()
+    query.stop()
     names = ("user", "window_start", "window_end", "n", "s")
     wanted = pattern.aggregate(table, **asked, every="60 seconds").to_pylist()
     assert plain(got, names) == plain(wanted, names)
@@ -272,20 +277,20 @@ def test_rate_and_a_python_source(spark: Any, tmp_path: Path) -> None:
     timed = own.withColumn("ts", F.timestamp_seconds("second")).withWatermark("ts", "0 seconds")
     pair = ensue.pattern("A B", types="kind").partition_by("k").order_by("ts")
     got: list[Any] = []
-    query = writer(pair.matches(timed, lanes=2), tmp_path, collect(got), "python").start()
-    query.processAllAvailable()
-    query.stop()
-    assert len(got) >= 3 * 14
+    own_query = writer(pair.matches(timed, lanes=2), tmp_path, collect(got), "python").start()
     rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).load()
     rate = rate.withWatermark("timestamp", "0 seconds").withColumn("k", F.col("value") % 4)
     three = ensue.pattern("A B C").partition_by("k").order_by("timestamp", "value")
     found: list[Any] = []
     query = writer(three.matches(rate, lanes=2), tmp_path, collect(found), "rate").start()
+    assert len(_from_socket(spark, tmp_path)) == 2  # while the others run
     while len(found) < 8 and query.exception() is None:
         query.awaitTermination(1)
     query.stop()
-    assert all(len(row["events"]) == 3 for row in found)
-    assert len(_from_socket(spark, tmp_path)) == 2
+    assert len(found) >= 8 and all(len(row["events"]) == 3 for row in found)
+    own_query.processAllAvailable()
+    own_query.stop()
+    assert len(got) >= 3 * 14
 
 
 def _from_socket(spark: Any, tmp_path: Path) -> list[Any]:
