@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue import errors
 from ensue.api import Pattern
 
 
@@ -80,3 +81,16 @@ def test_row_patterns_aggregates_and_statements(spark: Any, table: pa.Table) -> 
         ensue.sql(statement.format(skip="PAST LAST ROW"), spark=spark, budget=ensue.Budget(work=1))
     with pytest.raises(ensue.EnsueError, match="no row pattern"):
         ensue.sql("SELECT 1", spark=spark, budget=ensue.Budget(work=1))
+
+
+@pytest.mark.parametrize("patterns", [{"low": EVENTS["low"]}, {"r": ROWS}], ids=["events", "rows"])
+def test_a_history_is_for_tables_in_process(
+    spark: Any, table: pa.Table, patterns: dict[str, Pattern]
+) -> None:
+    df = spark.createDataFrame(table)
+    load, budget = ensue.workload(patterns), ensue.Budget(work=10)
+    for data, history in ((df, table), (table, df), (df, df)):
+        with pytest.raises(errors.UnsupportedError, match=r"(?s)Spark DataFrame.*Arrow, pandas"):
+            load.matches(data, budget, history=history)
+    with pytest.raises(errors.UnsupportedError, match="Spark DataFrame"):
+        ensue.workload(low=EVENTS["low"]).live(table.schema, budget, history=df)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue import errors
 from ensue.api import Pattern
 
 
@@ -97,3 +98,46 @@ def test_one_pattern_under_a_budget() -> None:
     assert listed(found) == listed(q.matches(table))
     with pytest.raises(ensue.EnsueError, match="one latency"):
         q.matches(table, budget=ensue.Budget(latency={"q": "1 ms"}))
+
+
+@pytest.mark.compiled
+def test_a_history_teaches_which_start_rows_to_keep() -> None:
+    named = {"d": query("D"), "e": query("E")}
+    recalls: dict[str, list[float]] = {"taught": [], "untaught": []}
+    for seed in range(4):
+        table, past = rows(3000, seed), rows(9000, seed + 100)
+        load = ensue.workload(named)
+        exact = set(listed(load.matches(table, ensue.Budget(work=1000))))
+        starts = load.report.work
+        bound = ensue.Budget(work=0.4 * starts / table.num_rows)
+        for name, history in (("taught", past), ("untaught", None)):
+            found = set(listed(load.matches(table, bound, history=history)))
+            assert found <= exact
+            recalls[name].append(len(found) / len(exact))
+            # Neither rows, start rows nor matches of the past are told as those of the table.
+            assert load.report.rows == table.num_rows
+            assert load.report.work <= 0.4 * starts * 1.02
+            assert sum(e.found for e in load.report.patterns.values()) == len(found)
+    assert np.mean(recalls["taught"]) > np.mean(recalls["untaught"]) + 0.03, recalls
+
+
+@pytest.mark.compiled
+def test_a_share_of_work_is_of_the_history() -> None:
+    table, past = rows(3000), rows(6000, 7)
+    load = ensue.workload(d=query("D"))
+    load.matches(table, ensue.Budget(work=1000))
+    starts = load.report.work
+    load.matches(table, ensue.Budget(work="50%"), history=past)
+    assert 0.4 * starts < load.report.work < 0.6 * starts
+    # An empty history is none.
+    few = ensue.Budget(work=0.1)
+    some = listed(load.matches(table, few, history=past.slice(0, 0)))
+    assert some == listed(load.matches(table, few))
+
+
+def test_a_history_needs_a_budget_and_the_columns() -> None:
+    load = ensue.workload(d=query("D"))
+    with pytest.raises(errors.QueryError, match=r"(?s)history.*give budget="):
+        load.matches(rows(10), history=rows(10))
+    with pytest.raises(ensue.EnsueError, match="kind"):
+        load.matches(rows(10), ensue.Budget(work=1), history=rows(10).drop_columns(["kind"]))
