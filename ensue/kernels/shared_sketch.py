@@ -27,8 +27,8 @@ LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
 EDGES = 63
 SAMPLE = 512
-REMEMBERED = 2048  # buckets, by the registers that they are computed from
-NOTED_BITS = 3  # of 2 ** 3 births, one tells the sample of values
+REMEMBERED = 4096  # buckets, by the registers that they are computed from
+NOTED_BITS = 6  # of 2 ** 6 births, one tells the sample of values
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
 
@@ -70,8 +70,8 @@ def bucket_of(
 
     Numbers without holes, so that buckets fall together only where there are too many of them.
     Attributes are computed from a few registers, and an event extends many partial matches whose
-    registers are the same: buckets are remembered by them. Of births, by `number`, one in eight
-    tells the sample of values.
+    registers are the same: buckets are remembered by them. Of births, by `number`, one in
+    2 ** `NOTED_BITS` tells the sample of values.
     """
     offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features[:11]
     memorable, read_offset, read, known, remembered, latest, base = features[11:]
