@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from ensue import errors, local
 from ensue.api import Pattern
-from ensue.automaton.share import SharingPlan, sharing_plan, unite
+from ensue.automaton.share import unite
 from ensue.automaton.share_picture import SharingPicture
+from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events, PatternChange, Snapshot
 from ensue.evaluate.sequence_listing import Listing

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from ensue import errors
-from ensue.automaton.share import SharingPlan
+from ensue.automaton.share_plan import SharingPlan
 
 MAX_NODES = 400
 _LINE, _FILL, _DONE, _INK = "#76808f", "#eef1f6", "#cfe3d4", "#1f2733"

@@ -12,7 +12,8 @@ import pytest
 import ensue
 from ensue import errors, local
 from ensue.api import Pattern
-from ensue.automaton.share import sharing_plan, unite
+from ensue.automaton.share import unite
+from ensue.automaton.share_plan import sharing_plan
 from ensue.evaluate.base import Events
 from ensue.evaluate.shared import Options
 from ensue.evaluate.sharp.engine import Engine

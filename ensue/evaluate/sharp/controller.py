@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.share import SharedAutomaton
+from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.evaluate.base import Budget
 from ensue.evaluate.path_budget import parse_bytes
 from ensue.evaluate.sharp.prices import Prices

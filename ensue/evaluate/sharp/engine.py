@@ -16,7 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.share import SharedAutomaton, Union
+from ensue.automaton.share import Union
+from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Budget
 from ensue.evaluate.batch import Batch, order_kind, order_numbers

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ensue.automaton.share import sharing_plan, unite
+from ensue.automaton.share import unite
+from ensue.automaton.share_plan import sharing_plan
 from ensue.pattern.query import Query, SkipMode
 
 MOST = 40

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ensue.automaton.guard_operators import TooHardError
 from ensue.automaton.guards import Guards, compile_guards
 from ensue.automaton.plan import Plan, Test
-from ensue.automaton.share import SharedAutomaton
+from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.kernels import guards as vm
 from ensue.kernels.shared_sketch import EDGES, REMEMBERED, SAMPLE
 from ensue.pattern import condition as c

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.share import Component, Outcome, SharedAutomaton
+from ensue.automaton.share_automaton import Component, Outcome, SharedAutomaton
 
 MAX_NODES = 50_000
 _ALL = (1 << 64) - 1
