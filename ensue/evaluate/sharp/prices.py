@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
-from ensue.automaton.share import SharedAutomaton
+from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.kernels.shared_price import AGES, CELLS, CLASSES, solve
 from ensue.pattern import condition as c
 
