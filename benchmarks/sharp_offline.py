@@ -7,6 +7,8 @@ worth what comes of it; the worth of a partial match is the sum over its visits,
 From the end of the patterns to their beginning, the mean worth of a visit is taken by node,
 attribute (what the conditions ahead compare with) and time left, on training streams; visits worth
 less than the price are left out. Each price gives a point of recall and work on another stream.
+With `--by-event` the value of the event is known as well (V, or how far from the equator e and h
+are), and only single visits are left out, not what remains of a partial match.
 Nothing here is bound to a moving average, and nothing is learned under shedding.
 """
 
@@ -25,7 +27,7 @@ WAITS = ("B", "C", "D", "EH", "F", "G", "I", "J")
 LAST = (5, 7)
 FROM_THE_END = (5, 7, 4, 6, 3, 2, 1, 0)
 PRICES = (0.003, 0.01, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
-_BINS, _AGES = 24, 12
+_BINS, _AGES, _EVENTS = 24, 12, 8
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Visits:
     of: np.ndarray
     child: np.ndarray  # -1: none
     left: np.ndarray
+    event: np.ndarray  # the value of the event
 
     @property
     def at(self) -> np.ndarray:
@@ -73,6 +76,8 @@ def visits(table: pa.Table, window: int) -> Visits:
                 known = float(value[events[-1]])
             elif at == 2:
                 known = float(value[events[1]] + value[events[2]])
+            elif at == 3:  # near the poles positions are near each other
+                known = abs(float(place[events[3]][2]))
             elif at in (4, 6):
                 known = float(place[events[3]] @ place[events[4]])
             for branch, wanted in enumerate(WAITS[at]):
@@ -103,7 +108,8 @@ def visits(table: pa.Table, window: int) -> Visits:
     child = np.full(len(asked), -1)
     child[np.searchsorted(asked * size + row, above[derived] * size + since[derived])] = derived
     left = 1 - (row - begun[asked]) / window
-    return Visits(np.array(node), np.array(attribute), above, asked, child, left)
+    event = np.where(np.array(node)[asked] == 3, np.abs(place[row, 2]), value[row])
+    return Visits(np.array(node), np.array(attribute), above, asked, child, left, event)
 
 
 def joined(runs: list[Visits]) -> Visits:
@@ -121,7 +127,7 @@ def joined(runs: list[Visits]) -> Visits:
 
     return Visits(
         whole("node"), whole("attribute"), moved("parent"), moved("of"), moved("child"),
-        whole("left"),
+        whole("left"), whole("event"),
     )  # fmt: skip
 
 
@@ -133,7 +139,7 @@ def edges(run: Visits) -> list[np.ndarray]:
 def cells(run: Visits, bins: list[np.ndarray]) -> np.ndarray:
     """Node, binned attribute and time left of every visit, as one number."""
     binned = np.zeros(len(run.node), np.int64)
-    for at in (0, 1, 2, 4, 6):
+    for at in (0, 1, 2, 3, 4, 6):
         here = run.node == at
         binned[here] = np.searchsorted(bins[at], run.attribute[here])
     age = np.minimum((run.left * _AGES).astype(np.int64), _AGES - 1)
@@ -141,9 +147,22 @@ def cells(run: Visits, bins: list[np.ndarray]) -> np.ndarray:
     return found
 
 
+def event_cells(run: Visits, cell: np.ndarray, like: Visits) -> np.ndarray:
+    """Cells that are half as fine, by the binned value of the event; edges are those of `like`."""
+    age, rest = cell % _AGES // 2, cell // _AGES
+    found: np.ndarray = (rest // _BINS * _BINS + rest % _BINS // 2) * _AGES + age
+    event = np.zeros(len(cell), np.int64)
+    steps = np.arange(1, _EVENTS) / _EVENTS
+    for at in range(len(WAITS)):
+        here = run.at == at
+        bins = np.quantile(like.event[like.at == at], steps)
+        event[here] = np.searchsorted(bins, run.event[here])
+    return found * _EVENTS + event
+
+
 def worthwhile(run: Visits, cell: np.ndarray, price: float) -> np.ndarray:
     """Cells whose visits bring more than they cost."""
-    size = len(WAITS) * _BINS * _AGES
+    size = len(WAITS) * _BINS * _AGES * _EVENTS
     keep = np.zeros(size, np.bool_)
     worth = np.zeros(len(run.node))
     for at in FROM_THE_END:
@@ -156,12 +175,17 @@ def worthwhile(run: Visits, cell: np.ndarray, price: float) -> np.ndarray:
     return keep
 
 
-def outcome(run: Visits, cell: np.ndarray, keep: np.ndarray) -> tuple[float, float]:
-    """Recall and the share of the work where partial matches go at the first visit left out."""
+def outcome(
+    run: Visits, cell: np.ndarray, keep: np.ndarray, single: bool = False
+) -> tuple[float, float]:
+    """Recall and the share of the work where partial matches go at the first visit left out.
+
+    With `single`, a visit that is left out does not keep a partial match from the next ones.
+    """
     gone = np.cumsum(~keep[cell])
     begin = np.searchsorted(run.of, np.arange(len(run.node)))
     before = np.where(begin > 0, gone[np.maximum(begin - 1, 0)], 0)
-    open_still = gone == before[run.of]
+    open_still = keep[cell] if single else gone == before[run.of]
     alive = run.parent < 0
     done = np.zeros(len(run.of), np.bool_)
     for at in FROM_THE_END[::-1]:
@@ -180,17 +204,20 @@ def main() -> None:
     parser.add_argument("--window", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=10)
     parser.add_argument("--streams", type=int, default=5, help="to train on")
+    parser.add_argument("--by-event", action="store_true", help="the value of the event is known")
     asked = parser.parse_args()
     seeds = [asked.seed + 1000 * number for number in range(1, asked.streams + 1)]
     train = joined([visits(data.ds1(asked.events, seed), asked.window) for seed in seeds])
     test = visits(data.ds1(asked.events, asked.seed), asked.window)
     bins = edges(train)
     known, unknown = cells(train, bins), cells(test, bins)
+    if asked.by_event:
+        known, unknown = event_cells(train, known, train), event_cells(test, unknown, train)
     print(f"{len(test.of):,} visits, {int(test.matching.sum()):,} matches")
     for price in PRICES:
         keep = worthwhile(train, known, price)
-        recall, work = outcome(test, unknown, keep)
-        seen, used = outcome(train, known, keep)
+        recall, work = outcome(test, unknown, keep, asked.by_event)
+        seen, used = outcome(train, known, keep, asked.by_event)
         print(
             f"price {price:5.3f}: recall {recall:6.1%} at {work:6.1%} of the work "
             f"(on the training stream {seen:6.1%} at {used:6.1%})"
