@@ -29,7 +29,7 @@ CLASSES = 1024  # of events, over all kinds
 PRICES = 20
 STEP = 0.5  # octaves between prices
 GROWTH = 1.07  # of what a count adds, per quarter of a window
-PRIOR = 8.0  # events that visited: what the product of bucket and class weighs against the cell
+PRIOR = 3.0  # events that visited: what the product of bucket and class weighs against the cell
 
 
 @inlined
