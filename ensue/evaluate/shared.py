@@ -125,14 +125,6 @@ class SharedEvaluator(Refusing):
         state: Snapshot | None = None,
     ) -> None:
         self._plan, self._schema, self._budget = plan, schema, budget
-        if budget is not None:
-            for member in self.union.members:
-                reason = cannot_shed(member.plan.query)
-                if reason:
-                    raise errors.UnsupportedError(
-                        f"the pattern {member.name!r} cannot run under a budget: {reason}",
-                        remedy="leave the budget out, or drop after_match from this pattern",
-                    )
         self._start()
         if state is not None:
             saved.restore_model(self.engine, state.shared)
@@ -145,6 +137,14 @@ class SharedEvaluator(Refusing):
 
     def _start(self) -> None:
         options = self.options
+        if self._budget is not None:
+            for member in self.union.members:
+                reason = cannot_shed(member.plan.query)
+                if reason:
+                    raise errors.UnsupportedError(
+                        f"the pattern {member.name!r} cannot run under a budget: {reason}",
+                        remedy="leave the budget out, or drop after_match from this pattern",
+                    )
         self._ready_schema = self._ready(self._schema.empty_table()).schema
         self.engine = Engine(
             self.union,
