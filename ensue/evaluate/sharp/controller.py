@@ -312,13 +312,13 @@ class Controller:
         if not self.active:
             yield stop
             return
+        if begin >= stop:
+            yield stop  # no row is new, but the end of a partition may settle matches
         step = 128
         while begin < stop:
             begin = min(begin + step, stop)
             yield begin
             step = min(CHUNK, 2 * step) if self._seconds is None else min(512, 2 * step)
-        if begin == stop and stop == 0:
-            yield stop
 
     def measured(self, rows: int, work: int, seconds: float, lane: Any) -> None:
         self.totals += (rows, work, seconds)
