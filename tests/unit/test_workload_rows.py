@@ -141,3 +141,14 @@ def test_a_history_needs_a_budget_and_the_columns() -> None:
         load.matches(rows(10), history=rows(10))
     with pytest.raises(ensue.EnsueError, match="kind"):
         load.matches(rows(10), ensue.Budget(work=1), history=rows(10).drop_columns(["kind"]))
+
+
+def test_matches_are_numbered_through_where_the_first_rows_teach() -> None:
+    table = rows(400)
+    numbers = [
+        (m["u"], m["match_number"], m["first"])
+        for m in query("D").matches(table, budget=ensue.Budget(work=1000)).to_pylist()
+    ]
+    exact = query("D").matches(table).to_pylist()
+    assert sorted(numbers) == sorted((m["u"], m["match_number"], m["first"]) for m in exact)
+    assert len(numbers) > 30

@@ -50,14 +50,21 @@ class KeptStarts(Batch):
 class ChosenRows(RowsEvaluator):
     """The row evaluator where it is known beforehand which rows (column `ROW`) are tried."""
 
-    def __init__(self, keep: NDArray[np.bool_]) -> None:
+    def __init__(
+        self, keep: NDArray[np.bool_], part: NDArray[np.int64], before: NDArray[np.int64]
+    ) -> None:
+        """`part` is the partition of each row, `before` how many matches each had already."""
         super().__init__()
-        self._keep = keep
+        self._keep, self._part, self._before = keep, part, before
+        self._begun = np.zeros(len(before), np.bool_)
         self._rows = np.zeros(0, np.int64)
         self.matched = np.zeros(len(keep), np.bool_)
 
     def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
         self._rows = batch.columns[ROW].to_numpy()
+        here = self._part[self._rows[batch.starts[:-1]]]
+        batch.cursor[:, 1] += np.where(self._begun[here], 0, self._before[here])
+        self._begun[here] = True
         yield from super()._run(KeptStarts.of(batch, self._keep[self._rows]), table)
 
     def _output(self, batch: Batch, matches: Matches) -> pa.Table:

@@ -319,6 +319,8 @@ def _in_turns(
         keys = pattern.sketch.keys(pattern.planned, columns, rows)
         known.append(row_turns.Candidates(*possible, keys, np.zeros(rows, np.bool_)))
     found: dict[str, list[pa.Table]] = {pattern.name: [] for pattern in patterns}
+    part = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    matched = {pattern.name: np.zeros(len(starts) - 1, np.int64) for pattern in patterns}
     left = 0.0
     for begin, end in row_turns.stages(rows, taught):
         for here in known:
@@ -329,11 +331,12 @@ def _in_turns(
             left = room - _choose(patterns, known, stretch, int(room), random)
             left = min(left, BLOCK / 2)
         for pattern, table, here in zip(patterns, tables, known, strict=True):
-            evaluator = row_turns.ChosenRows(here.keep)
+            evaluator = row_turns.ChosenRows(here.keep, part, matched[pattern.name])
             evaluator.open(pattern.planned, table.schema)
             complete = np.ones(len(starts) - 1, np.bool_)
             found[pattern.name] += evaluator.insert(Events(table, starts, complete)).tables()
             pattern.found += evaluator.metrics.matches
+            np.add.at(matched[pattern.name], part[evaluator.matched], 1)
             if end < rows:
                 pattern.sketch.learn(here.keys, here.keep & here.possible, evaluator.matched)
     return found
