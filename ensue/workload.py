@@ -409,6 +409,24 @@ def joined_report(reports: Sequence[Report | None]) -> Report | None:
     return Report(patterns, **sums)
 
 
+def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows: pa.Table) -> None:
+    """Raises where a pattern that comes cannot share with those that stay."""
+    for name, query in added.items():
+        found = grouped({**kept, name: query}, rows)
+        for group in found:
+            if group.alone and name in group.queries:
+                raise errors.UnsupportedError(
+                    f"the pattern {name!r} cannot run in a live workload: {group.alone}",
+                    remedy="simplify the condition, or match the pattern by itself",
+                )
+        if len(found) != 1 or found[0].rows:
+            raise errors.QueryError(
+                f"the pattern {name!r} has another partition or order than the workload, has or "
+                "lacks a window of time where the others do not, or is a row pattern",
+                remedy="start a live workload of its own",
+            )
+
+
 @dataclass
 class Live:
     """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
@@ -452,17 +470,9 @@ class Live:
         """Patterns that come see rows from now on; those that go take their partial matches."""
         names = self.schema.names
         added = {name: rules.check(bind(p.query, names)) for name, p in (add or {}).items()}
-        here = self._evaluator.union.plan.query
-        for name, query in added.items():
-            if query.row_semantics or (query.partition_by, query.order_by) != (
-                here.partition_by,
-                here.order_by,
-            ):
-                raise errors.QueryError(
-                    f"the pattern {name!r} has another partition or order than the workload, or is "
-                    "a row pattern",
-                    remedy="start a live workload of its own",
-                )
+        members = {m.name: m.plan.query for m in self._evaluator.union.members}
+        kept = {name: query for name, query in members.items() if name not in remove}
+        _check_one_group(kept or members, added, self.schema.empty_table())
         self._evaluator.revise(PatternChange(added, tuple(remove)))
 
     def snapshot(self) -> Snapshot:

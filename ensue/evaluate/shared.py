@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.automaton.guard_operators import TooHardError
 from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.evaluate.arrange import arrays_of
@@ -200,16 +201,28 @@ class SharedEvaluator(Refusing):
         names = tuple(member.name for member in self.union.members)
         lanes = {key: self._bytes(part, "") for key, part in self._open.items()}
         found = self.engine.controller.found
-        self.union = unite({**kept, **change.add})
-        self._plan = self.union.plan
-        self._start()
+        before = (self.union, self._plan, self._ready_schema, self._tables, self.engine, self._lane)
+        try:
+            self.union = unite({**kept, **change.add})
+            self._plan = self.union.plan
+            self._start()
+            opened = {
+                key: _Open(*saved.restore_lane(self.engine, blob, "", names))
+                for key, blob in lanes.items()
+            }
+        except BaseException as problem:  # whatever it is, the patterns from before go on
+            (self.union, self._plan, self._ready_schema, self._tables, self.engine,
+             self._lane) = before  # fmt: skip
+            if isinstance(problem, TooHardError):
+                raise errors.UnsupportedError(
+                    f"the patterns cannot be shared: a condition needs plain Python: {problem}",
+                    remedy="simplify the condition, or match the pattern by itself",
+                ) from None
+            raise
         for index, member in enumerate(self.union.members):
             if member.name in names:
                 self.engine.controller.found[index] = found[names.index(member.name)]
-        self._open = {
-            key: _Open(*saved.restore_lane(self.engine, blob, "", names))
-            for key, blob in lanes.items()
-        }
+        self._open = opened
         return Output()
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:

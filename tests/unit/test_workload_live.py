@@ -51,3 +51,43 @@ def test_the_end_settles_a_trailing_negation_under_a_budget() -> None:
         assert listed(pa.concat_tables(pieces)) == listed(load.matches(table))
         ends.append(listed(pieces[-1]))
     assert ends[0] == ends[1] and len(ends[0]) > 5
+
+
+@pytest.mark.parametrize("budget", [None, ensue.Budget(latency={"a": "1 s"}, work=1e9)])
+@pytest.mark.parametrize(
+    ("added", "says"),
+    [
+        (q("A ->> B", B="concat(kind, A.kind) = 'BA'"), "plain Python"),
+        (q("A ->> B", B="x > A.missing"), "missing"),
+        (q("A ->> B").partition_by("x"), "another partition"),
+        (ensue.pattern("A ->> B", types="kind").order_by("id").within("9 rows"), "window of time"),
+    ],
+)
+def test_a_change_that_is_refused_changes_nothing(
+    budget: ensue.Budget | None, added: Pattern, says: str
+) -> None:
+    table = stream()
+    load = ensue.workload(a=q("A ->> B ->> C"), b=q("A ->> B", B="x > A.x"))
+    live = load.live(table.schema, budget)
+    pieces = [live.insert(table.slice(0, 20))]
+    with pytest.raises(errors.EnsueError, match=says):
+        live.revise(add={"k": added})
+    pieces += [live.insert(table.slice(20)), live.end()]
+    assert listed(pa.concat_tables(pieces)) == listed(load.matches(table))
+
+
+def test_an_evaluator_that_cannot_change_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = stream()
+    load = ensue.workload(a=q("A ->> B ->> C"), b=q("A ->> B"))
+    live = load.live(table.schema)
+    pieces = [live.insert(table.slice(0, 20))]
+
+    def fails(*_: object) -> None:
+        raise errors.StateError("damaged")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("ensue.evaluate.sharp.saved.restore_lane", fails)
+        with pytest.raises(errors.StateError):
+            live.revise(add={"k": q("A ->> C")}, remove=["b"])
+    pieces += [live.insert(table.slice(20)), live.end()]
+    assert listed(pa.concat_tables(pieces)) == listed(load.matches(table))
