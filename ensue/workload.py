@@ -457,10 +457,9 @@ class Live:
         arranged, starts = arrange(
             to_arrow(data).combine_chunks(), query.partition_by, query.order_by
         )
-        open_ones = np.zeros(len(starts) - 1, np.bool_)
-        return in_kind(
-            self._listed(self._evaluator.found(Events(arranged, starts, open_ones))), data
-        )
+        events = Events(arranged, starts, np.zeros(len(starts) - 1, np.bool_))
+        self._evaluator.check_order(events)
+        return in_kind(self._listed(self._evaluator.found(events)), data)
 
     def end(self) -> pa.Table:
         """What is settled when nothing more comes."""

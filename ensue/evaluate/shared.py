@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.guard_operators import TooHardError
-from ensue.automaton.plan import Plan
+from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Union, unite
-from ensue.evaluate.arrange import arrays_of
+from ensue.evaluate.arrange import arrange, arrays_of
 from ensue.evaluate.base import (
     Budget,
     Capabilities,
@@ -34,6 +34,7 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
     key_at,
+    keys_of,
 )
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequences import SequencesEvaluator
@@ -253,6 +254,29 @@ class SharedEvaluator(Refusing):
 
     # -- matches ---------------------------------------------------------------------------------
 
+    def check_order(self, events: Events) -> None:
+        """Raises where a row is earlier than the last one of its partition."""
+        query = self._plan.query
+        if not query.order_by:
+            return
+        for index, key in enumerate(keys_of(events, query.partition_by)):
+            part = self._open.get(key)
+            if part is None or not part.table.num_rows:
+                continue
+            first = events.table.slice(int(events.starts[index]), 1)
+            last = part.table.slice(part.table.num_rows - 1)
+            names = list(dict.fromkeys(key.column for key in query.order_by))
+            both = pa.concat_tables([last.select(names), first.select(names)])
+            marked = both.append_column(f"{PREFIX}late", pa.array([False, True]))
+            if arrange(marked, (), query.order_by)[0].column(f"{PREFIX}late")[0].as_py():
+                where = f" of the partition {key}" if key else ""
+                raise errors.DataError(
+                    f"rows arrive out of order: {both.slice(1).to_pylist()[0]}{where} comes after "
+                    f"{both.slice(0, 1).to_pylist()[0]}",
+                    remedy="insert the rows of a partition in the order of order_by(...), or match "
+                    "all of them at once with matches(...)",
+                )
+
     def learn(self, events: Events) -> None:
         """Complete partitions of the past: what partial matches are worth, before a bound holds."""
         if self._budget is None or not events.table.num_rows:
@@ -363,7 +387,8 @@ class SharedEvaluator(Refusing):
                 run = int(lane.arena[7][run])
         if part.waiting:
             oldest = 0
-        oldest = max(0, oldest - self._plan.lookback)
+        # The last row stays: the next one has to come after it.
+        oldest = max(0, min(oldest - self._plan.lookback, part.table.num_rows - 1))
         if oldest:
             saved.shift_rows(lane, oldest, self.engine.compiled.guards)
             part.table = part.table.slice(oldest)

@@ -91,3 +91,32 @@ def test_an_evaluator_that_cannot_change_goes_on(monkeypatch: pytest.MonkeyPatch
             live.revise(add={"k": q("A ->> C")}, remove=["b"])
     pieces += [live.insert(table.slice(20)), live.end()]
     assert listed(pa.concat_tables(pieces)) == listed(load.matches(table))
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_rows_out_of_order_are_refused_and_leave_no_trace(trimmed: bool) -> None:
+    def row(time: int, kind: str, user: int = 1) -> pa.Table:
+        return pa.table({"id": [time], "u": [user], "kind": [kind]})
+
+    load = ensue.workload(ab=q("A ->> B").partition_by("u"))
+    live = load.live(row(0, "A").schema)
+    live.insert(row(5, "X" if trimmed else "A"))
+    with pytest.raises(errors.DataError, match=r"out of order.*'id': 3.*'id': 5"):
+        live.insert(pa.concat_tables([row(9, "A", user=2), row(3, "B")]))
+    found = [live.insert(row(5, "A")), live.insert(row(1, "B", user=2)), live.insert(row(6, "B"))]
+    assert len(listed(pa.concat_tables(found))) == (1 if trimmed else 2)
+
+
+def test_rows_arrive_in_a_descending_order_with_nulls_last() -> None:
+    down = ensue.pattern("A ->> B", types="kind").order_by("id desc nulls last")
+    schema = pa.schema({"id": pa.int64(), "kind": pa.string()})
+
+    def row(time: int | None, kind: str) -> pa.Table:
+        return pa.table({"id": [time], "kind": [kind]}, schema=schema)
+
+    live = ensue.workload(ab=down).live(schema)
+    assert live.insert(row(5, "A")).num_rows == 0
+    assert live.insert(row(3, "B")).num_rows == 1
+    assert live.insert(row(None, "B")).num_rows == 1
+    with pytest.raises(errors.DataError, match="out of order"):
+        live.insert(row(2, "B"))
