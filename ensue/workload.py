@@ -26,7 +26,7 @@ from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.shared import MAX_MATCHES, Options, Report, SharedEvaluator
 from ensue.evaluate.sharp.controller import ORDERS, Estimate, check_budget
 from ensue.evaluate.sharp.engine import MATERIALISATIONS
-from ensue.evaluate.sharp.groups import Group, groups
+from ensue.evaluate.sharp.groups import Group, bounded, groups
 from ensue.evaluate.sharp.listing import PATTERN
 from ensue.evaluate.sharp.offsets import cuts, joined, unite_parts
 from ensue.pattern import rules
@@ -134,8 +134,8 @@ class Workload:
         options = replace(self.options, max_matches=max_matches)
         found: dict[str, pa.Table] = {}
         reports = []
-        for group in grouped(self._queries(), table):
-            tables, report = run_group(group, table, options, budget, past)
+        for group, own, part in bounded(grouped(self._queries(), table), budget, options.weights):
+            tables, report = run_group(group, table, replace(options, part=part), own, past)
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
@@ -406,6 +406,7 @@ def joined_report(reports: Sequence[Report | None]) -> Report | None:
         name: sum(getattr(report, name) for report in known)
         for name in ("rows", "work", "shed", "selections", "created", "seconds", "most_records")
     }
+    sums["rows"] = max(report.rows for report in known)  # every group reads the same ones
     return Report(patterns, **sums)
 
 

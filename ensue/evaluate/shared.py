@@ -39,7 +39,7 @@ from ensue.evaluate.base import (
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sharp import saved
-from ensue.evaluate.sharp.controller import Estimate
+from ensue.evaluate.sharp.controller import Estimate, budget_of
 from ensue.evaluate.sharp.engine import VIEW, Engine, Lane, TooLargeError
 from ensue.evaluate.sharp.listing import BatchTables, PatternTables, Waiting, numbered
 from ensue.evaluate.sharp.own import own_table
@@ -60,6 +60,7 @@ class Options:
     strategy: int = knob.QUALITY
     seed: int = 0
     max_matches: int = MAX_MATCHES
+    part: float = 1.0  # of bounds in numbers: the rest is for other groups of the workload
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ class SharedEvaluator(Refusing):
 
     def _start(self) -> None:
         options = self.options
-        if self._budget is not None:
+        # A bound on a pattern goes with it.
+        budget = budget_of(self._budget, [member.name for member in self.union.members])
+        if budget is not None:
             for member in self.union.members:
                 reason = cannot_shed(member.plan.query)
                 if reason:
@@ -152,11 +155,12 @@ class SharedEvaluator(Refusing):
             self.union,
             self._ready_schema,
             options.materialise,
-            self._budget,
+            budget,
             options.weights,
             options.order_by,
             options.strategy,
             options.seed,
+            options.part,
         )
         self.engine.keep_work = self.keep_work
         self._lane = self.engine.lane()
@@ -279,9 +283,9 @@ class SharedEvaluator(Refusing):
 
     def learn(self, events: Events) -> None:
         """Complete partitions of the past: what partial matches are worth, before a bound holds."""
-        if self._budget is None or not events.table.num_rows:
-            return
         control = self.engine.controller
+        if not control.active or not events.table.num_rows:
+            return
         control.learn_from_the_past()
         lane = self.engine.lane()
         columns = arrays_of(self._ready(events.table))
@@ -409,7 +413,7 @@ class SharedEvaluator(Refusing):
         self, table: pa.Table, starts: NDArray[np.int64]
     ) -> Iterator[tuple[int, pa.Table]]:
         """A number does not fit 64 bits: each pattern by its own evaluator, which is exact."""
-        if self._budget is not None:
+        if self.engine.controller.active:
             raise errors.OverflowDataError(
                 "a number in a condition over other events does not fit 64 bits, and exact "
                 "evaluation takes no budget",

@@ -7,6 +7,7 @@ put out. Under a budget every task keeps to the bound by itself, since a bound i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from ensue.automaton.share import Union, unite
 from ensue.evaluate.base import Budget
 from ensue.evaluate.rows import RowsEvaluator
 from ensue.evaluate.shared import Options, SharedEvaluator
-from ensue.evaluate.sharp.groups import Group, groups
+from ensue.evaluate.sharp.groups import Group, bounded, groups
 from ensue.evaluate.sharp.listing import PATTERN, combined_name
 from ensue.evaluate.sharp.rows import RowBudget, check_budget, new_evaluator
 from ensue.evaluate.sorting import sorted_events
@@ -49,16 +50,17 @@ def run(
 
     parts: dict[str, DataFrame] = {}
     shared: list[DataFrame] = []
-    for group in groups(queries, df.columns, schema):
-        group.refuse_budget(budget)
+    for group, own, part in bounded(groups(queries, df.columns, schema), budget, options.weights):
+        group.refuse_budget(own)
+        options = replace(options, part=part)
         if group.rows:
             for name, query in group.queries.items():
-                parts[name] = rows(name, query, df, options, budget, len(group.queries))
+                parts[name] = rows(name, query, df, options, own, len(group.queries))
         elif group.alone:
             (name, query), *_ = group.queries.items()
             parts[name] = batch.run(query, df)
         else:
-            shared.append(_shared(group, df, options, budget))
+            shared.append(_shared(group, df, options, own))
     named = [found.select(F.lit(name).alias(PATTERN), "*") for name, found in parts.items()]
     return _joined(shared + named)
 
@@ -183,7 +185,7 @@ def rows(
         first = next(iterator, None)
         if first is None:
             return
-        _, evaluator = new_evaluator(name, planned, RowBudget(budget, names), options)
+        _, evaluator = new_evaluator(name, planned, RowBudget(budget, names, options.part), options)
         evaluator.open(planned, first.schema)
 
         def again() -> Iterator[pa.RecordBatch]:

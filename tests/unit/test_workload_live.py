@@ -120,3 +120,51 @@ def test_rows_arrive_in_a_descending_order_with_nulls_last() -> None:
     assert live.insert(row(None, "B")).num_rows == 1
     with pytest.raises(errors.DataError, match="out of order"):
         live.insert(row(2, "B"))
+
+
+def users(count: int) -> pa.Table:
+    users = np.random.default_rng(5).integers(0, 3, count)
+    return stream(count).append_column("u", pa.array(users))
+
+
+def test_a_bound_on_one_pattern_leaves_other_groups_alone() -> None:
+    table = users(200)
+    rows = ensue.pattern("A B").define(A="kind = 'A'", B="kind = 'B'").order_by("id")
+    load = ensue.workload(
+        a=q("A ->> B"),
+        b=q("A ->> C").partition_by("u"),
+        first=q("A ->> C").partition_by("u").after_match("past last row").within("9 rows"),
+        rows=rows,  # skips past the last row, so that no start row could be shed
+    )
+    found = load.matches(table, ensue.Budget(latency={"a": "1 s"}))
+    assert listed(found) == listed(load.matches(table))
+    with pytest.raises(errors.QueryError, match="'zz'"):
+        load.matches(table, ensue.Budget(latency={"zz": "1 s"}))
+
+
+def test_a_bound_of_a_pattern_goes_with_it() -> None:
+    table = stream()
+    load = ensue.workload(a=q("A ->> B"), b=q("A ->> C"))
+    live = load.live(table.schema, ensue.Budget(latency={"a": "1 s"}))
+    pieces = [live.insert(table.slice(0, 20)).slice(0, 0)]
+    live.revise(remove=["a"])
+    pieces += [live.insert(table.slice(20)), live.end()]
+    whole = ensue.workload(b=q("A ->> C")).matches(table)
+    later = [m for m in listed(whole) if m[1][-1][1] >= 20]  # type: ignore[index]
+    assert listed(pa.concat_tables(pieces)) == later
+
+
+@pytest.mark.compiled
+def test_groups_share_the_bound() -> None:
+    table = users(3000)
+    load = ensue.workload(a=q("A ->> B ->> C"), b=q("A ->> B ->> C").partition_by("u"),
+                          weights={"a": 3})  # fmt: skip
+    load.matches(table)
+    assert load.report is not None
+    needed = load.report.work / 3000
+    assert load.report.rows == 3000
+    load.matches(table, ensue.Budget(work=needed / 2))
+    assert load.report.rows == 3000
+    assert load.report.work / 3000 <= needed / 2
+    found = load.matches(table, ensue.Budget(work=4 * needed))
+    assert listed(found) == listed(load.matches(table))

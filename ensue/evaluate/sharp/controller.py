@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,10 @@ class Bound:
 
     amount: float
     share: bool
+
+    def part(self, part: float) -> Bound:
+        """Of a number so much; a share is of what these patterns need, whatever others do."""
+        return self if self.share else replace(self, amount=self.amount * part)
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,16 @@ def check_budget(budget: Budget | None, names: tuple[str, ...]) -> None:
         )
 
 
+def budget_of(budget: Budget | None, names: Collection[str]) -> Budget | None:
+    """The bounds that concern some patterns of a workload; None where none does."""
+    if budget is None or not isinstance(budget.latency, Mapping):
+        return budget
+    own = {name: value for name, value in budget.latency.items() if name in names}
+    if not own and budget.memory is None and budget.work is None:
+        return None
+    return replace(budget, latency=own or None)
+
+
 class Controller:
     def __init__(
         self,
@@ -134,7 +148,9 @@ class Controller:
         order_by: str,
         strategy: int,
         instance: bool,
+        part: float = 1.0,
     ) -> None:
+        """`part` of a bound in numbers is for these patterns, the rest for other groups."""
         self._automaton = automaton
         names = tuple(member.name for member in automaton.union.members)
         self._names = names
@@ -154,6 +170,9 @@ class Controller:
                     self._single[names.index(name)] = found
             else:
                 self._seconds = parse_bound(budget.latency, "latency")
+        self._total, self._seconds, self._records = (
+            bound and bound.part(part) for bound in (self._total, self._seconds, self._records)
+        )
         columns = min(COLUMNS, max(1, len(names)))
         self._weights = np.zeros(columns, np.float64)
         for index, name in enumerate(names):

@@ -137,6 +137,7 @@ class Engine:
         order_by: str = "ratio",
         strategy: int = knob.QUALITY,
         seed: int = 0,
+        part: float = 1.0,
     ) -> None:
         self.union = union
         self.automaton = SharedAutomaton(union, share=materialise != SEPARATE)
@@ -150,7 +151,7 @@ class Engine:
         self._instance = materialise == INSTANCE
         self._output = self._new_output(1 << 12, 1 << 14, 1 << 13)
         self.controller = Controller(
-            self.automaton, budget, weights or {}, order_by, strategy, self._instance
+            self.automaton, budget, weights or {}, order_by, strategy, self._instance, part
         )
         self._seed = seed
         self.work: list[NDArray[np.int32]] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,6 +14,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.base import Budget
+from ensue.evaluate.sharp.controller import budget_of
 from ensue.evaluate.sharp.features import compile_features
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
@@ -36,6 +38,30 @@ class Group:
                 f"{self.alone}",
                 remedy="leave the budget out, or simplify the condition",
             )
+
+
+class Bounded(NamedTuple):
+    """A group, the bounds that concern it, and which part of those in numbers it has."""
+
+    group: Group
+    budget: Budget | None
+    part: float
+
+
+def bounded(
+    found: Sequence[Group], budget: Budget | None, weights: Mapping[str, float]
+) -> list[Bounded]:
+    """Bounds in numbers are for all groups together: each has a part by its patterns' weights."""
+    budgets = [budget_of(budget, group.queries) for group in found]
+    worth = [
+        0.0 if own is None else sum(weights.get(name, 1.0) for name in group.queries)
+        for group, own in zip(found, budgets, strict=True)
+    ]
+    total = sum(worth) or 1.0
+    return [
+        Bounded(group, own, each / total)
+        for group, own, each in zip(found, budgets, worth, strict=True)
+    ]
 
 
 def groups(

@@ -148,7 +148,8 @@ class SheddingRows(RowsEvaluator):
 class RowBudget:
     """Bounds on one workload of row patterns: how many start rows a block may try."""
 
-    def __init__(self, budget: Budget, names: tuple[str, ...]) -> None:
+    def __init__(self, budget: Budget, names: tuple[str, ...], part: float = 1.0) -> None:
+        """`part` of a bound in numbers is for these patterns, the rest for other groups."""
         if budget.memory is not None:
             raise errors.UnsupportedError(
                 "row patterns keep no partial matches between start rows: there is nothing that a "
@@ -162,6 +163,8 @@ class RowBudget:
         if not single:
             assert not isinstance(budget.latency, Mapping)
             self._seconds = parse_bound(budget.latency, "latency")
+        self._work = self._work and self._work.part(part)
+        self._seconds = self._seconds and self._seconds.part(part)
         self._names = names
         self._known = dict.fromkeys(names, 0.0)  # seconds per start row, faded
         self._unbounded = dict.fromkeys(names, (0, 0, 0.0))  # rows, starts, seconds of calibration
@@ -253,7 +256,7 @@ def run_rows(
     joined = joined_plan(list(plans.values()))
     first = next(iter(queries.values()))
     arranged, starts = arrange(prepare(joined, table), first.partition_by, first.order_by)
-    bounds = None if budget is None else RowBudget(budget, tuple(queries))
+    bounds = None if budget is None else RowBudget(budget, tuple(queries), options.part)
     found: dict[str, pa.Table] = {}
     past = None
     if history is not None and bounds is not None and history.num_rows:
