@@ -61,7 +61,9 @@ def prepare(folder: Path, rows: int, seed: int, files: int = FILES) -> pa.Table:
     size = -(-rows // files)
     for number in range(files):
         part = table.take(pa.array(arrival[number * size : (number + 1) * size]))
-        pq.write_table(part, source / f"{number:04d}.parquet")
+        path = source / f"{number:04d}.parquet"
+        pq.write_table(part, path)
+        os.utime(path, (number, number))  # Spark reads files by the time of their last change
     return table
 
 

@@ -5,6 +5,7 @@ python examples/stream_files.py
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def main() -> None:
         for number in range(4):
             path = folder / "events" / f"{number}.parquet"
             pq.write_table(events.slice(number * 5_000, 5_000), path)
+            os.utime(path, (number, number))  # Spark reads files by the time of their last change
         schema = spark.read.parquet(str(folder / "events")).schema
         stream = (
             spark.readStream.schema(schema)

@@ -78,6 +78,8 @@ class Lane:
         self._closed = False
         self._changed = False
         self._reached: int | None = None  # what the lane's own rows say the watermark will be
+        self._given: int | None = None  # Spark's watermark of the last step
+        self._behind = False  # Spark's watermark has not caught up with what rows proved
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -86,7 +88,8 @@ class Lane:
         self.counts.state_bytes = len(blob)
         self._pending, numbers = arrow_state.from_bytes(PENDING, parts[PENDING])
         self._closed = bool(numbers["closed"])
-        self._reached = numbers.get("reached")
+        self._reached, self._given = numbers.get("reached"), numbers.get("given")
+        self._behind = bool(numbers.get("behind"))
         self._stage.load(parts[STAGE])
         if SPOKEN in parts:
             self._spoken, _ = arrow_state.from_bytes(SPOKEN, parts[SPOKEN])
@@ -100,7 +103,9 @@ class Lane:
             return None
         numbers = {"closed": int(self._closed)}
         if self._reached is not None:
-            numbers["reached"] = self._reached
+            numbers |= {"reached": self._reached, "behind": int(self._behind)}
+        if self._given is not None:
+            numbers["given"] = self._given
         parts = {
             PENDING: arrow_state.to_bytes(PENDING, self._pending.combine_chunks(), numbers),
             STAGE: self._stage.save(),
@@ -207,18 +212,27 @@ class Lane:
     # -- time ------------------------------------------------------------------------------------
 
     def _own_mark(self, watermark: int | None) -> int | None:
-        """Spark's watermark, which is never behind what this lane has derived from its rows."""
-        reached = self._reached
-        if reached is None:
+        """Spark's watermark, or what this lane has derived from its rows, if Spark lost a batch.
+
+        A driver that dies between a file sink's log and Spark's own runs the micro-batch again; the
+        sink then leaves it out, so that no row tells Spark the time. The watermark stands still
+        for a micro-batch and is behind until later rows come; what the lane knows still holds.
+        A watermark that moves, and less than the rows proved, is that of several sources.
+        """
+        reached, before = self._reached, self._given
+        self._given = watermark
+        if reached is None or (watermark is not None and watermark >= reached):
+            self._behind = False
             return watermark
-        if watermark is None or watermark < reached:
+        if not self._behind and watermark != before:
             raise errors.WatermarkError(
                 f"the watermark is at {watermark} microseconds and rows of the micro-batch before "
                 f"proved {reached}: the stream has several watermarks, and Spark takes the least",
                 remedy="call withWatermark once, after the union, or say clock='spark' and start "
                 "with a new checkpoint",
             )
-        return watermark
+        self._behind = self._changed = True
+        return reached
 
     def _newest_mark(self, watermark: int | None) -> int | None:
         """The watermark that the rows of this micro-batch prove for the next one.

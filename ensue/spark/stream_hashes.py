@@ -39,7 +39,7 @@ class Hashes:
         return [pa.field(name, pa.int64(), nullable=False) for name in names]
 
     def added(self, table: pa.Table) -> pa.Table:
-        table = table.append_column(CONTENT, pa.array(row_hashes(table, self.content)))
+        table = table.append_column(CONTENT, pa.array(spark_hashes(table, self.content)))
         if self.keyed:
             table = table.append_column(KEY, pa.array(_place(table, self.key)))
         return table
@@ -51,7 +51,7 @@ class Hashes:
 def _place(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     if not names:
         return np.zeros(table.num_rows, np.int64)
-    return row_hashes(table, names)
+    return spark_hashes(table, names)
 
 
 def covers(kinds: Iterable[pa.DataType]) -> bool:
@@ -59,7 +59,7 @@ def covers(kinds: Iterable[pa.DataType]) -> bool:
     return all(_form(kind) is not None for kind in kinds)
 
 
-def row_hashes(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+def spark_hashes(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
     """`xxhash64` of the columns, per row."""
     hashes = np.full(table.num_rows, SEED, np.uint64)
     for name in names:

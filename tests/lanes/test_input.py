@@ -320,3 +320,20 @@ def test_hashes_of_rows_are_of_what_the_evaluator_reads() -> None:
     _, rows = made(table_of([("k", 0, "A", 1), ("k", 0, "A", 1)]))
     assert len(np.unique(rows[CONTENT])) == 1 and len(np.unique(rows[KEY])) == 1
     assert row_hashes(rows, ["k"]).dtype == np.uint64
+
+
+def test_a_watermark_that_lost_a_micro_batch() -> None:
+    """A file sink leaves a batch out that it has; Spark then never learns the time of its rows."""
+    times = [("k", 0, "A", 1), ("k", 9, "B", 2), ("k", 3, "B", 3), ("k", 12, "A", 4)]
+    work, rows = made(table_of([*times, ("k", 14, "B", 5)]), delay=2 * SECOND)
+    stream = Stream(work)
+    stream.step(rows.slice(0, 2), 0)  # proves second 7
+    stream.step(rows.slice(2, 1), 0)  # the watermark stands still: second 3 is late all the same
+    assert stream.totals["late"] == 1
+    stream.step(rows.slice(3, 1), 4)  # moves, and is still behind
+    stream.step(rows.slice(4), 12)  # has caught up
+    stream.step(None, 12, streams.CLOSE)
+    assert stream.totals["late"] == 1
+    assert stream.matched == 2
+    with pytest.raises(errors.WatermarkError, match="several watermarks"):
+        stream.step(rows.slice(4), 9)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Observation
 
@@ -18,6 +16,7 @@ from ensue.api import Pattern
 from ensue.evaluate.prepare import finish
 from ensue.spark.stream_events import events_work
 from tests.lanes import streams
+from tests.spark import batches
 
 _CHANCE = np.random.default_rng(3)
 EVENTS = pa.table(
@@ -110,14 +109,10 @@ def test_a_stream(spark: Any, tmp_path: Path, budget: Any) -> None:
     pattern = ensue.pattern("A ->> B+ ->> C", types="kind").partition_by("user").order_by("ts")
     pattern = pattern.within("30 seconds").define(B="x >= A.x").allow_missing(1)
     folder = tmp_path / "in"
-    folder.mkdir()
-    for number in range(3):
-        pq.write_table(table.slice(40 * number, 40), folder / f"{number}.parquet")
     after = pa.array([streams.EPOCH + 86_400 * streams.SECOND], pa.timestamp("us", "UTC"))
     later = EVENTS.slice(0, 1).set_column(2, "kind", [["X"]]).append_column("ts", after)
-    pq.write_table(later, folder / "3.parquet")  # the watermark passes all others
-    for number in range(4):  # files are read in the order of their times
-        os.utime(folder / f"{number}.parquet", (1_700_000_000 + number,) * 2)
+    # With the last of them, the watermark passes all others.
+    batches.write(folder, [*(table.slice(40 * number, 40) for number in range(3)), later])
     frame = spark.createDataFrame(table)
     reader = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
     stream = reader.parquet(str(folder)).withWatermark("ts", "0 seconds")

@@ -12,6 +12,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue import quantify as q
+from tests.spark import batches
 
 
 def bids(count: int = 3000) -> pa.Table:
@@ -67,11 +68,8 @@ def test_batch_equals_in_process_and_micro_batches(spark: Any, name: str) -> Non
 
 
 def test_structured_streaming_by_foreach_batch(spark: Any, tmp_path: Any) -> None:
-    import pyarrow.parquet as pq
-
     events = bids(900)
-    for index in range(3):
-        pq.write_table(events.slice(index * 300, 300), tmp_path / f"{index}.parquet")
+    batches.write(tmp_path, (events.slice(300 * index, 300) for index in range(3)))
     f = q.max("price")
     operator = f.operator(events.schema, partition_by="auction", output="demand")
     schema = spark.createDataFrame(events).schema

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import socket
 import sqlite3
 import subprocess
@@ -18,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ensue
@@ -27,7 +25,7 @@ from ensue.spark.control import Control
 from ensue.spark.listener import Metrics, counts_of, progress_line
 from examples import stream_postgres
 from tests.lanes import streams
-from tests.spark import postgres
+from tests.spark import batches, postgres
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = "user string, ts timestamp, kind string, x bigint"
@@ -54,13 +52,9 @@ def events(count: int = 240, seed: int = 3) -> pa.Table:
 
 def files(table: pa.Table, folder: Path, seed: int = 1, most: int = 120) -> None:
     """The rows as files, each a micro-batch, out of order by up to 20 seconds."""
-    folder.mkdir(parents=True, exist_ok=True)
     times = table["ts"].cast(pa.int64()).to_numpy()
     cut = streams.cut(times, seed, most, 20 * streams.SECOND)
-    for number, part in enumerate(part for part in cut.rows if part):
-        path = folder / f"{number:03d}.parquet"
-        pq.write_table(table.take(pa.array(part)), path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    batches.write(folder, (table.take(pa.array(part)) for part in cut.rows if part))
 
 
 def stream_of(spark: Any, folder: Path) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
 from collections import Counter
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ensue
@@ -21,6 +19,7 @@ from ensue import errors
 from ensue.spark.control import Control
 from ensue.spark.listener import Metrics, progress_line
 from tests.lanes import streams
+from tests.spark import batches
 from tests.spark.test_stream import SCHEMA, collect, writer
 from tests.spark.test_stream_cases import PROVIDER, ROCKS
 
@@ -57,12 +56,8 @@ def table_of(rows: list[Row]) -> pa.Table:
     )
 
 
-def write(folder: Path, first: int, *batches: list[Row]) -> None:
-    folder.mkdir(exist_ok=True)
-    for number, rows in enumerate(batches, first):
-        path = folder / f"{number}.parquet"
-        pq.write_table(table_of(rows), path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+def write(folder: Path, first: int, *rows: list[Row]) -> None:
+    batches.write(folder, map(table_of, rows), first)
 
 
 def stream_of(spark: Any, folder: Path) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ensue import local
 from ensue.evaluate.base import Key
@@ -28,6 +27,7 @@ from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work
 from tests import sequence_specs, specs
 from tests.lanes import streams
+from tests.spark import batches
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -153,9 +153,7 @@ def test_spec_cases_in_one_job(spark: Any, tmp_path: Path) -> None:
     )
     cut = streams.cut(np.array(times), seed=7, most=len(rows))
     source = tmp_path / "in"
-    source.mkdir()
-    for number, part in enumerate(part for part in cut.rows if part):
-        pq.write_table(rows.take(pa.array(part)), source / f"{number}.parquet")
+    batches.write(source, (rows.take(pa.array(part)) for part in cut.rows if part))
     schema = spark.read.parquet(str(source)).schema
     stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     marked = stream.parquet(str(source)).withWatermark(streams.TIME, "3 seconds")

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from ensue.spark.stream_hashes import covers, row_hashes
+from ensue.spark.stream_hashes import covers, spark_hashes
 
 _ROWS = 200
 _NUMBERS = random.Random(7)
@@ -60,11 +60,11 @@ def test_hashes_are_sparks(spark: SparkSession) -> None:
     found = found.combine_chunks()
     assert covers(found.schema.field(name).type for name in names)
     for name, kind in zip(names, KINDS, strict=True):
-        got = row_hashes(found, [name]).tolist()
+        got = spark_hashes(found, [name]).tolist()
         assert got == found[f"h_{name}"].to_pylist(), kind
-    assert row_hashes(found, names).tolist() == found["together"].to_pylist()
+    assert spark_hashes(found, names).tolist() == found["together"].to_pylist()
     part = found.slice(13, 90)
-    assert row_hashes(part, names).tolist() == part["together"].to_pylist()
+    assert spark_hashes(part, names).tolist() == part["together"].to_pylist()
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.decimal128(30, 2), pa.duration("us")])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ensue import errors
@@ -15,16 +13,13 @@ from ensue import quantify as q
 from ensue.spark.control import Control
 from tests.lanes import streams
 from tests.lanes.test_quantify_lanes import HOW, QUERIES, bids, rows, whole
+from tests.spark import batches
 
 
 def files(events: pa.Table, folder: Path) -> None:
-    folder.mkdir(parents=True)
     times = events["at"].cast(pa.int64()).to_numpy()
     cut = streams.cut(times, 1, 120, 20 * streams.SECOND)
-    for number, part in enumerate(part for part in cut.rows if part):
-        path = folder / f"{number:03d}.parquet"
-        pq.write_table(events.take(pa.array(part)), path)
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    batches.write(folder, (events.take(pa.array(part)) for part in cut.rows if part))
 
 
 def streaming(spark: Any, folder: Path) -> Any:
