@@ -129,8 +129,12 @@ class Lane:
         """The least watermark (in microseconds) at which this lane has something to do."""
         times = [self._stage.next_time()]
         if self._pending.num_rows:
-            first = pc.min(self._times(self._pending)).as_py()
-            times.append(int(first) + 1)
+            moments = self._times(self._pending.combine_chunks()).to_numpy()
+            times.append(int(moments.min()) + 1)
+            sigma = self.work.settings.speculation
+            hidden = moments[moments >= (watermark or 0) + (sigma or 0)]
+            if sigma is not None and self.work.settings.speculative and len(hidden):
+                times.append(int(hidden.min()) - sigma + 1)
         if self.work.settings.forget is not None and self._stage.keys:
             times.append((watermark or 0) + 1)
         known = [time for time in times if time is not None]
@@ -144,7 +148,7 @@ class Lane:
         """New rows, the watermark in microseconds and orders; drain it before `save`."""
         rows = [table for table in tables if table.num_rows]
         settings = self.work.settings
-        end = any(is_end(order) for order in orders)
+        end = not self._closed and any(is_end(order) for order in orders)
         watermark = self._own_mark(watermark)
         if rows:
             self._changed = True
@@ -153,7 +157,7 @@ class Lane:
             yield from self._take_in(came, watermark)
             watermark = self._newest_mark(watermark)
         ready = self._ready(watermark, end)
-        if end and not self._closed:
+        if end:
             self._changed = self._closed = True
         found = list(self._settled(ready, watermark, end))
         if ready.num_rows or found:
@@ -163,7 +167,7 @@ class Lane:
             self._changed = True
             yield from self._edited(self._stage.revise(edits, watermark))
         if settings.speculative:
-            yield from self._told(found, watermark, end)
+            yield from self._told(found, watermark)
         else:
             for table in found:
                 self.counts.matches += table.num_rows
@@ -405,10 +409,10 @@ class Lane:
 
     # -- output ----------------------------------------------------------------------------------
 
-    def _told(self, found: list[pa.Table], watermark: int | None, end: bool) -> Iterator[pa.Table]:
+    def _told(self, found: list[pa.Table], watermark: int | None) -> Iterator[pa.Table]:
         """The difference between what was said and what now holds."""
         tried: list[pa.Table] = []
-        if not end:
+        if not self._closed:
             visible = self._events(self._pending.combine_chunks(), settled=False)
             sigma = self.work.settings.speculation
             if sigma is not None and visible.num_rows:

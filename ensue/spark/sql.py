@@ -81,6 +81,7 @@ def match(
     if query.rows.all_rows:
         _distinct_names([name for name in source.columns if name not in hidden])
     if budget is not None:
+        _no_stream(source, "a budget", "leave the budget out, or match a table")
         found = workload.rows("statement", query, source, Options(), budget, among)
     else:
         found = batch.run(query, source)
@@ -89,7 +90,16 @@ def match(
 
 def totals(query: Query, source: DataFrame) -> DataFrame:
     """Aggregates OVER ALL MATCHES: one row per partition that has a match."""
+    remedy = "use q.aggregate(stream, ...), which takes a stream's options (control= to close it)"
+    _no_stream(source, "OVER ALL MATCHES", remedy)
     return batch.totals(query, source, Grouping(by=query.partition_by))
+
+
+def _no_stream(source: DataFrame, what: str, remedy: str) -> None:
+    if source.isStreaming:
+        raise errors.UnsupportedError(
+            f"{what} in SQL is for tables, not for streams", remedy=remedy
+        )
 
 
 def _distinct_names(names: Sequence[str]) -> None:

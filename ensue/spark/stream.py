@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
@@ -314,7 +316,9 @@ class Prepared:
             extras.append(F.to_json(F.struct(*(F.col(_quoted(n)) for n in df.columns))).alias(TEXT))
         frame = df.select(*read, *extras)
         names = [item.name for item in frame.schema.fields if _hashable(item)]
-        inner = tuple(n for n in names if n not in (TEXT, SIGN, IDENTITY, SEQUENCE))
+        # What an event is does not depend on what became of it: its withdrawal has its content.
+        apart = (TEXT, SIGN, IDENTITY, SEQUENCE, options.changes)
+        inner = tuple(n for n in names if n not in apart)
         hashes = Hashes(
             content=inner,
             key=query.partition_by,
@@ -348,6 +352,10 @@ class Prepared:
                 f"{f.name} {f.type}" for f in self.schema if not f.name.startswith(PREFIX)
             ),
             "changes": str(self.options.changes),
+            "identity": str(self.options.identity or None),
+            "sequence": str(self.options.sequence),
+            "late": str(self.options.late),
+            "edits": str(self.options.edits),
         }
         return told | more
 
@@ -381,7 +389,11 @@ def _hashed(frame: DataFrame, hashes: Hashes) -> DataFrame:
     def of(names: Sequence[str]) -> Column:
         return F.xxhash64(*(_normal(frame, name) for name in names)) if names else F.lit(0)
 
-    content = F.xxhash64(*(F.col(_quoted(name)) for name in hashes.content))
+    columns = [F.col(_quoted(name)) for name in hashes.content]
+    content = F.xxhash64(*columns)
+    nulls = [column.isNull() for column in columns]
+    # A null leaves the hash as it is: which columns have one is told apart, as in `Hashes`.
+    content = F.when(reduce(or_, nulls), F.xxhash64(content, *nulls)).otherwise(content)
     added = [content.alias(CONTENT)]
     if hashes.keyed:
         added.append(of(hashes.key).cast("bigint").alias(KEY))
@@ -423,8 +435,13 @@ def _watermark(df: DataFrame, time: str, options: Options) -> int:
             f"the watermark is on {', '.join(marked)}, and the pattern is ordered by {time}",
             remedy="order by the column with the watermark first",
         )
-    if options.emit == "changes":
+    if options.emit == "changes" and options.speculation is None:
         return 0
+    if options.emit == "changes":
+        raise errors.WatermarkError(
+            f"speculation= is a time past the watermark, and the stream has no watermark on {time}",
+            remedy=f"say df.withWatermark({time!r}, '10 seconds'), or leave speculation out",
+        )
     raise errors.WatermarkError(
         "emit='final' tells a match when no earlier event can come, and the stream has no "
         f"watermark on {time}",

@@ -70,10 +70,15 @@ class Edit:
         return Edit(int(told[1]), told[2], told[3], text)
 
 
+def _number(order: str) -> tuple[int, str]:
+    told = _NAME.match(order.partition("\n")[0])
+    return (int(told[1]) if told else 0, order)
+
+
 def carried_out(orders: Sequence[str], edit: Callable[[Edit], None]) -> list[dict[str, str]]:
     """Edits in the order of their numbers; those that cannot be carried out, with the reason."""
     refused = []
-    for order in sorted(order for order in orders if not is_end(order)):
+    for order in sorted((order for order in orders if not is_end(order)), key=_number):
         try:
             edit(Edit.of(order))
         except errors.EnsueError as problem:

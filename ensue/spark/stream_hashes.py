@@ -39,7 +39,7 @@ class Hashes:
         return [pa.field(name, pa.int64(), nullable=False) for name in names]
 
     def added(self, table: pa.Table) -> pa.Table:
-        table = table.append_column(CONTENT, pa.array(spark_hashes(table, self.content)))
+        table = table.append_column(CONTENT, pa.array(_content(table, self.content)))
         if self.keyed:
             table = table.append_column(KEY, pa.array(_place(table, self.key)))
         return table
@@ -49,9 +49,29 @@ class Hashes:
 
 
 def _place(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+    """The hash of a key, whose floats are doubles; without a key all rows are in one place."""
     if not names:
         return np.zeros(table.num_rows, np.int64)
-    return spark_hashes(table, names)
+    columns = {name: flat(table, name) for name in names}
+    for name, column in columns.items():
+        if pa.types.is_float32(column.type):
+            columns[name] = column.cast(pa.float64())
+    return spark_hashes(pa.table(columns), names)
+
+
+def _content(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
+    """As a null leaves the hash as it is, which columns have one is hashed on top."""
+    hashes = spark_hashes(table, names)
+    nulls = [flat(table, name).is_null().to_numpy(zero_copy_only=False) for name in names]
+    rows = np.flatnonzero(np.logical_or.reduce(nulls)) if nulls else _ALL
+    if not len(rows):
+        return hashes
+    told = np.full(len(rows), SEED, np.uint64)
+    hash_longs(hashes[rows], _ALL, told)
+    for flags in nulls:
+        hash_ints(flags[rows].astype(np.uint32), _ALL, told)
+    hashes[rows] = told.view(np.int64)
+    return hashes
 
 
 def covers(kinds: Iterable[pa.DataType]) -> bool:

@@ -337,3 +337,22 @@ def test_a_watermark_that_lost_a_micro_batch() -> None:
     assert stream.matched == 2
     with pytest.raises(errors.WatermarkError, match="several watermarks"):
         stream.step(rows.slice(4), 9)
+
+
+def test_a_stream_ends_once() -> None:
+    work, rows = made(table_of([("k", 0, "A", 1), ("k", 1, "B", 2)]), emit="changes")
+    stream = Stream(work)
+    stream.step(rows, 0, streams.CLOSE)
+    assert stream.matched == 1
+    stream.step(rows, 5, streams.CLOSE)
+    assert stream.matched == 1 and stream.totals["late"] == 2
+
+
+def test_a_lane_wakes_for_what_becomes_visible() -> None:
+    """Rows past watermark + σ are tried as soon as the watermark has come so near."""
+    rows = table_of([("k", 100, "A", 1), ("k", 101, "B", 2)])
+    work, ready = made(rows, emit="changes", speculation=30 * SECOND)
+    stream = Stream(work)
+    lane = stream.step(ready, 0)
+    due = lane.wake_at(streams.EPOCH)
+    assert due == streams.EPOCH + 70 * SECOND + 1 and stream.matched == 0

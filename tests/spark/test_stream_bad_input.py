@@ -350,3 +350,18 @@ def test_event_times_of_other_types_and_no_watermark(spark: Any, tmp_path: Path)
         PAIR.measures().summarize(plain, size=5, **edits)
     with pytest.raises(errors.QueryError, match="'a pair' cannot name a pattern"):
         PAIR.matches(plain, emit="changes", name="a pair")
+
+
+def test_sql_that_only_tables_have(spark: Any, tmp_path: Path) -> None:
+    """Neither must silently run on each micro-batch by itself."""
+    (tmp_path / "in").mkdir()
+    stream_of(spark, tmp_path / "in").createOrReplaceTempView("a_stream")
+    text = """SELECT * FROM a_stream MATCH_RECOGNIZE (
+        PARTITION BY k ORDER BY ts MEASURES {measures} {skip}
+        PATTERN (A B) DEFINE A AS kind = 'A', B AS kind = 'B')"""
+    counted = text.format(measures="COUNT(*) OVER ALL MATCHES AS n", skip="")
+    with pytest.raises(errors.UnsupportedError, match="OVER ALL MATCHES"):
+        ensue.sql(counted, spark=spark)
+    listed = text.format(measures="COUNT(*) AS n", skip="AFTER MATCH SKIP TO NEXT ROW")
+    with pytest.raises(errors.UnsupportedError, match="budget"):
+        ensue.sql(listed, spark=spark, budget=ensue.Budget(work=1))

@@ -13,7 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from ensue.spark.stream_hashes import covers, spark_hashes
+import ensue
+from ensue.evaluate.buffer import CONTENT, KEY
+from ensue.spark.stream import Options, Prepared, _hashed
+from ensue.spark.stream_hashes import Hashes, covers, spark_hashes
+from ensue.spark.stream_operator import LANE
 
 _ROWS = 200
 _NUMBERS = random.Random(7)
@@ -65,6 +69,32 @@ def test_hashes_are_sparks(spark: SparkSession) -> None:
     assert spark_hashes(found, names).tolist() == found["together"].to_pylist()
     part = found.slice(13, 90)
     assert spark_hashes(part, names).tolist() == part["together"].to_pylist()
+
+
+def test_lane_and_content_are_the_same_wherever_they_are_found(spark: SparkSession) -> None:
+    rows = [(0.1, None, 5), (0.1, 5, None), (-0.0, 1, 2), (0.0, 1, 2), (None, None, None)]
+    frame = spark.createDataFrame(rows, "k float, a bigint, b bigint")
+    hashes = Hashes(("k", "a", "b"), ("k",), ("k",), 16, keyed=True)
+    there = _hashed(frame, hashes).toArrow().combine_chunks()
+    here = hashes.added(frame.toArrow().combine_chunks())
+    for name in (CONTENT, KEY):
+        assert here[name].to_pylist() == there[name].to_pylist()
+    assert hashes.lanes_of(frame.toArrow()).tolist() == there[LANE].to_pylist()
+    content = here[CONTENT].to_pylist()
+    assert content[0] != content[1]  # the same values, in other columns
+    assert there[LANE][2] == there[LANE][3]
+
+
+def test_a_withdrawal_has_the_content_of_its_event(spark: SparkSession) -> None:
+    """Also where all columns are carried, the one that says insert or delete among them."""
+    pattern = ensue.pattern("A B", types="kind").partition_by("k").order_by("ts")
+    texts = ("timestamp AS ts", "value AS k", "'A' AS kind", "'insert' AS op")
+    stream = spark.readStream.format("rate").load().selectExpr(*texts)
+    stream = stream.withWatermark("ts", "1 second")
+    columns = [F.col(name) for name in stream.columns]
+    prepared = Prepared.of(pattern.query, stream, Options(changes="op"), columns)
+    assert prepared.hashes is not None
+    assert prepared.hashes.content == ("ts", "k", "kind")
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.decimal128(30, 2), pa.duration("us")])
