@@ -151,3 +151,28 @@ def test_start_rows_of_busy_partitions_come_first() -> None:
     found = matches(load.matches(table, ensue.Budget(work=0.4 * work / count)))
     assert found <= exact and load.report.work <= 0.4 * work + 1
     assert len(found) > 0.95 * min(len(exact), 0.4 * work)
+
+
+@pytest.mark.compiled
+def test_what_a_history_taught_is_forgotten_when_the_data_change() -> None:
+    """Low values of B complete matches in the past and in the first rows, high values later."""
+
+    def flipped(count: int, seed: int, at: int) -> pa.Table:
+        rng = np.random.default_rng(seed)
+        kind, x = rng.choice(list("ABC"), count), rng.integers(0, 100, count)
+        ends = rng.integers(0, 30, count) + np.where(np.arange(count) < at, 0, 70)
+        return pa.table({"id": np.arange(count), "kind": kind, "x": np.where(kind == "C", ends, x)})
+
+    table, past = flipped(8000, 0, 2500), flipped(3000, 5, 3000)
+    load = ensue.workload(a=q("A ->> B ->> C", C="abs(x - B.x) < 3").within(80))
+    exact = matches(load.matches(table))
+    work = 0.4 * load.report.work / 8000
+    found = matches(load.matches(table, ensue.Budget(work=work), history=past))
+
+    def recall(begin: int, end: int) -> float:
+        want = {m for m in exact if begin <= int(str(m[-1])) < end}
+        return len(want & found) / len(want)
+
+    assert found < exact and load.report.work / 8000 <= work
+    assert recall(0, 2500) > 0.9
+    assert recall(5500, 8000) > 0.7, recall(5500, 8000)

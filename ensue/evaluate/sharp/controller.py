@@ -360,6 +360,7 @@ class Controller:
                 means = self._means(len(self._node_seen), lived)
                 self._given_up[row] += (self._lost * means).sum(axis=0)
             self._lost[:] = 0.0
+        self.prices.since += work
         self._rows += rows
         self._fixed = min(self._fixed, seconds / rows)
         if work > 0:

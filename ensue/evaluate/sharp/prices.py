@@ -22,7 +22,10 @@ SAMPLE, LEAST_SAMPLE = 1 << 15, 64  # partial matches created that are kept: in 
 MOST_CLASSES = 64  # of one kind of event
 BINS = 16
 GREATEST = 1e4
-ANEW = 0.25
+# Solved anew, in visits since by those that are counted still: where what came of them is off by a
+# factor, and in any case.
+ANEW, LEAST_ANEW, ANYWAY = 0.25, 1000.0, 8.0
+OFF, LEAST_OFF, UNKNOWN = 1.5, 50.0, 0.25
 
 _STORED = (
     "asked", "taken", "done", "distinct", "latest", "owner", "visits", "leaving", "born", "waited",
@@ -60,7 +63,9 @@ class Prices:
         self.width = np.ones(1, np.int64)
         self.slot = np.zeros((1, 1), np.int16)
         self.ready = False
-        self._solved = 0.0  # visits counted when it was solved
+        self.since = 0.0  # visits since it was solved, which do not fade as the counts do
+        # What was asked, taken and done then.
+        self._before = tuple(np.zeros(cells, np.float32) for _ in range(3))
 
     def cover(self, bases: list[int], classes: NDArray[np.bool_]) -> None:
         """Room for nodes: where their buckets begin, and which classes of events concern each."""
@@ -114,7 +119,7 @@ class Prices:
         """Counts as if what is added now were one again, before they lose precision."""
         if self.scale[0] < GREATEST:
             return
-        for array in self._counts():
+        for array in (*self._counts(), *self._before):
             np.divide(array, self.scale[0], out=array)
         self.scale[0] = 1.0
 
@@ -126,18 +131,43 @@ class Prices:
 
     def learned(self) -> dict[str, NDArray[Any]]:
         """All that is known, by name."""
-        scalars = np.array([self._solved, float(self.ready)])
-        return {**{name: getattr(self, name) for name in _STORED}, "scalars": scalars}
+        scalars = np.array([self.since, float(self.ready)])
+        told = {name: getattr(self, name) for name in _STORED}
+        return {**told, "before": np.stack(self._before), "scalars": scalars}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """What `learned` told."""
         for name in _STORED:
             setattr(self, name, arrays[name].copy())
-        self._solved, self.ready = float(arrays["scalars"][0]), bool(arrays["scalars"][1])
+        if "before" in arrays:
+            self._before = tuple(arrays["before"].copy())
+        self.since, self.ready = float(arrays["scalars"][0]), bool(arrays["scalars"][1])
 
     def due(self) -> bool:
+        """Whether much was counted since, and it is not what was expected."""
         counted = float(self.visits.sum()) / float(self.scale[0])
-        return counted - self._solved > ANEW * counted and counted > 1000
+        if self.since <= max(ANEW * counted, LEAST_ANEW):
+            return False
+        return self.since > ANYWAY * counted or self._surprised()
+
+    def _surprised(self) -> bool:
+        """Whether visits since created or completed more or less than their like did before.
+
+        Or whether many had no like before.
+        """
+        asked, *before = self._before
+        known = asked > 0
+        new = self.asked - asked
+        if float(new[~known].sum()) > UNKNOWN * float(new.sum()):
+            return True
+        more = new[known] / asked[known]
+        for now, then in zip((self.taken, self.done), before, strict=True):
+            expected = float((more * then[known]).sum()) / float(self.scale[0])
+            found = float((now[known] - then[known]).sum()) / float(self.scale[0])
+            low, high = sorted((expected, found))
+            if high > LEAST_OFF and high > OFF * low:
+                return True
+        return False
 
     def _loops(self) -> bool:
         """Whether partial matches of a node lead to others of the same node."""
@@ -158,7 +188,8 @@ class Prices:
             2 if self._loops() else 1,
             self.arrays(),
         )
-        self._solved = float(self.visits.sum()) / float(self.scale[0])
+        self.since = 0.0
+        self._before = (self.asked.copy(), self.taken.copy(), self.done.copy())
         self.ready = True
 
 
