@@ -176,3 +176,20 @@ def test_what_a_history_taught_is_forgotten_when_the_data_change() -> None:
     assert found < exact and load.report.work / 8000 <= work
     assert recall(0, 2500) > 0.9
     assert recall(5500, 8000) > 0.7, recall(5500, 8000)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("taught", [True, False])
+def test_only_the_ratios_of_weights_count(taught: bool) -> None:
+    table, past = stream(2500, 0), stream(2500, 7) if taught else None
+    named = {
+        "c": q("A ->> B ->> C", C="x > A.x").within(120),
+        "d": q("A ->> B ->> X", X="x < B.x").within(120),
+    }
+    plain = ensue.workload(named)
+    exact = matches(plain.matches(table))
+    bound = ensue.Budget(work=0.1 * plain.report.work / 2500)
+    found = matches(plain.matches(table, bound, history=past))
+    heavy = ensue.workload(named, weights={"c": 2.0**20, "d": 2.0**20})
+    assert matches(heavy.matches(table, bound, history=past)) == found < exact
+    assert heavy.report.work == plain.report.work

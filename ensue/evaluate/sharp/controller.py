@@ -177,6 +177,9 @@ class Controller:
         self._weights = np.zeros(columns, np.float64)
         for index, name in enumerate(names):
             self._weights[index % columns] += weights.get(name, 1.0)
+        # Only their ratios count; levels of quality have room for so many octaves.
+        if self._weights.any():
+            self._weights /= self._weights.max()
         self.completed = np.zeros((BUCKETS, columns), np.float32)
         self.bucket_seen = np.zeros(BUCKETS, np.float32)
         self._node_seen = np.zeros(0, np.float64)
