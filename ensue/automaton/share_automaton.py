@@ -7,7 +7,7 @@ loops are shared by construction; a history is followed once until the last patt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ensue import errors
@@ -111,6 +111,11 @@ class SharedAutomaton:
     def taken_at(self, node: int) -> frozenset[str]:
         """Names of the common labels that a partial match here has taken on the way first found."""
         return self._taken.get(node, frozenset())
+
+    def reached(self, node: int, labels: Iterable[str]) -> None:
+        """A node of stored state, and the labels taken on the way to it: not found by a step."""
+        if node not in self.starts:
+            self._taken.setdefault(node, frozenset(labels))
 
     def ahead(self, node: int) -> frozenset[int]:
         """Common atoms that some step from here on may ask."""

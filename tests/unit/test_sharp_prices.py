@@ -193,3 +193,31 @@ def test_only_the_ratios_of_weights_count(taught: bool) -> None:
     heavy = ensue.workload(named, weights={"c": 2.0**20, "d": 2.0**20})
     assert matches(heavy.matches(table, bound, history=past)) == found < exact
     assert heavy.report.work == plain.report.work
+
+
+@pytest.mark.compiled
+def test_a_restored_run_uses_the_buckets_that_it_learned() -> None:
+    table, past = stream(1200, 0), stream(2000, 7)
+    load = ensue.workload(a=q("A ->> (B | X) ->> C", C="x > A.x").within(60))
+    budget = ensue.Budget(work=4)
+    live = load.live(table.schema, budget, history=past)
+    live.insert(table.slice(0, 600))
+    again = load.live(table.schema, budget, live.snapshot())
+    went_on = matches(live.insert(table.slice(600)))
+    restored = matches(again.insert(table.slice(600)))
+    one, two = live._evaluator.engine, again._evaluator.engine
+    assert one.bins.bases() == two.bins.bases()
+    for node in range(len(one.automaton.nodes)):
+        assert one.automaton.taken_at(node) == two.automaton.taken_at(node)
+    # Not the same ones: the moving average of work begins anew.
+    assert len(restored) > 0.8 * len(went_on) > 500
+
+
+def test_what_open_partial_matches_have_taken_outlives_a_change_of_the_workload() -> None:
+    table = stream(60, 0)
+    live = ensue.workload(a=q("A ->> B ->> C", C="x > A.x").within(60)).live(table.schema)
+    live.insert(table)
+    live.revise(add={"b": q("A ->> B ->> X").within(30)})
+    automaton = live._evaluator.engine.automaton
+    sizes = {len(automaton.taken_at(node)) for node in range(len(automaton.nodes))}
+    assert sizes == {0, 1, 2}

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.guards import Guards
-from ensue.automaton.share import Union
+from ensue.automaton.share import Union, common_name
 from ensue.evaluate.sequence_runs import Node
 from ensue.evaluate.sharp.engine import Engine, Lane
 from ensue.evaluate.state import from_bytes, to_bytes
@@ -113,6 +113,8 @@ def restore_lane(
     heads = {int(text): record for text, record in told["heads"].items()}
     lane.cover(len(engine.automaton.nodes))
     _relink(lane, nodes, heads)
+    for node in lane.nodes():
+        engine.automaton.reached(node, _taken(lane, int(lane.heads[0][node])))
     rows = pa.ipc.open_stream(pa.BufferReader(stored.column("rows")[0].as_py())).read_all()
     counts = {index_of[n]: count for n, count in told["numbers"].items() if n in index_of}
     waiting = [
@@ -175,6 +177,16 @@ def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
     node[:used] = [max(0, nodes.get(int(n), 0)) for n in node[:used]]
 
 
+def _taken(lane: Lane, record: int) -> set[str]:
+    """Names of the common labels that a partial match has taken."""
+    parent, labels = lane.arena[1], lane.arena[2]
+    found = set()
+    while record >= 0:
+        found.add(common_name(int(labels[record])))
+        record = int(parent[record])
+    return found
+
+
 def model_bytes(engine: Engine) -> bytes:
     """What was learned, shared by all keys: the sketch, and what is known of each node."""
     control = engine.controller
@@ -186,9 +198,12 @@ def model_bytes(engine: Engine) -> bytes:
         "classes": engine.event_classes.told(),
         "shapes": {name: [str(a.dtype), list(a.shape)] for name, a in prices.items()},
     }
+    nodes = range(len(arrays["rate"]))
+    taken = {node: sorted(engine.automaton.taken_at(node)) for node in nodes}
     table = pa.table(
         {
-            "nodes": pa.array([json.dumps(_named(engine, range(len(control.learned()["rate"]))))]),
+            "nodes": pa.array([json.dumps(_named(engine, nodes))]),
+            "taken": pa.array([json.dumps(taken)]),
             "prices": pa.array([json.dumps(told)]),
             **{n: pa.array([np.ascontiguousarray(v).tobytes()]) for n, v in arrays.items()},
             **{
@@ -219,6 +234,10 @@ def restore_model(engine: Engine, blob: bytes) -> None:
                 "the stored state was learned by another workload",
                 remedy="restore it with the patterns that wrote it, or begin without it",
             )
+    # Buckets are told apart by what was taken on the way to a node.
+    if "taken" in table.column_names:
+        for number, labels in json.loads(table.column("taken")[0].as_py()).items():
+            engine.automaton.reached(int(number), labels)
 
     def values(name: str) -> bytes:
         return bytes(table.column(name)[0].as_py())
