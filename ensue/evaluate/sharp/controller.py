@@ -421,14 +421,12 @@ class Controller:
                 self._limits[pattern] = max(bound.amount / self._timing, 0.5)
 
     def _set_prices(self) -> None:
-        """The index of visits anew, where much was learned since."""
-        if not self._may_price or self.calibrating or self._learning:
-            return
-        if not self.prices.ready and not self._taught:
-            return
-        if not self.prices.ready or self.prices.due():
+        """The index of visits anew, where much was learned since; in use where a bound holds."""
+        held = self._may_price and not self.calibrating and not self._learning
+        priced = held and (self.prices.ready or self._taught)
+        if priced and (not self.prices.ready or self.prices.due()):
             self.prices.solve(self._rate * self._share, self._window, self._weights)
-            self.knobs[knob.PRICED] = 1.0
+        self.knobs[knob.PRICED] = priced
 
     def _warn(self, rows: int, seconds: float, lane: Any) -> None:
         """A bound that no choice can meet: say the least possible, and go on at that."""
@@ -479,7 +477,7 @@ class Controller:
 
     def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.prices.restore(arrays)
-        self.knobs[[knob.PRICED, knob.COUNTED]] = self._may_price
+        self.knobs[knob.COUNTED] = self._may_price
 
     # -- what it cost ----------------------------------------------------------------------------
 
