@@ -24,6 +24,7 @@ from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events, PatternChange, Snapshot
 from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.shared import MAX_MATCHES, Options, Report, SharedEvaluator
+from ensue.evaluate.sharp import given
 from ensue.evaluate.sharp.controller import ORDERS, Estimate, check_budget
 from ensue.evaluate.sharp.engine import MATERIALISATIONS
 from ensue.evaluate.sharp.groups import Group, bounded, groups
@@ -54,10 +55,14 @@ def workload(
     dropped as a whole) or "separate" (no sharing). `select` orders them by "ratio" (contribution
     per overhead), by "work" (per partial match asked, however long) or by "contribution".
     """
+    if not isinstance(patterns, Iterable):
+        raise errors.QueryError(
+            f"{patterns!r} stands where patterns with names are expected",
+            remedy="give a mapping, pairs of name and pattern, or keywords: workload(a=q1, b=q2)",
+        )
     pairs = list(patterns.items() if isinstance(patterns, Mapping) else patterns)
-    pairs += list(named.items())
     found: dict[str, Pattern] = {}
-    for name, pattern in pairs:
+    for name, pattern in map(given.name_and_pattern, [*pairs, *named.items()]):
         if not isinstance(pattern, Pattern):
             raise errors.QueryError(
                 f"{name}={pattern!r} is not a pattern",
@@ -72,17 +77,8 @@ def workload(
         raise errors.QueryError("the workload has no pattern", remedy="give at least one")
     _check_choice(materialise, MATERIALISATIONS, "materialise")
     _check_choice(select, ORDERS, "select")
-    for name, weight in (weights or {}).items():
-        if name not in found:
-            raise errors.QueryError(
-                f"weights names the pattern {name!r}, which the workload does not have",
-                remedy=f"use one of: {', '.join(found)}",
-            )
-        if not isinstance(weight, (int, float)) or not weight > 0:
-            raise errors.QueryError(
-                f"the weight of {name!r} is {weight!r}; a weight must be above zero",
-                remedy="leave the pattern out if its matches are worth nothing",
-            )
+    given.check_weights({} if weights is None else weights, found)
+    given.check_seed(seed)
     return Workload(found, Options(dict(weights or {}), materialise, select, seed=seed))
 
 
@@ -188,9 +184,11 @@ class Workload:
         if is_spark(data):
             from ensue.spark import workload as on_spark
 
+            _check_by(names, found.columns)
             return on_spark.counted(found, list(self.patterns), names, list(asked))
         self.report = bare.report
         table = to_arrow(found)
+        _check_by(names, table.column_names)
         counts = table.group_by([PATTERN, *names]).aggregate([([], "count_all")])
         known = counts.to_pylist()
         if not names:
@@ -214,7 +212,9 @@ class Workload:
         `history` teaches it as in `matches`.
         """
         check_budget(budget, tuple(self.patterns))
+        given.check_state(state)
         kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
+        rules.duplicates(kinds.names, "column of the schema")
         return Live(self, kinds, budget, state, _history(history, budget, None))
 
     # -- looking ---------------------------------------------------------------------------------
@@ -272,6 +272,15 @@ class Workload:
         return "\n".join(lines) + "\n"
 
 
+def _check_by(names: Sequence[str], columns: Sequence[str]) -> None:
+    for name in names:
+        if name not in columns:
+            raise errors.UnknownColumnError(
+                f"by names the column {name!r}, which the matches do not have",
+                remedy="use columns of partition_by(...)",
+            )
+
+
 def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing) -> Any:
     """A pattern by itself under a budget: a workload of one, without the column `pattern`."""
     if listing != Listing(seed=listing.seed, max_matches=listing.max_matches):
@@ -279,7 +288,7 @@ def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing
             "timeouts, limit and sample are about all matches, and a budget gives only some",
             remedy="leave the budget out, or these options",
         )
-    if isinstance(budget.latency, Mapping):
+    if isinstance(budget, Budget) and isinstance(budget.latency, Mapping):
         raise errors.QueryError(
             "one pattern takes one latency, not one per pattern",
             remedy='write Budget(latency="50 ms")',
@@ -330,6 +339,8 @@ def run_group(
     budget: Budget | None,
     history: pa.Table | None = None,
 ) -> tuple[dict[str, pa.Table], Report | None]:
+    if history is not None:
+        given.check_history(group.queries.values(), table.schema, history.schema)
     if group.rows:
         from ensue.evaluate.sharp.rows import run_rows
 
@@ -446,6 +457,8 @@ class Live:
                 "a live workload takes event patterns of one partition and order that can share",
                 remedy="see workload.explain(); start one live workload per group",
             )
+        if self.history is not None:
+            given.check_history(found[0].queries.values(), self.schema, self.history.schema)
         union = unite(found[0].queries)
         self._evaluator = SharedEvaluator(union, self.workload.options, local.prepare)
         self._evaluator.open(union.plan, self.schema, self.budget, self.state)
@@ -456,7 +469,9 @@ class Live:
         """The matches that these rows complete."""
         query = self._evaluator.union.plan.query
         arranged, starts = arrange(
-            to_arrow(data).combine_chunks(), query.partition_by, query.order_by
+            given.rows_of(to_arrow(data), self.schema).combine_chunks(),
+            query.partition_by,
+            query.order_by,
         )
         events = Events(arranged, starts, np.zeros(len(starts) - 1, np.bool_))
         self._evaluator.check_order(events)
@@ -469,6 +484,8 @@ class Live:
     def revise(self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()) -> None:
         """Patterns that come see rows from now on; those that go take their partial matches."""
         names = self.schema.names
+        if add:
+            workload(add)  # refuses what is no pattern with a name
         added = {name: rules.check(bind(p.query, names)) for name, p in (add or {}).items()}
         members = {m.name: m.plan.query for m in self._evaluator.union.members}
         kept = {name: query for name, query in members.items() if name not in remove}

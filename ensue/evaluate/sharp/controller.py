@@ -111,12 +111,25 @@ def check_budget(budget: Budget | None, names: tuple[str, ...]) -> None:
     """Raises where a bound cannot be read, or names a pattern that is not there."""
     if budget is None:
         return
+    if not isinstance(budget, Budget):
+        raise errors.QueryError(
+            f"{budget!r} is not a budget", remedy="write ensue.Budget(work=1000)"
+        )
     if isinstance(budget.latency, Mapping):
+        if not budget.latency:
+            raise errors.QueryError(
+                "latency={} names no pattern", remedy="name one, or leave latency out"
+            )
         for name, value in budget.latency.items():
             if name not in names:
                 raise errors.QueryError(
                     f"the budget names the pattern {name!r}, which the workload does not have",
                     remedy=f"use one of: {', '.join(names)}",
+                )
+            if value is None:
+                raise errors.QueryError(
+                    f"the latency of {name!r} is None",
+                    remedy='write a bound such as "50 ms", or leave the pattern out',
                 )
             parse_bound(value, "latency")
     else:

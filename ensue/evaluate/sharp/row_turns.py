@@ -86,7 +86,9 @@ def whole_batch(planned: Plan, columns: Mapping[str, pa.Array], starts: NDArray[
 
 
 def turns(table: pa.Table, query: Query) -> NDArray[np.int64]:
-    """Rows in the order of time."""
+    """Rows in the order of time; as they came, where there is none."""
+    if not query.order_by:
+        return np.arange(table.num_rows)
     keys = [(key.column, "descending" if key.descending else "ascending") for key in query.order_by]
     found: NDArray[np.int64] = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
     return found

@@ -96,8 +96,13 @@ class StartSketch:
             if name not in self._edges:
                 self._edges[name] = np.unique(np.quantile(numbers, np.arange(1, BINS) / BINS))
             return np.searchsorted(self._edges[name], numbers).astype(np.uint64)
-        encoded = column.cast(pa.string()).fill_null("").dictionary_encode()
-        hashes = [zlib.crc32(text.encode()) for text in encoded.dictionary.to_pylist()]
+        if pa.types.is_nested(kind):
+            texts = [repr(value).encode() for value in column.to_pylist()]
+            return np.array([zlib.crc32(text) for text in texts], np.uint64)
+        if not _is_bytes(kind):
+            column = column.cast(pa.string()).cast(pa.binary())
+        encoded = column.cast(pa.binary()).fill_null(b"").dictionary_encode()
+        hashes = [zlib.crc32(text) for text in encoded.dictionary.to_pylist()]
         codes = encoded.indices.to_numpy(zero_copy_only=False)
         found: NDArray[np.uint64] = np.array(hashes or [0], np.uint64)[codes]
         return found
@@ -113,6 +118,11 @@ class StartSketch:
         self.matched *= FADE
         np.add.at(self.tried, keys[tried], 1.0)
         np.add.at(self.matched, keys[hit], 1.0)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    return bool(binary or pa.types.is_fixed_size_binary(kind))
 
 
 class SheddingRows(RowsEvaluator):
