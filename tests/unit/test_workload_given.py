@@ -86,7 +86,8 @@ def test_rows_of_another_width_are_taken() -> None:
     ("column", "pattern"),
     [
         (pa.array([b"\xff", b"\xff", b"b", b"b", b"\xff", b"\xff"]), ROWS),
-        (TABLE["u"], ensue.pattern("A B").define(A="kind = 'A'", B="kind = 'B' AND size(l) = size(A.l)")
+        (TABLE["u"], ensue.pattern("A B")
+         .define(A="kind = 'A'", B="kind = 'B' AND size(l) = size(A.l)")
          .partition_by("u").order_by("id").after_match("to next row")),
         (TABLE["u"], ensue.pattern("A B").define(A="kind = 'A'", B="kind = 'B'")
          .after_match("to next row")),
