@@ -117,6 +117,7 @@ class SharedEvaluator(Refusing):
         self.metrics = Metrics()
         self._open: dict[Key, _Open] = {}
         self._reported = 0
+        self._ended = np.zeros(at.META, np.int64)  # counts of partitions that are over
         self.keep_work = False
         self.parts: dict[str, list[Found]] = {}  # patterns whose matches are kept, not put out
 
@@ -205,7 +206,7 @@ class SharedEvaluator(Refusing):
             )
         names = tuple(member.name for member in self.union.members)
         lanes = {key: self._bytes(part, "") for key, part in self._open.items()}
-        found = self.engine.controller.found
+        control = self.engine.controller
         before = (self.union, self._plan, self._ready_schema, self._tables, self.engine, self._lane)
         try:
             self.union = unite({**kept, **change.add})
@@ -224,9 +225,7 @@ class SharedEvaluator(Refusing):
                     remedy="simplify the condition, or match the pattern by itself",
                 ) from None
             raise
-        for index, member in enumerate(self.union.members):
-            if member.name in names:
-                self.engine.controller.found[index] = found[names.index(member.name)]
+        self.engine.controller.carry(control)
         self._open = opened
         return Output()
 
@@ -244,7 +243,7 @@ class SharedEvaluator(Refusing):
         """What was found and given up so far, per pattern."""
         control = self.engine.controller
         lanes = [self._lane, *(part.lane for part in self._open.values())]
-        meta = sum((lane.meta for lane in lanes), np.zeros(at.META, np.int64))
+        meta = sum((lane.meta for lane in lanes), self._ended)
         return Report(
             control.estimates(),
             int(control.totals[0]),
@@ -253,7 +252,7 @@ class SharedEvaluator(Refusing):
             int(meta[at.SELECTIONS]),
             int(meta[at.CREATED]),
             float(control.totals[2]),
-            max(int(lane.meta[at.MOST]) for lane in lanes),
+            max(int(self._ended[at.MOST]), *(int(lane.meta[at.MOST]) for lane in lanes)),
         )
 
     # -- matches ---------------------------------------------------------------------------------
@@ -376,6 +375,9 @@ class SharedEvaluator(Refusing):
             ) from None
         if complete:
             del self._open[key]
+            most = max(int(self._ended[at.MOST]), int(lane.meta[at.MOST]))
+            self._ended = self._ended + lane.meta
+            self._ended[at.MOST] = most
             yield from listing.strategies()
             return
         self._trim(part)

@@ -168,3 +168,27 @@ def test_groups_share_the_bound() -> None:
     assert load.report.work / 3000 <= needed / 2
     found = load.matches(table, ensue.Budget(work=4 * needed))
     assert listed(found) == listed(load.matches(table))
+
+
+def test_the_report_outlives_a_change_and_the_end() -> None:
+    table = stream(300)
+    load = ensue.workload(a=q("A ->> B ->> C"), b=q("A ->> B"), c=q("A ->> C"))
+    live = load.live(table.schema, ensue.Budget(work=6))
+    live.insert(table.slice(0, 200))
+    before = live.report
+    live.revise(add={"new": q("B ->> C")}, remove=["b"])
+    after = live.report
+    assert set(after.patterns) == {"a", "c", "new"}
+    for name in ("a", "c"):
+        assert after.patterns[name].found == before.patterns[name].found > 0
+        assert after.patterns[name].lost == pytest.approx(before.patterns[name].lost)
+    assert before.patterns["a"].lost > 0 and after.patterns["a"].recall < 1
+    assert after.patterns["new"].lost == after.patterns["new"].found == 0
+    assert (after.rows, after.work, after.shed) == (200, before.work, before.shed)
+    live.insert(table.slice(200))
+    held = live.report
+    live.end()
+    over = live.report
+    assert over.rows == 300 and over.most_records >= held.most_records > 0
+    assert over.shed >= held.shed > before.shed
+    assert over.created >= held.created > 0 and over.selections >= held.selections > 0

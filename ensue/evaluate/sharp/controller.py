@@ -492,6 +492,17 @@ class Controller:
         self.prices.restore(arrays)
         self.knobs[knob.COUNTED] = self._may_price
 
+    def carry(self, before: Controller) -> None:
+        """What was found and given up under the patterns from before, of those that stay."""
+        self.totals += before.totals
+        columns, gone = len(self._weights), len(before._weights)
+        for index, name in enumerate(self._names):
+            if name in before._names:
+                old = before._names.index(name)
+                sharing = len(range(old % gone, len(before._names), gone))
+                self.found[index] = before.found[old]
+                self._given_up[:, index % columns] += before._given_up[:, old % gone] / sharing
+
     # -- what it cost ----------------------------------------------------------------------------
 
     def estimates(self) -> dict[str, Estimate]:
