@@ -1,4 +1,4 @@
-"""Workloads on batch DataFrames: one shuffle and one evaluator call per task and group.
+"""Workloads on batch DataFrames: one shuffle per group of event patterns, and per row pattern.
 
 Spark computes the row-local conditions of all patterns once and the measures over what the workers
 put out. Under a budget every task keeps to the bound by itself, since a bound is per event.
