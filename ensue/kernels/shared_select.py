@@ -60,6 +60,7 @@ ROOM = 0.95  # a selection leaves this much of the bound used
 FREE_AGAIN = 0.95
 _LEAST_QUALITY = 2.0 ** ((np.arange(LEVELS) - MIDDLE) / 8.0)  # by level
 _LEAST_QUALITY[:2] = -np.inf, np.nextafter(0.0, 1.0)
+_LEAST_QUALITY[-1] = np.inf  # no quality is enough
 FAR_OVER = 1.05  # up to here a higher cut is enough
 AVERAGED, AHEAD = 1000, 50  # rows of the moving average, and those of them still to come
 # What the last rows left of the bound is spent over so many rows; never less and never more than
@@ -340,6 +341,13 @@ def check_load(
             meta[CUT] = max(0, meta[CUT] - (8 if used < 0.8 else 2))
         if meta[CUT] == 0:
             overloaded[:] = 0
+    # Where windows are shorter than the time between checks, or all is of the same quality, no cut
+    # tells births apart: above the bound itself none is let in until the next check.
+    used_up = meta[WINDOWED] > knobs[BOUND] * min(meta[TICK], recent.shape[0])
+    if used_up and knobs[LIMIT_WORK] < np.inf and knobs[STRATEGY] == QUALITY:
+        meta[CUT] = LEVELS - 1
+        for word in range(overloaded.shape[0]):
+            overloaded[word] = ~np.uint64(0)
 
 
 @allocating

@@ -245,3 +245,16 @@ def test_restored_prices_wait_until_a_bound_holds() -> None:
     before = share.report.work / share.report.rows
     share.insert(table.slice(1300))
     assert share.report.work / share.report.rows < before
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("text", ["A ->> B", "A ->> !X ->> C", "A ->> B ->> C"])
+def test_windows_shorter_than_the_time_between_checks_keep_the_bound(text: str) -> None:
+    table = stream(6000, 0)
+    load = ensue.workload(a=q(text).within(12))
+    exact = matches(load.matches(table))
+    unbounded = load.report.work
+    for share in (0.5, 0.1):
+        found = matches(load.matches(table, ensue.Budget(work=share * unbounded / 6000)))
+        assert found < exact and len(found) > 0.5 * share * len(exact)
+        assert load.report.work <= 1.15 * share * unbounded
