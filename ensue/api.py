@@ -23,14 +23,14 @@ from ensue.automaton.plan import Plan, plan
 from ensue.automaton.program import Program
 from ensue.evaluate.acep.explain import explain_missing
 from ensue.evaluate.base import Budget
-from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.diff import compared, listings
 from ensue.evaluate.explain import explain
+from ensue.evaluate.listing import MAX_MATCHES, Listing
 from ensue.evaluate.matcher import Matcher, Options, restored
+from ensue.evaluate.row_choice import choose_row_engine
 from ensue.evaluate.row_engines import AutomatonEngine, Engine
 from ensue.evaluate.sequence_explain import explain_sequence
 from ensue.evaluate.sequence_limits import check_listing
-from ensue.evaluate.sequence_listing import MAX_MATCHES, Listing
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.state import kind_of
 from ensue.evaluate.summary import Summary, described

@@ -19,8 +19,8 @@ from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Budget, Events, key_at
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.columns import Rows, evaluate
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.prepare import finish, prepare
-from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_totals import Finish, Grouping, Totals
 from ensue.pattern import rules
 from ensue.pattern.binding import bind

@@ -22,7 +22,7 @@ from ensue.automaton.share_picture import SharingPicture
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Budget, Events, PatternChange, Snapshot
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.shared import MAX_MATCHES, Options, Report, SharedEvaluator
 from ensue.evaluate.sharp import given
 from ensue.evaluate.sharp.controller import ORDERS, Estimate, check_budget

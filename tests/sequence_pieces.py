@@ -12,7 +12,7 @@ from ensue import local
 from ensue.automaton.plan import Plan, plan
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Watermark
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_pieces import TotalsInPieces
 from ensue.evaluate.sequence_totals import Finish, Grouping
 from ensue.evaluate.sequences import SequencesEvaluator

@@ -38,7 +38,7 @@ from ensue.evaluate.base import (
     Snapshot,
     Watermark,
 )
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_tails import Kept
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sequences import supports as sequences_support

@@ -25,11 +25,11 @@ from ensue.evaluate.buffer import AT, EVENT, KEY, numbers
 from ensue.evaluate.changes import Changes
 from ensue.evaluate.clock import HIGHEST, LOWEST
 from ensue.evaluate.identity import as_text, folded, text_hash
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.match_names import EVENTS, HIGH, ID, LOW
 from ensue.evaluate.prepare import finish, prepare
 from ensue.evaluate.replay import Replay, Resumable
 from ensue.evaluate.rows_pieces import PiecewiseRows
-from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.settle import Settle
 from ensue.evaluate.straight import Ordered, Straight

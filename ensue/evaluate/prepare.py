@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name
+from ensue import errors
+from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.batch import as_mask
 from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.rows import output_order
 from ensue.pattern.infer import require_boolean
 
 
@@ -58,3 +58,22 @@ def finish(planned: Plan, found: pa.Table) -> pa.Table:
     order = output_order(planned, found.column_names)
     arrays = [values[name] if name in values else rows.columns[name] for name in order]
     return pa.table(arrays, names=order)
+
+
+def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
+    """Names of the result in the standard's order: keys, then measures, then the rest."""
+    query = plan.query
+    carried = [name for name in found if not name.startswith(PREFIX)]
+    ahead = len(query.partition_by)
+    if query.rows.all_rows:
+        ahead = len({*query.partition_by, *(key.column for key in query.order_by)})
+    measures = [measure.name for measure in plan.outer]
+    taken = {name.casefold() for name in measures}
+    for name in carried[ahead:]:
+        if name.casefold() in taken:
+            raise errors.DuplicateNameError(
+                f"the measure {name!r} has the name of an input column that ALL ROWS PER MATCH "
+                "also shows",
+                remedy="choose another name for the measure",
+            )
+    return carried[:ahead] + measures + carried[ahead:]

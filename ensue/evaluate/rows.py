@@ -11,7 +11,7 @@ below `WORK_BYTES`, and one start that stays undecided over more than `MAX_BYTES
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +36,9 @@ from ensue.evaluate.base import (
 )
 from ensue.evaluate.batch import Batch, check_types
 from ensue.evaluate.buffer import EVENT
-from ensue.evaluate.choose import choose_row_engine
 from ensue.evaluate.match_names import EVENTS, listed_events, match_names
 from ensue.evaluate.measures import Matches, Measured
+from ensue.evaluate.row_choice import choose_row_engine
 from ensue.evaluate.row_engines import Engine
 from ensue.pattern.query import Query
 
@@ -298,25 +298,6 @@ def output_columns(plan: Plan, schema: pa.Schema) -> list[str]:
         names = list(dict.fromkeys(names))
         names += [n for n in schema.names if n not in names and not n.startswith(PREFIX)]
     return names
-
-
-def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
-    """Names of the result in the standard's order: keys, then measures, then the rest."""
-    query = plan.query
-    carried = [name for name in found if not name.startswith(PREFIX)]
-    ahead = len(query.partition_by)
-    if query.rows.all_rows:
-        ahead = len({*query.partition_by, *(key.column for key in query.order_by)})
-    measures = [measure.name for measure in plan.outer]
-    taken = {name.casefold() for name in measures}
-    for name in carried[ahead:]:
-        if name.casefold() in taken:
-            raise errors.DuplicateNameError(
-                f"the measure {name!r} has the name of an input column that ALL ROWS PER MATCH "
-                "also shows",
-                remedy="choose another name for the measure",
-            )
-    return carried[:ahead] + measures + carried[ahead:]
 
 
 def groups(starts: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:

@@ -24,8 +24,7 @@ from ensue.evaluate.base import Budget, Events, Key, Output, Snapshot, Watermark
 from ensue.evaluate.batch import Batch
 from ensue.evaluate.rows import RowsEvaluator
 from ensue.evaluate.sequence_clock import Clock
-from ensue.evaluate.sequence_listing import Carried
-from ensue.evaluate.sequence_tails import Piece, Tails
+from ensue.evaluate.sequence_tails import Carried, Piece, Tails
 
 
 class PiecewiseRows(RowsEvaluator):

@@ -16,27 +16,9 @@ from ensue.automaton.subsets import Subsets
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import Batch, order_kind, order_numbers
 from ensue.evaluate.sequence_runs import NEVER, Partition
+from ensue.evaluate.sequence_tails import Reach
 from ensue.kernels.sequences import window_lows
 from ensue.pattern.query import WindowKind
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far each partition has been matched before, and how far it can be now; in batch rows."""
-
-    base: NDArray[np.int64]  # number of the first row here inside its partition
-    begins: NDArray[np.int64]  # first row at which a match may begin
-    fresh: NDArray[np.int64]  # first row of which no earlier piece has reported the matches
-    stops: NDArray[np.int64]  # end of the rows that can be decided
-    floors: NDArray[np.int64]  # starts below are out of time once the rows are through
-    is_open: NDArray[np.bool_]  # more rows may come
-
-    @staticmethod
-    def whole(starts: NDArray[np.int64]) -> Reach:
-        """Complete partitions, never seen before."""
-        begins, ends = starts[:-1], starts[1:]
-        nothing = np.zeros(len(begins), np.int64)
-        return Reach(nothing, begins, begins, ends, ends, np.zeros(len(begins), np.bool_))
 
 
 @dataclass

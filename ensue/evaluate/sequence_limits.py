@@ -6,7 +6,7 @@ import warnings
 
 from ensue import errors
 from ensue.automaton.plan import Plan
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.pattern import nodes
 from ensue.pattern.nodes import Policy
 

@@ -16,30 +16,10 @@ from itertools import groupby
 
 from ensue import errors
 from ensue.evaluate.sequence_runs import Node, count_node, enumerate_node, nth_match
+from ensue.evaluate.sequence_tails import Carried
 from ensue.pattern.query import Query, Skip, SkipMode
 
-MAX_MATCHES = 10_000_000
 Pairs = list[tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class Listing:
-    """How much of the matches is wanted."""
-
-    timeouts: bool = False
-    limit: int | None = None  # at most so many, in order
-    sample: int | None = None  # so many, each drawn uniformly at random (with replacement)
-    seed: int = 0
-    max_matches: int = MAX_MATCHES
-    compact: bool = False  # one row per end event, with the graph of its matches
-
-
-@dataclass
-class Carried:
-    """What an after-match strategy knows of the pieces before, in rows of the batch."""
-
-    floor: int = -1  # starts below are ruled out
-    head: int = -1  # a start whose matches are reported as they complete: no earlier one is open
 
 
 @dataclass

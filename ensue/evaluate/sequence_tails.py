@@ -23,12 +23,37 @@ from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
 from ensue.evaluate.base import Events, Key, key_value, keys_of
-from ensue.evaluate.sequence_batch import Reach
-from ensue.evaluate.sequence_listing import Carried
 from ensue.evaluate.state import from_bytes, to_bytes
 
 KIND, TOGETHER = "sequences", "sequences together"
 Order = Callable[[pa.Table], NDArray[np.int64] | NDArray[np.float64] | None]
+
+
+@dataclass
+class Carried:
+    """What an after-match strategy knows of the pieces before, in rows of the batch."""
+
+    floor: int = -1  # starts below are ruled out
+    head: int = -1  # a start whose matches are reported as they complete: no earlier one is open
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far each partition has been matched before, and how far it can be now; in batch rows."""
+
+    base: NDArray[np.int64]  # number of the first row here inside its partition
+    begins: NDArray[np.int64]  # first row at which a match may begin
+    fresh: NDArray[np.int64]  # first row of which no earlier piece has reported the matches
+    stops: NDArray[np.int64]  # end of the rows that can be decided
+    floors: NDArray[np.int64]  # starts below are out of time once the rows are through
+    is_open: NDArray[np.bool_]  # more rows may come
+
+    @staticmethod
+    def whole(starts: NDArray[np.int64]) -> Reach:
+        """Complete partitions, never seen before."""
+        begins, ends = starts[:-1], starts[1:]
+        nothing = np.zeros(len(begins), np.int64)
+        return Reach(nothing, begins, begins, ends, ends, np.zeros(len(begins), np.bool_))
 
 
 class Kept(Protocol):

@@ -30,9 +30,10 @@ from ensue.evaluate.sequence_aggregates import Aggregates, Total
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import count_partitions, countable
 from ensue.evaluate.sequence_guards import Guards
-from ensue.evaluate.sequence_listing import Carried, Collector, listed
+from ensue.evaluate.sequence_listing import Collector, listed
 from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs
 from ensue.evaluate.sequence_runs import Key as RunKey
+from ensue.evaluate.sequence_tails import Carried
 from ensue.evaluate.sequences import keeps_first, supports
 from ensue.pattern.query import SkipMode, WindowKind
 

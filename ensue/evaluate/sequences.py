@@ -43,25 +43,18 @@ from ensue.evaluate.base import (
 )
 from ensue.evaluate.compact_output import Subgraphs, compact_table, subgraphs
 from ensue.evaluate.event_machine import EventMachine, GuardOverflowError, event_machine
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.match_graph import Stretch, list_roots, prepared, stretches
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_counts import count_partitions, countable
 from ensue.evaluate.sequence_guards import Guards
 from ensue.evaluate.sequence_limits import check_unbounded
-from ensue.evaluate.sequence_listing import (
-    Carried,
-    Collector,
-    Listing,
-    drawn,
-    listed,
-    too_many,
-    total,
-)
+from ensue.evaluate.sequence_listing import Collector, drawn, listed, too_many, total
 from ensue.evaluate.sequence_output import Found
 from ensue.evaluate.sequence_output import Output as Columns
 from ensue.evaluate.sequence_runs import GraphAlgebra, Node, Runs
-from ensue.evaluate.sequence_tails import Piece, Tails, cut_piece
+from ensue.evaluate.sequence_tails import Carried, Piece, Tails, cut_piece
 from ensue.pattern.query import Query, SkipMode
 
 CHUNK = 1 << 14  # matches per output table

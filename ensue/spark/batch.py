@@ -23,8 +23,8 @@ from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, inpu
 from ensue.evaluate.acep.warm import warm_up
 from ensue.evaluate.base import Budget, Evaluator
 from ensue.evaluate.choose import evaluator_for
-from ensue.evaluate.rows import output_order
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
+from ensue.evaluate.prepare import output_order
 from ensue.evaluate.sequence_totals import Finish, Grouping, Totals, completed
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import rules

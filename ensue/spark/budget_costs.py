@@ -18,7 +18,7 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.evaluate.approximate import ApproximateEvaluator
 from ensue.evaluate.base import Budget
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.spark.stream_operator import OBSERVED
 
 COUNTS = tuple(PREFIX + name for name in ("rows", "matches", "partials", "shed"))

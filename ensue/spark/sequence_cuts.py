@@ -32,9 +32,9 @@ from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Events
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import all_states, countable, piece_matrix, product_of
-from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_tails import cut_piece
 from ensue.evaluate.sequence_totals import Grouping, Totals, completed
 from ensue.evaluate.sequences import SequencesEvaluator

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue.automaton.plan import PREFIX, Plan
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_totals import completed
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sorting import sorted_events

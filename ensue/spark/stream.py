@@ -24,8 +24,8 @@ from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.evaluate.base import Budget
 from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.rows import output_order
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
+from ensue.evaluate.prepare import output_order
 from ensue.evaluate.sequence_totals import Grouping
 from ensue.evaluate.suse.options import SummaryOptions
 from ensue.pattern import rules

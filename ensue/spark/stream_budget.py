@@ -18,7 +18,7 @@ from ensue.evaluate.acep.tracks import Tracks
 from ensue.evaluate.acep.warm import warm_up
 from ensue.evaluate.approximate import ApproximateEvaluator
 from ensue.evaluate.base import Budget, Key, Output, Watermark
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.spark.lane_work import Settings, Stage, Work
 from ensue.spark.stream_events import ordered, time_of
 from ensue.spark.stream_stages import found_schema, refused

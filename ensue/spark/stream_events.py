@@ -20,8 +20,8 @@ from ensue.evaluate.acep.exact import missing_evaluator
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Key, Output, Snapshot, Watermark
 from ensue.evaluate.buffer import CONTENT, EVENT
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.rows_flat import lasting
-from ensue.evaluate.sequence_listing import Listing
 from ensue.evaluate.sequence_tails import Tails
 from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.pattern.query import OrderKey, Query, WindowKind

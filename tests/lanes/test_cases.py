@@ -11,8 +11,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ensue import errors, local
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.prepare import finish
-from ensue.evaluate.sequence_listing import Listing
 from ensue.pattern.query import Query
 from ensue.spark.stream_events import events_work
 from ensue.spark.stream_stages import rows_work

@@ -13,7 +13,7 @@ import pytest
 import ensue
 from ensue import errors, local
 from ensue.evaluate.base import Events, Snapshot, Watermark
-from ensue.evaluate.sequence_listing import Listing
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_pieces import TotalsInPieces
 from ensue.evaluate.sequence_totals import Finish, Grouping, Totals
 from ensue.evaluate.sequences import SequencesEvaluator

@@ -22,12 +22,13 @@ from ensue.evaluate.acep.guarded import Aligned, GuardedNodes, Pairs
 from ensue.evaluate.acep.subsets import missing_subsets, no_subsets
 from ensue.evaluate.acep.words import Answer, Words
 from ensue.evaluate.base import Budget, Snapshot
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_limits import check_unbounded
-from ensue.evaluate.sequence_listing import Carried, Listing, too_many
+from ensue.evaluate.sequence_listing import too_many
 from ensue.evaluate.sequence_runs import Partition
-from ensue.evaluate.sequence_tails import Tails
+from ensue.evaluate.sequence_tails import Carried, Tails
 from ensue.evaluate.sequences import CHUNK, SequencesEvaluator
 
 

@@ -19,10 +19,11 @@ from ensue.evaluate.acep.subsets import no_subsets
 from ensue.evaluate.acep.words import Answer
 from ensue.evaluate.base import Events, Key, Metrics, Watermark, key_at
 from ensue.evaluate.buffer import EVENT
+from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
 from ensue.evaluate.sequence_limits import check_unbounded
-from ensue.evaluate.sequence_listing import Listing, too_many
+from ensue.evaluate.sequence_listing import too_many
 from ensue.evaluate.state import from_bytes, to_bytes
 
 CHUNK = 1 << 14
