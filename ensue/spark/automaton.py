@@ -6,24 +6,21 @@ as lie in a piece. Streams are in `stream_automaton.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue.automaton.registers import Arc, Field, Machine
+from ensue.evaluate.base import Events
 from ensue.evaluate.revision import Timing
 from ensue.evaluate.revision_matches import all_matches
 from ensue.evaluate.revision_parts import Settings
-from ensue.evaluate.sorting import sorted_events
 from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
-from ensue.spark.batch import OUTPUT_ROWS, arrow_schema, quoted
+from ensue.spark.keyed import arrow_schema, map_sorted
 
 # The text of an edit, and the register: arcs that begin, names of those that end, final states.
 ReadArcs = Callable[[str, tuple[Field, ...]], tuple[list[Arc], list[str], list[str]]]
@@ -59,26 +56,18 @@ def matches(asked: Asked, df: DataFrame, options: dict[str, Any]) -> DataFrame:
     schema = arrow_schema(df)
     # Checks names and types, and compiles; the disk cache then serves the workers.
     found = asked.matches(schema.empty_table())
-    query = asked.query()
-    keys = [F.col(quoted(name)) for name in asked.partition_by]
-    shuffled = df.repartition(*keys) if keys else df.repartition(1)
 
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        first = next(iterator, None)
-        if first is None:
-            return
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         held: list[pa.Table] = []
-        for events in sorted_events(chain([first], iterator), first.schema, query):
+        for events in pieces:
             held.append(events.table)
             if len(events.complete) and events.complete[-1]:
-                yield from _batches(asked.matches(pa.concat_tables(held).combine_chunks()))
+                yield matched(held)
                 held = []
         if held:
-            yield from _batches(asked.matches(pa.concat_tables(held).combine_chunks()))
+            yield matched(held)
 
-    def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
-        cast = table.cast(found.schema).combine_chunks()
-        yield from cast.to_batches(max_chunksize=OUTPUT_ROWS)
+    def matched(held: list[pa.Table]) -> pa.Table:
+        return asked.matches(pa.concat_tables(held).combine_chunks()).cast(found.schema)
 
-    return shuffled.mapInArrow(work, from_arrow_schema(found.schema))
+    return map_sorted(df, asked.query(), work, found.schema)

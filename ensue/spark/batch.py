@@ -8,32 +8,28 @@ Nothing here touches the JVM gateway, so Spark Connect runs the same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.evaluate.acep.warm import warm_up
-from ensue.evaluate.base import Budget, Evaluator
+from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.choose import evaluator_for
 from ensue.evaluate.listing import Listing
 from ensue.evaluate.prepare import output_order
 from ensue.evaluate.sequence_totals import Finish, Grouping, Totals, completed
-from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import rules
 from ensue.pattern.binding import bind, rename
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
 from ensue.spark import budget_costs, sequence_cuts, sequence_sample
-
-OUTPUT_ROWS = 10_000
+from ensue.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
 
 
 def run(
@@ -61,20 +57,18 @@ def run(
     planned = plan(bound)
     prepared = _prepare(planned, df)
     if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
-        matched = sequence_cuts.matches(planned, prepared, arrow_schema(prepared), listing)
+        matches = sequence_cuts.matches(planned, prepared, arrow_schema(prepared), listing)
     elif listing is not None and listing.sample is not None:
-        matched = sequence_sample.matches(planned, prepared, arrow_schema(prepared), listing)
+        matches = sequence_sample.matches(planned, prepared, arrow_schema(prepared), listing)
     else:
-        keys = [F.col(quoted(name)) for name in bound.partition_by]
-        shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
         found = _output_schema(planned, arrow_schema(prepared), listing, budget)
         if bound.missing is not None and (budget is not None or planned.correlated):
             warm_up()  # compiled once here, not by every worker
         if budget is not None:
-            matched = budget_costs.matches(planned, shuffled, found, listing, budget, observe)
+            matches = budget_costs.matches(planned, prepared, found, listing, budget, observe)
         else:
-            matched = shuffled.mapInArrow(_worker(planned, listing), found)
-    result = _measures(planned, matched)
+            matches = map_sorted(prepared, bound, _worker(planned, listing), found)
+    result = with_measures(planned, matches)
     if plain:
         written = {safe: name for name, safe in plain.items()}
         result = result.toDF(*(written.get(name, name) for name in result.columns))
@@ -100,8 +94,6 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
-    keys = [F.col(quoted(name)) for name in bound.partition_by]
-    shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
     schema = arrow_schema(prepared)
     first = Totals(planned, grouping)
     if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):
@@ -109,14 +101,9 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
         return counted.select(*(F.col("count").alias(m.name) for m in planned.outer))
     finish = Finish(planned, grouping, schema)
 
-    def partials(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        head = next(iterator, None)
-        if head is None:
-            return
+    def partials(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         stage = Totals(planned, grouping)
-        for events in completed(sorted_events(chain([head], iterator), head.schema, bound)):
-            yield from stage.partials(events).combine_chunks().to_batches()
+        yield from map(stage.partials, completed(pieces))
 
     def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tables = [pa.Table.from_batches([batch]) for batch in batches]
@@ -125,10 +112,10 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     if sequence_cuts.can_cut(planned, prepared, None):
         found = sequence_cuts.partials(planned, prepared, schema, grouping)
     else:
-        found = shuffled.mapInArrow(partials, from_arrow_schema(first.schema(schema)))
-    groups = [F.col(quoted(name)) for name in grouping.by]
-    gathered = found.repartition(*groups) if groups else found.repartition(1)
-    summed = gathered.mapInArrow(finished, from_arrow_schema(finish.table([]).schema))
+        found = map_sorted(prepared, bound, partials, first.schema(schema))
+    summed = shuffled(found, grouping.by).mapInArrow(
+        finished, from_arrow_schema(finish.table([]).schema)
+    )
     columns = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
     columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
     return summed.select(*columns)
@@ -138,19 +125,6 @@ def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
     """The plan bound to a DataFrame, and the Arrow schema its workers will see."""
     planned = plan(rules.check(bind(query, df.columns)))
     return planned, arrow_schema(_prepare(planned, df))
-
-
-def arrow_schema(df: DataFrame) -> pa.Schema:
-    for column in df.schema.fields:
-        collation = getattr(column.dataType, "collation", "UTF8_BINARY")
-        if collation != "UTF8_BINARY":
-            raise errors.ColumnTypeError(
-                f"the column {column.name!r} has the collation {collation}; workers compare text "
-                "by its bytes",
-                remedy="cast it to STRING COLLATE UTF8_BINARY, or match on lower(...) of it",
-            )
-    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
-    return to_arrow_schema(df.schema, timezone=zone)
 
 
 def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
@@ -193,49 +167,27 @@ def _first_line(problem: Exception) -> str:
     return str(problem).strip().splitlines()[0]
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _output_schema(
     planned: Plan, schema: pa.Schema, listing: Listing | None, budget: Budget | None = None
-) -> StructType:
+) -> pa.Schema:
     evaluator = evaluator_for(planned.query, listing)
     evaluator.open(planned, schema, budget)
-    return from_arrow_schema(evaluator.no_matches(schema).schema)
+    return evaluator.no_matches(schema).schema
 
 
-def _worker(
-    planned: Plan, listing: Listing | None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        first = next(iterator, None)
-        if first is None:
-            return
+def _worker(planned: Plan, listing: Listing | None) -> Work:
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         evaluator = evaluator_for(planned.query, listing)
-        evaluator.open(planned, first.schema)
-        yield from matched_batches(planned, evaluator, chain([first], iterator), first.schema)
+        evaluator.open(planned, schema)
+        yield from matched(planned, evaluator, pieces)
 
     return work
 
 
-def matched_batches(
-    planned: Plan, evaluator: Evaluator, batches: Iterable[pa.RecordBatch], schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """What an evaluator finds in the rows of one task."""
-    pieces = sorted_events(batches, schema, planned.query)
-    if not planned.query.row_semantics and planned.query.within is None:
-        pieces = completed(pieces)  # without a window, each piece is matched from the start on
-    for events in pieces:
-        for table in evaluator.insert(events).tables():
-            yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
-
-
-def _measures(planned: Plan, matched: DataFrame) -> DataFrame:
+def with_measures(planned: Plan, matches: DataFrame) -> DataFrame:
     values = {m.name: F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer}
     for measure in planned.outer:
         text = row_sql(measure.value)
-        analysed(matched, text, f"the measure {measure.name}")
-    order = output_order(planned, matched.columns)
-    return matched.select(*(values[n] if n in values else F.col(quoted(n)) for n in order))
+        analysed(matches, text, f"the measure {measure.name}")
+    order = output_order(planned, matches.columns)
+    return matches.select(*(values[n] if n in values else F.col(quoted(n)) for n in order))

@@ -7,38 +7,36 @@ the `Observation` that was given) and drops them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.evaluate.approximate import ApproximateEvaluator
-from ensue.evaluate.base import Budget
+from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.listing import Listing
+from ensue.spark.keyed import Work, map_sorted, matched
 from ensue.spark.stream_operator import OBSERVED
 
 COUNTS = tuple(PREFIX + name for name in ("rows", "matches", "partials", "shed"))
 PROMISES = tuple(PREFIX + name for name in ("promised", "followed"))
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def matches(
     planned: Plan,
-    shuffled: DataFrame,
-    found: StructType,
+    prepared: DataFrame,
+    found: pa.Schema,
     listing: Listing | None,
     budget: Budget,
     observe: Observation | None,
 ) -> DataFrame:
     """The matches of a pattern with events missing under a budget."""
-    fields = [StructField(name, LongType()) for name in COUNTS]
-    fields += [StructField(name, DoubleType()) for name in PROMISES]
-    both = StructType([*found.fields, *fields])
-    told = shuffled.mapInArrow(_worker(planned, listing, budget), both)
+    fields = [pa.field(name, pa.int64()) for name in COUNTS]
+    fields += [pa.field(name, pa.float64()) for name in PROMISES]
+    both = pa.schema([*found, *fields])
+    told = map_sorted(prepared, planned.query, _worker(planned, listing, budget), both)
     totals = [F.coalesce(F.sum(name), F.lit(0)) for name in COUNTS]
     promised, followed = (F.sum(name) for name in PROMISES)
     recall = F.when((totals[3] > 0) & (promised > 0), followed / promised).otherwise(F.lit(1.0))
@@ -49,29 +47,23 @@ def matches(
 
 
 def _worker(planned: Plan, listing: Listing | None, budget: Budget) -> Work:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from ensue.spark.batch import matched_batches
-
-        iterator = iter(batches)
-        first = next(iterator, None)
-        if first is None:
-            return
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         evaluator = ApproximateEvaluator(listing)
-        evaluator.open(planned, first.schema, budget)
-        schema = evaluator.no_matches(first.schema).schema
-        for batch in matched_batches(planned, evaluator, chain([first], iterator), first.schema):
-            nothing = [pa.nulls(batch.num_rows, pa.int64()) for _ in COUNTS]
-            nothing += [pa.nulls(batch.num_rows, pa.float64()) for _ in PROMISES]
-            yield _with(batch.columns, schema, nothing)
+        evaluator.open(planned, schema, budget)
+        shape = evaluator.no_matches(schema).schema
+        for table in matched(planned, evaluator, pieces):
+            nothing = [pa.nulls(table.num_rows, pa.int64()) for _ in COUNTS]
+            nothing += [pa.nulls(table.num_rows, pa.float64()) for _ in PROMISES]
+            yield _with(table.columns, shape, nothing)
         metrics = evaluator.metrics
         counts = (metrics.rows, metrics.matches, metrics.partials, metrics.shed)
         costs = [pa.array([count], pa.int64()) for count in counts]
         costs += [pa.array([promise], pa.float64()) for promise in evaluator.promise]
-        yield _with([pa.nulls(1, field.type) for field in schema], schema, costs)
+        yield _with([pa.nulls(1, field.type) for field in shape], shape, costs)
 
     return work
 
 
-def _with(columns: list[pa.Array], schema: pa.Schema, costs: list[pa.Array]) -> pa.RecordBatch:
+def _with(columns: list[pa.Array], schema: pa.Schema, costs: list[pa.Array]) -> pa.Table:
     names = [*schema.names, *COUNTS, *PROMISES]
-    return pa.RecordBatch.from_arrays([*columns, *costs], names=names)
+    return pa.table([*columns, *costs], names=names)

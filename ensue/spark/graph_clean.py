@@ -10,12 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, IntegralType, LongType, StringType
 
 from ensue import errors
+from ensue.spark.keyed import quoted
 
 SRC_COLUMN, LABEL_COLUMN, DST_COLUMN, EDGE_COLUMN = "__src", "__label", "__dst", "__edge"
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def node_type(df: DataFrame, src: str, dst: str) -> DataType:

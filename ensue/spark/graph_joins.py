@@ -34,11 +34,11 @@ from ensue.spark.graph_clean import (
     LABEL_COLUMN,
     SRC_COLUMN,
     node_type,
-    quoted,
     without_dangling,
     without_nulls,
     without_repeats,
 )
+from ensue.spark.keyed import quoted
 
 MAX_LABELS = 100_000
 MAX_CONDITIONS = 60

@@ -29,7 +29,7 @@ from ensue.evaluate.quantify.stages import VALUE, AutomatonStage, Stage
 from ensue.pattern import condition as c
 from ensue.pattern.query import OrderKey
 from ensue.pattern.sql import row_sql
-from ensue.spark.batch import quoted
+from ensue.spark.keyed import quoted
 
 _FUNCTIONS = {
     "sum": "SUM",

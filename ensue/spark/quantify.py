@@ -33,7 +33,8 @@ from ensue.pattern.nodes import Empty
 from ensue.pattern.query import OrderKey, Query
 from ensue.pattern.sql import row_sql
 from ensue.spark import stream_quantify
-from ensue.spark.batch import OUTPUT_ROWS, analysed, quoted
+from ensue.spark.batch import analysed
+from ensue.spark.keyed import OUTPUT_ROWS, quoted, shuffled
 from ensue.spark.plain import plain_aggregate
 
 PREFIX = plan.PREFIX + "quantify_"
@@ -126,11 +127,7 @@ def values(
                 found = table.select(output.names).cast(output).combine_chunks()
                 yield from found.to_batches(max_chunksize=OUTPUT_ROWS)
 
-    return _shuffled(prepared, keys).mapInArrow(work, from_arrow_schema(output))
-
-
-def _shuffled(df: DataFrame, keys: tuple[str, ...]) -> DataFrame:
-    return df.repartition(*[F.col(quoted(name)) for name in keys]) if keys else df.repartition(1)
+    return shuffled(prepared, keys).mapInArrow(work, from_arrow_schema(output))
 
 
 def known_columns(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]) -> None:
@@ -179,7 +176,7 @@ def _run(
     output = pa.schema([*fields, pa.field(per_row or VALUE, kind)])
     query = Query(pattern=Empty(), partition_by=keys, order_by=order)
     worker = _worker(inner, query, shown, output, per_row is not None)
-    return _shuffled(prepared, keys).mapInArrow(worker, from_arrow_schema(output))
+    return shuffled(prepared, keys).mapInArrow(worker, from_arrow_schema(output))
 
 
 def needed(

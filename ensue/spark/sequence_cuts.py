@@ -41,6 +41,7 @@ from ensue.evaluate.sequences import SequencesEvaluator
 from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import condition as c
 from ensue.pattern.query import OrderKey, SkipMode, WindowKind
+from ensue.spark.keyed import quoted
 
 STRETCH, OWN, BEFORE = f"{PREFIX}stretch", f"{PREFIX}own", f"{PREFIX}before"
 WINDOWS = 4  # per stretch: a quarter of the rows is read twice
@@ -159,7 +160,7 @@ def _stretches(planned: Plan, prepared: DataFrame, numbered: bool) -> DataFrame:
 
 def _time(prepared: DataFrame, key: OrderKey) -> str:
     """The first order column in the unit of the window, as SQL."""
-    name = "`" + key.column.replace("`", "``") + "`"
+    name = quoted(key.column)
     kind = prepared.schema[key.column].dataType
     if isinstance(kind, TimestampType):
         return f"unix_micros({name})"
@@ -260,7 +261,7 @@ def count_by_product(planned: Plan, prepared: DataFrame) -> DataFrame:
 
 
 def _ordered(key: OrderKey) -> Column:
-    column = F.col("`" + key.column.replace("`", "``") + "`")
+    column = F.col(quoted(key.column))
     if key.descending:
         return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

@@ -9,50 +9,42 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from itertools import accumulate, chain
+from itertools import accumulate
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue.automaton.plan import PREFIX, Plan
+from ensue.evaluate.base import Events
 from ensue.evaluate.listing import Listing
 from ensue.evaluate.sequence_totals import completed
 from ensue.evaluate.sequences import SequencesEvaluator
-from ensue.evaluate.sorting import sorted_events
+from ensue.spark.keyed import map_sorted
 
 UNIT, WEIGHT = f"{PREFIX}unit", f"{PREFIX}weight"
 
 
 def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: Listing) -> DataFrame:
     """`listing.sample` matches, or none where there are none."""
-    names = planned.query.partition_by
-    keys = [F.col("`" + name.replace("`", "``") + "`") for name in names]
-    shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
     plain = SequencesEvaluator(listing)
     plain.open(planned, schema)
     shape = plain.no_matches(schema).schema
     wide = shape.append(pa.field(UNIT, pa.string())).append(pa.field(WEIGHT, pa.string()))
 
-    def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        head = next(iterator, None)
-        if head is None:
-            return
+    def draw(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
-        pieces = completed(sorted_events(chain([head], iterator), head.schema, planned.query))
-        for number, events in enumerate(pieces):
+        for number, events in enumerate(completed(pieces)):
             unit = f"{task:08d}-{number:08d}"
             evaluator = SequencesEvaluator(listing, seed=f"{listing.seed}-{unit}")
-            evaluator.open(planned, head.schema)
+            evaluator.open(planned, schema)
             for table in evaluator.insert(events).tables():
                 count = table.num_rows
                 named = table.append_column(UNIT, pa.array([unit] * count))
                 weight = pa.array([str(evaluator.drawn_from)] * count)
-                yield from named.append_column(WEIGHT, weight).combine_chunks().to_batches()
+                yield named.append_column(WEIGHT, weight)
 
     def choose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = list(batches)
@@ -78,5 +70,5 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
             found = found.set_column(place, found.schema.field(place), numbers)
         yield from found.combine_chunks().to_batches()
 
-    drawn = shuffled.mapInArrow(draw, from_arrow_schema(wide)).repartition(1)
+    drawn = map_sorted(prepared, planned.query, draw, wide).repartition(1)
     return drawn.mapInArrow(choose, from_arrow_schema(shape))

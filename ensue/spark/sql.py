@@ -24,10 +24,6 @@ Frame = DataFrame
 Session = SparkSession
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def active_session() -> SparkSession:
     session = SparkSession.getActiveSession()
     if session is None:

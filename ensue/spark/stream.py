@@ -34,6 +34,7 @@ from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
 from ensue.spark import batch, control, state, stream_operator
+from ensue.spark.keyed import arrow_schema, quoted
 from ensue.spark.lane_work import (
     IDENTITY,
     MATCH_ID,
@@ -219,7 +220,7 @@ def run(
 def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None) -> DataFrame:
     """Patterns that may change: rows carry all their columns, and the lanes do the rest."""
     assert read_sql is not None
-    columns = [F.col(_quoted(name)) for name in df.columns]
+    columns = [F.col(quoted(name)) for name in df.columns]
     prepared = Prepared.of(query, df, options, columns)
     arguments = (prepared.schema, prepared.time, options.settings(), prepared.description())
     work = edits_work(options.name, query, *arguments, read_sql)
@@ -238,7 +239,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
     arguments = (prepared.schema, prepared.time, prepared.settings, told)
     work = totals_work(planned, grouping, *arguments)
     found = prepared.run(work)
-    carried = [F.col(_quoted(n)) for n in work.found.names if not n.startswith(PREFIX)]
+    carried = [F.col(quoted(n)) for n in work.found.names if not n.startswith(PREFIX)]
     values = [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
     ahead = [OP, MATCH_ID] if work.settings.speculative else []
     behind = [STATUS, SHOWN] if work.settings.late else []
@@ -250,7 +251,7 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     no_edits(options, "summaries")
     own_names(df, options)
     bound = bind(query, df.columns)
-    columns = [F.col(_quoted(name)) for name in df.columns]
+    columns = [F.col(quoted(name)) for name in df.columns]
     prepared = Prepared.of(bound, df, options, columns)
     told = prepared.description(summary=repr(asked))
     arguments = (prepared.schema, prepared.time, prepared.settings, told)
@@ -313,7 +314,7 @@ class Prepared:
         delay = _watermark(df, time, options)
         extras = _correction_columns(df, options)
         if options.late:
-            extras.append(F.to_json(F.struct(*(F.col(_quoted(n)) for n in df.columns))).alias(TEXT))
+            extras.append(F.to_json(F.struct(*(F.col(quoted(n)) for n in df.columns))).alias(TEXT))
         frame = df.select(*read, *extras)
         names = [item.name for item in frame.schema.fields if _hashable(item)]
         # What an event is does not depend on what became of it: its withdrawal has its content.
@@ -326,7 +327,7 @@ class Prepared:
             lanes=options.lanes,
             keyed=options.emit == "changes",
         )
-        kinds = batch.arrow_schema(frame)
+        kinds = arrow_schema(frame)
         if covers(kinds.field(n).type for n in (*hashes.content, *hashes.key, *hashes.lane_by)):
             return Prepared(query, frame, time, delay, options, hashes)
         return Prepared(query, _hashed(frame, hashes), time, delay, options, None)
@@ -337,7 +338,7 @@ class Prepared:
 
     @property
     def schema(self) -> pa.Schema:
-        schema = batch.arrow_schema(self.frame)
+        schema = arrow_schema(self.frame)
         if self.hashes is None:
             return schema.remove(schema.get_field_index(LANE))
         return pa.schema([*schema, *self.hashes.fields()])
@@ -389,7 +390,7 @@ def _hashed(frame: DataFrame, hashes: Hashes) -> DataFrame:
     def of(names: Sequence[str]) -> Column:
         return F.xxhash64(*(_normal(frame, name) for name in names)) if names else F.lit(0)
 
-    columns = [F.col(_quoted(name)) for name in hashes.content]
+    columns = [F.col(quoted(name)) for name in hashes.content]
     content = F.xxhash64(*columns)
     nulls = [column.isNull() for column in columns]
     # A null leaves the hash as it is: which columns have one is told apart, as in `Hashes`.
@@ -398,7 +399,7 @@ def _hashed(frame: DataFrame, hashes: Hashes) -> DataFrame:
     if hashes.keyed:
         added.append(of(hashes.key).cast("bigint").alias(KEY))
     lane = F.pmod(of(hashes.lane_by), F.lit(hashes.lanes)).cast("int").alias(LANE)
-    return frame.select(*(F.col(_quoted(n)) for n in frame.columns), *added, lane)
+    return frame.select(*(F.col(quoted(n)) for n in frame.columns), *added, lane)
 
 
 def _event_time(query: Query) -> str:
@@ -460,7 +461,7 @@ def _correction_columns(df: DataFrame, options: Options) -> list[Column]:
             raise errors.UnknownColumnError(
                 f"the stream has no column {name!r}", remedy=f"use one of {', '.join(df.columns)}"
             )
-    op = F.lower(F.trim(F.col(_quoted(options.changes)).cast("string")))
+    op = F.lower(F.trim(F.col(quoted(options.changes)).cast("string")))
     inserted = _INSERTED + (_UPDATED if identity else ())
     # An update without the old row needs an identity to say what it replaces; without, it is
     # an operation nobody knows, and rejected.
@@ -468,8 +469,8 @@ def _correction_columns(df: DataFrame, options: Options) -> list[Column]:
     columns = [sign.cast("bigint").alias(SIGN)]
     if identity:
         assert options.sequence is not None
-        columns.append(F.xxhash64(*(F.col(_quoted(n)) for n in identity)).alias(IDENTITY))
-        columns.append(F.col(_quoted(options.sequence)).alias(SEQUENCE))
+        columns.append(F.xxhash64(*(F.col(quoted(n)) for n in identity)).alias(IDENTITY))
+        columns.append(F.col(quoted(options.sequence)).alias(SEQUENCE))
     return columns
 
 
@@ -479,13 +480,9 @@ def _hashable(item: Any) -> bool:
 
 def _normal(frame: DataFrame, name: str) -> Column:
     """A key such that equal keys hash alike: 0.0 and -0.0 are one."""
-    column = F.col(_quoted(name))
+    column = F.col(quoted(name))
     floating = isinstance(frame.schema[name].dataType, (FloatType, DoubleType))
     return column + F.lit(0.0) if floating else column
-
-
-def _quoted(name: str) -> str:
-    return batch.quoted(name)
 
 
 def _measured(planned: Plan, found: DataFrame, work: Work) -> DataFrame:
@@ -508,5 +505,5 @@ def _measured(planned: Plan, found: DataFrame, work: Work) -> DataFrame:
             f"a measure has the name {sorted(taken)[0]!r}, which the stream's output adds",
             remedy="choose another name for the measure",
         )
-    shown = [values[n] if n in values else F.col(_quoted(n)) for n in order]
+    shown = [values[n] if n in values else F.col(quoted(n)) for n in order]
     return found.select(*ahead, *shown, *behind)

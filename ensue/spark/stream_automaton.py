@@ -34,7 +34,7 @@ from ensue.pattern import rules
 from ensue.pattern.query import OrderKey
 from ensue.spark import stream
 from ensue.spark.automaton import Asked
-from ensue.spark.batch import quoted
+from ensue.spark.keyed import quoted
 from ensue.spark.lane_work import TEXT, Stage, Work, pattern_name
 from ensue.spark.stream_edits import (
     JSON,

@@ -7,15 +7,14 @@ independent, so `budget` over all keys is refused here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ensue import errors
-from ensue.evaluate.sorting import sorted_events
+from ensue.evaluate.base import Events
 from ensue.evaluate.suse import reading
 from ensue.evaluate.suse.batch import BITS, VALUE, BatchSummaries
 from ensue.evaluate.suse.groups import group_labels
@@ -23,8 +22,7 @@ from ensue.evaluate.suse.options import SummaryOptions, bound_total, check_optio
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
-
-OUTPUT_ROWS = 1_000
+from ensue.spark.keyed import Work, arrow_schema, map_sorted, quoted
 
 
 def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
@@ -58,42 +56,26 @@ def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
     bits = " + ".join(
         f"IF({row_sql(condition)}, {1 << bit}L, 0L)" for bit, condition in enumerate(conditions)
     )
-    columns = [F.col(_quoted(name)) for name in df.columns] + [F.expr(bits).alias(BITS)]
+    columns = [F.col(quoted(name)) for name in df.columns] + [F.expr(bits).alias(BITS)]
     if total is not None:
         columns.append(F.expr(row_sql(total.value)).alias(VALUE))
     prepared = df.select(*columns)
-    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
-    given = to_arrow_schema(prepared.schema, timezone=zone)
+    given = arrow_schema(prepared)
     if total is not None:
         reading.checked_values(total, pa.array([], given.field(VALUE).type), _NOTHING)
-    keys = [F.col(_quoted(name)) for name in bound.partition_by]
-    shuffled = prepared.repartition(*keys) if keys else prepared.repartition(1)
-    return shuffled.mapInArrow(_worker(summaries), from_arrow_schema(summaries.schema(given)))
+    return map_sorted(
+        prepared, bound, _worker(summaries), summaries.schema(given), rows=OUTPUT_ROWS
+    )
 
 
+OUTPUT_ROWS = 1_000  # each with its retained events
 _NOTHING = pa.array([], pa.bool_()).to_numpy(zero_copy_only=False)
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _worker(
-    summaries: BatchSummaries,
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        first = next(iterator, None)
-        if first is None:
-            return
-
-        def again() -> Iterator[pa.RecordBatch]:
-            yield first
-            yield from iterator
-
-        for events in sorted_events(again(), first.schema, summaries.query):
+def _worker(summaries: BatchSummaries) -> Work:
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        for events in pieces:
             if events.table.num_rows or summaries.pending:
-                for table in summaries.process(events):
-                    yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
+                yield from summaries.process(events)
 
     return work

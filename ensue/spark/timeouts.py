@@ -19,7 +19,7 @@ from ensue.pattern import window as w
 from ensue.pattern.binding import bind
 from ensue.pattern.query import OrderKey, Query, SkipMode, WindowKind
 from ensue.spark import batch
-from ensue.spark.sql import quoted
+from ensue.spark.keyed import quoted
 from ensue.spark.windows import numbered_rows
 
 STATUS = "status"

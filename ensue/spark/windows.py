@@ -17,7 +17,7 @@ from ensue import errors
 from ensue.pattern import window as w
 from ensue.pattern.query import Query, SkipMode
 from ensue.spark import batch
-from ensue.spark.sql import quoted
+from ensue.spark.keyed import quoted
 
 _CURRENT = "_ensue_current"
 _KEPT = w.MATCHED + "_kept"

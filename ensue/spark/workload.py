@@ -6,33 +6,30 @@ put out. Under a budget every task keeps to the bound by itself, since a bound i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import Union, unite
-from ensue.evaluate.base import Budget
+from ensue.evaluate.base import Budget, Events
 from ensue.evaluate.rows import RowsEvaluator
 from ensue.evaluate.shared import Options, SharedEvaluator
 from ensue.evaluate.sharp.groups import Group, bounded, groups
 from ensue.evaluate.sharp.listing import PATTERN, combined_name
 from ensue.evaluate.sharp.rows import RowBudget, check_budget, new_evaluator
-from ensue.evaluate.sorting import sorted_events
 from ensue.pattern import condition as c
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
 from ensue.pattern.sql import row_sql
 from ensue.spark import batch
-
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from ensue.spark.keyed import Work, arrow_schema, map_sorted, quoted
 
 
 def run(
@@ -46,7 +43,7 @@ def run(
         )
 
     def schema(planned: Plan) -> pa.Schema:
-        return batch.arrow_schema(_prepared(planned, df))
+        return arrow_schema(_prepared(planned, df))
 
     parts: dict[str, DataFrame] = {}
     shared: list[DataFrame] = []
@@ -91,46 +88,29 @@ def _prepared(planned: Plan, df: DataFrame) -> DataFrame:
     return df.select(*batch.input_columns(planned, df))
 
 
-def _shuffled(prepared: DataFrame, query: Query) -> DataFrame:
-    keys = [F.col(batch.quoted(name)) for name in query.partition_by]
-    return prepared.repartition(*keys) if keys else prepared.repartition(1)
-
-
 # -- event patterns ------------------------------------------------------------------------------
 
 
 def _shared(group: Group, df: DataFrame, options: Options, budget: Budget | None) -> DataFrame:
     union = unite(group.queries)
     prepared = _prepared(union.plan, df)
-    schema = batch.arrow_schema(prepared)
+    schema = arrow_schema(prepared)
     evaluator = SharedEvaluator(union, options)
     evaluator.open(union.plan, schema, budget)
     shape = evaluator.no_matches(schema).schema
     work = _worker(group.queries, options, budget)
-    shuffled = _shuffled(prepared, union.plan.query)
-    matched = shuffled.mapInArrow(work, from_arrow_schema(shape))
+    matched = map_sorted(prepared, union.plan.query, work, shape)
     return _measured(union, matched)
 
 
 def _worker(queries: Mapping[str, Query], options: Options, budget: Budget | None) -> Work:
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        first = next(iterator, None)
-        if first is None:
-            return
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         union = unite(queries)
         evaluator = SharedEvaluator(union, options)
-        evaluator.open(union.plan, first.schema, budget)
-
-        def again() -> Iterator[pa.RecordBatch]:
-            yield first
-            yield from iterator
-
-        for events in sorted_events(again(), first.schema, union.plan.query):
-            for table in evaluator.insert(events).tables():
-                yield from table.combine_chunks().to_batches(max_chunksize=batch.OUTPUT_ROWS)
-        for table in evaluator.end().tables():
-            yield from table.combine_chunks().to_batches(max_chunksize=batch.OUTPUT_ROWS)
+        evaluator.open(union.plan, schema, budget)
+        for events in pieces:
+            yield from evaluator.insert(events).tables()
+        yield from evaluator.end().tables()
 
     return work
 
@@ -138,7 +118,7 @@ def _worker(queries: Mapping[str, Query], options: Options, budget: Budget | Non
 def _measured(union: Union, matched: DataFrame) -> DataFrame:
     """Measures of each pattern over its own values; null for the others."""
     keep = [name for name in matched.columns if not name.startswith(PREFIX)]
-    columns = [F.col(batch.quoted(name)) for name in keep]
+    columns = [F.col(quoted(name)) for name in keep]
     cases: dict[str, list[Column]] = {}
     for index, member in enumerate(union.members):
         for measure in member.plan.outer:
@@ -174,27 +154,16 @@ def rows(
     planned = plan(query)
     check_budget({name: query}, {name: planned}, budget)
     prepared = _prepared(planned, df)
-    schema = batch.arrow_schema(prepared)
+    schema = arrow_schema(prepared)
     plain = RowsEvaluator()
     plain.open(planned, schema)
-    shape = from_arrow_schema(plain.no_matches(schema).schema)
+    shape = plain.no_matches(schema).schema
     names = (name, *(f"{name} {i}" for i in range(1, among)))
 
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        iterator = iter(batches)
-        first = next(iterator, None)
-        if first is None:
-            return
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         _, evaluator = new_evaluator(name, planned, RowBudget(budget, names, options.part), options)
-        evaluator.open(planned, first.schema)
+        evaluator.open(planned, schema)
+        for events in pieces:
+            yield from evaluator.insert(events).tables()
 
-        def again() -> Iterator[pa.RecordBatch]:
-            yield first
-            yield from iterator
-
-        for events in sorted_events(again(), first.schema, planned.query):
-            for table in evaluator.insert(events).tables():
-                yield from table.combine_chunks().to_batches(max_chunksize=batch.OUTPUT_ROWS)
-
-    matched = _shuffled(prepared, query).mapInArrow(work, shape)
-    return batch._measures(planned, matched)
+    return batch.with_measures(planned, map_sorted(prepared, query, work, shape))

@@ -17,6 +17,7 @@ from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.sql import row_sql
 from ensue.spark import batch
+from ensue.spark.keyed import arrow_schema
 from tests import sequence_specs
 
 CASES = sequence_specs.cases()
@@ -56,7 +57,7 @@ def test_every_spec_case_in_one_job(spark: Any) -> None:
             rows = table.filter(pa.compute.equal(table.column("case"), number))
             yield from workers[number](rows.combine_chunks().to_batches())
 
-    schema = batch.arrow_schema(prepared)
+    schema = arrow_schema(prepared)
     matched = prepared.repartition("case").mapInArrow(
         work, batch._output_schema(plans[0], schema, None)
     )
