@@ -25,7 +25,7 @@ EXTRAS = "connect,java,dev"
 
 COMMANDS = {
     "demo": "run the demonstration (arguments go to `ensue demo`)",
-    "test": "run all tests; with arguments, one pytest with those arguments",
+    "test": "run the tests; --all: none sampled; other arguments: one pytest with these",
     "lint": "ruff, mypy and import-linter; changes nothing",
     "fix": "let ruff repair and format the code",
     "bench": "run benchmarks: ./dev bench NAME... [options]",
@@ -139,14 +139,18 @@ def demo(rest: list[str]) -> int:
 
 
 def test(rest: list[str]) -> int:
-    if rest:
+    everything = rest == ["--all"]
+    if rest and not everything:
         return call([PYTHON, "-m", "pytest"], *rest)
-    # Spark tests share one session, so they get one process. The last stage runs the kernels as
+    # Each process of the Spark stage has a session of its own. The last stage runs the kernels as
     # plain Python: it finds out-of-range indexing that compiled code would not notice.
+    sample = [] if everything else ["--sample", "3"]
+    settings = {"ENSUE_TEST_ALL": "1"} if everything else {}
+    plain = {"NUMBA_DISABLE_JIT": "1", **settings}
     stages = [
-        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2"], {}),
-        ("Spark", ["tests/spark"], {}),
-        ("unit tests without Numba", ["tests/unit", "-n", "2"], {"NUMBA_DISABLE_JIT": "1"}),
+        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2"], settings),
+        ("Spark", ["tests/spark", "-n", "2", "--dist", "worksteal"], settings),
+        ("unit tests without Numba", ["tests/unit", "-n", "2", *sample], plain),
     ]
     stages = [stage for stage in stages if (ROOT / stage[1][0]).is_dir()]
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need Spark."""
+"""One Spark session per process for all tests that need Spark."""
 
 from __future__ import annotations
 
