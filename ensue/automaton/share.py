@@ -2,8 +2,10 @@
 
 Sharing needs to know that two steps are the same. A label is known by its definition in a normal
 form (`x > 1 AND y < 2` is `2 > y AND 1 < x`) in which the labels it reads are known in the same
-way; labels that agree are one *common label*. All definitions together are one union query, planned
-once, so that a row-local condition is answered once per event however many patterns ask it.
+way, and by its place among the labels of its pattern with that form: where a, b and c have one
+definition, `x > a.x` and `x > c.x` are two conditions. Labels that agree are one *common label*.
+All definitions together are one union query, planned once, so that a row-local condition is
+answered once per event however many patterns ask it.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ _FLIPPED = {"gt": "lt", "gte": "lte"}
 _UNORDERED = frozenset({"eq", "neq", "nullsafeeq", "add", "mul"})
 ALL = "__all"  # the variable that stands for every common label
 Form = tuple[object, ...]
+Identity = tuple[Form, int]  # a form, and which of the pattern's labels of that form
 
 
 # -- normal form of conditions -------------------------------------------------------------------
@@ -45,7 +48,7 @@ def normal_form(condition: c.Argument, names: Mapping[str | None, object]) -> ob
         case c.Call(function="paren"):
             return normal_form(condition["this"], names)
         case c.Call(function=function, arguments=arguments):
-            given = ((r, normal_form(v, names)) for r, v in arguments if v not in (None, False))
+            given = ((r, normal_form(v, names)) for r, v in arguments if v is not None and v is not False)
             return (function, *given)
         case c.Navigate():
             told = (condition.anchor.value, condition.offset, condition.shift)
@@ -75,7 +78,7 @@ def _operands(condition: c.Argument, function: str) -> list[c.Argument]:
 
 
 class _Labels:
-    """The normal form of every label of one query, the labels it reads resolved."""
+    """What every label of one query is known by, the labels it reads resolved."""
 
     def __init__(self, query: Query, unique: object) -> None:
         self._query = query
@@ -83,14 +86,25 @@ class _Labels:
         self._known: dict[str, Form] = {}
         self._open: set[str] = set()
 
-    def of(self, label: str) -> Form:
-        if label not in self._known:
-            self._open.add(label)
-            self._known[label] = self._form(label)
-            self._open.discard(label)
-        return self._known[label]
+    def of(self, label: str) -> Identity:
+        form = self._form(label)
+        earlier = self._query.labels[: self._query.labels.index(label)]
+        return form, sum(self._form(other) == form for other in earlier)
 
     def _form(self, label: str) -> Form:
+        if label not in self._known:
+            if label in self._open:
+                raise _CircularError
+            self._open.add(label)
+            try:
+                form = self._read(label)
+            except _CircularError:
+                form = ("circular", self._unique, label)
+            self._open.discard(label)
+            self._known[label] = form
+        return self._known[label]
+
+    def _read(self, label: str) -> Form:
         definition = c.transform(self._query.definition(label), lambda n: _under_test(n, label))
         names: dict[str | None, object] = {None: "any"}
         for node in c.walk(definition):
@@ -98,8 +112,6 @@ class _Labels:
             if variable is None or variable in names:
                 continue
             members = self._query.members(variable)
-            if any(member in self._open and member != label for member in members):
-                return ("circular", self._unique, label)
             told = {"self" if member == label else self.of(member) for member in members}
             names[variable] = tuple(sorted(told, key=repr))
         if any(isinstance(node, (c.Classifier, c.MatchNumber)) for node in c.walk(definition)):
@@ -107,10 +119,14 @@ class _Labels:
         return ("define", normal_form(definition, names))
 
 
-def label_forms(query: Query, unique: object) -> list[Form]:
-    """The normal form of each label's definition; equal forms mean the same step."""
-    forms = _Labels(query, unique)
-    return [forms.of(label) for label in query.labels]
+class _CircularError(Exception):
+    """A label is known by a label that is known by it."""
+
+
+def identities(query: Query, unique: object) -> list[Identity]:
+    """What each label is known by; labels of two patterns that agree are the same step."""
+    labels = _Labels(query, unique)
+    return [labels.of(label) for label in query.labels]
 
 
 def _under_test(node: c.Condition, label: str) -> c.Condition | None:
@@ -159,18 +175,12 @@ class Union:
 
 def unite(queries: Mapping[str, Query]) -> Union:
     """The union of bound event patterns that agree on partition and order."""
-    keys: dict[tuple[Form, int], int] = {}
+    keys: dict[Identity, int] = {}
     owners: list[tuple[Query, str]] = []
     found: list[tuple[str, Query, tuple[int, ...]]] = []
     for position, (name, query) in enumerate(queries.items()):
-        forms = _Labels(query, position)
-        seen: dict[Form, int] = {}
         common = []
-        for label in query.labels:
-            form = forms.of(label)
-            # labels of one pattern with one definition stay apart: a match tells them apart
-            number = seen[form] = seen.get(form, -1) + 1
-            key = (form, number)
+        for label, key in zip(query.labels, identities(query, position), strict=True):
             if key not in keys:
                 keys[key] = len(keys)
                 owners.append((query, label))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.sequence import compile_sequence
-from ensue.automaton.share import Form, Union, label_forms, unite
+from ensue.automaton.share import Identity, Union, identities, unite
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_output import Found, Output
@@ -63,27 +63,31 @@ def _part(query: Query, labels: Sequence[str]) -> Query:
 
 def cuts(queries: Mapping[str, Query]) -> dict[str, Cut]:
     """Patterns that share more when they are cut."""
-    forms = {name: _forms(query) for name, query in queries.items() if _is_chain(query)}
+    known = {name: _known(query) for name, query in queries.items() if _is_chain(query)}
     found: dict[str, Cut] = {}
-    for name, mine in forms.items():
-        others = [other for n, other in forms.items() if n != name and n not in found]
+    for name, mine in known.items():
+        others = [other for n, other in known.items() if n != name and n not in found]
         if max((_common(mine, other) for other in others), default=0) >= LEAST_SHARED:
             continue
         best, place = LEAST_SHARED - 1, 0
+        query = queries[name]
         for cut in range(1, len(mine) - 1):
-            shared = max((_common(mine[cut:], other) for other in others), default=0)
-            if shared > best and _independent(queries[name], cut):
+            if not _independent(query, cut):
+                continue
+            tail = _known(_part(query, query.labels[cut:]))
+            shared = max((_common(tail, other) for other in others), default=0)
+            if shared > best:
                 best, place = shared, cut
         if place:
-            found[name] = Cut(name, plan(queries[name]), place)
+            found[name] = Cut(name, plan(query), place)
     return found
 
 
-def _forms(query: Query) -> tuple[Form, ...]:
-    return tuple(label_forms(query, id(query)))
+def _known(query: Query) -> tuple[Identity, ...]:
+    return tuple(identities(query, id(query)))
 
 
-def _common(left: Sequence[Form], right: Sequence[Form]) -> int:
+def _common(left: Sequence[Identity], right: Sequence[Identity]) -> int:
     count = 0
     for one, other in zip(left, right, strict=False):
         if one != other:
