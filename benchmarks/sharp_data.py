@@ -9,6 +9,8 @@ both become the scalar product; the radius is in metres, so that V (up to 3,000 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
@@ -228,18 +230,32 @@ def q5_q6(minutes: int | None = DAY) -> dict[str, Pattern]:
 # -- real data -----------------------------------------------------------------------------------
 
 
+def _table(folder: str, what: str, *files: str, having: str) -> pa.Table:
+    """The first file below the folder with one of these names and that column, as it is."""
+    from pyarrow import csv, parquet
+
+    for pattern in files:
+        for path in sorted(Path(folder).rglob(pattern)):
+            read = parquet.read_table if path.suffix == ".parquet" else csv.read_csv
+            table = read(path)
+            folded = [name.lower().replace(" ", "_") for name in table.column_names]
+            if having in folded:
+                return table.rename_columns(folded)
+    raise SystemExit(f"no {what} ({' or '.join(files)} with {having}) below {folder}: give --data")
+
+
 def citi_bike(folder: str, rows: int) -> pa.Table:
-    """Trips of `*tripdata*.csv`: the type is the hour's letter, the ID the bike's last digit."""
-    from pathlib import Path
+    """Trips: the start station's number gives the type (its last digit) and the ID (the next).
 
-    from pyarrow import csv
-
-    path = sorted(Path(folder).glob("*tripdata*.csv"))[0]
-    table = csv.read_csv(path).slice(0, rows)
-    names = {name.lower().replace(" ", "_"): name for name in table.column_names}
+    Published files (`*tripdata*.csv`) and a `trips.parquet` differ in the spelling of columns.
+    """
+    table = _table(
+        folder, "Citi Bike trips", "*tripdata*.csv", "trips.parquet", having="start_station_id"
+    ).slice(0, rows)
 
     def column(*options: str) -> np.ndarray:
-        return table.column(next(names[o] for o in options if o in names)).to_numpy(False)
+        name = next(option for option in options if option in table.column_names)
+        return table.column(name).to_numpy(False)
 
     station = column("start_station_id").astype("U16")
     codes = np.unique(station, return_inverse=True)[1]
@@ -249,8 +265,8 @@ def citi_bike(folder: str, rows: int) -> pa.Table:
             "type": np.array(list("ABCDEFGHIJ"))[codes % 10],
             "ID": codes // 10 % 10 + 1,
             "X": column("start_lat", "start_station_latitude").astype(float),
-            "Y": column("start_lng", "start_station_longitude").astype(float),
-            "V": column("tripduration", "end_lat").astype(float) * 1000.0,
+            "Y": column("start_lng", "start_lon", "start_station_longitude").astype(float),
+            "V": column("tripduration", "duration_s", "end_lat").astype(float) * 1000.0,
         }
     )
 
@@ -261,26 +277,20 @@ def crimes(folder: str, rows: int) -> pa.Table:
     The second has `ts`, `primary_type` and `community_area`; the city's file also has beats, of
     which the area is used as well, so that both give one table.
     """
-    from pathlib import Path
-
     import pyarrow.compute as pc
-    from pyarrow import csv, parquet
 
     kinds = {"THEFT": "A", "BATTERY": "B", "CRIMINAL DAMAGE": "C", "ASSAULT": "D", "BURGLARY": "E"}
-    slim = Path(folder) / "crimes.parquet"
-    if slim.exists():
-        table = parquet.read_table(slim).rename_columns(
-            {"ts": "time", "primary_type": "kind", "community_area": "area"}
-        )
+    found = _table(folder, "crimes", "crimes.parquet", "*rimes*.csv", having="community_area")
+    if "ts" in found.column_names:
+        times = found.column("ts")
     else:
-        table = csv.read_csv(sorted(Path(folder).glob("*rimes*.csv"))[0])
-        dates = pc.strptime(table.column("Date"), "%m/%d/%Y %I:%M:%S %p", "s")
-        table = pa.table(
-            {
-                "time": dates, "kind": table.column("Primary Type"),
-                "area": table.column("Community Area").cast(pa.int32()),
-            }
-        )  # fmt: skip
+        times = pc.strptime(found.column("date"), "%m/%d/%Y %I:%M:%S %p", "s")
+    table = pa.table(
+        {
+            "time": times, "kind": found.column("primary_type"),
+            "area": found.column("community_area").cast(pa.int32()),
+        }
+    )  # fmt: skip
     table = table.take(pc.sort_indices(table.column("time"))).slice(0, rows)
     seconds = table.column("time").cast(pa.timestamp("s")).cast(pa.int64()).to_numpy()
     minute = (seconds - seconds[0] // 86_400 * 86_400) // 60

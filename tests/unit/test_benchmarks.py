@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 from benchmarks import __main__ as command
-from benchmarks import harness, processes
+from benchmarks import harness, processes, sharp_data
 from benchmarks.harness import Measurement, Target
 
 ON_LINUX = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="reads /proc")
@@ -74,3 +77,28 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["none-such"])
     assert "no benchmark 'none-such'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_trips_are_found_below_the_folder_whatever_their_columns_are_called(
+    tmp_path: Path, published: bool
+) -> None:
+    names = (
+        ["tripduration", "start station id", "start station latitude", "start station longitude"]
+        if published
+        else ["duration_s", "start_station_id", "start_lat", "start_lon"]
+    )
+    trips = pa.table([[60, 90, 120], [7, 7, 9], [40.7] * 3, [-74.0] * 3], names=names)
+    (tmp_path / "bikes").mkdir()
+    pq.write_table(pa.table({"pickup": [1]}), tmp_path / "trips.parquet")  # of taxis
+    if published:
+        write_csv(trips, tmp_path / "bikes" / "JC-tripdata.csv")
+    else:
+        pq.write_table(trips, tmp_path / "bikes" / "trips.parquet")
+    found = sharp_data.citi_bike(str(tmp_path), 2)
+    assert found.select(["t", "type", "V"]).to_pylist() == [
+        {"t": 0, "type": "A", "V": 60_000.0},
+        {"t": 1, "type": "A", "V": 90_000.0},
+    ]
+    with pytest.raises(SystemExit, match=r"no crimes .* below"):
+        sharp_data.crimes(str(tmp_path), 2)
