@@ -48,7 +48,9 @@ def normal_form(condition: c.Argument, names: Mapping[str | None, object]) -> ob
         case c.Call(function="paren"):
             return normal_form(condition["this"], names)
         case c.Call(function=function, arguments=arguments):
-            given = ((r, normal_form(v, names)) for r, v in arguments if v is not None and v is not False)
+            given = (
+                (r, normal_form(v, names)) for r, v in arguments if v is not None and v is not False
+            )
             return (function, *given)
         case c.Navigate():
             told = (condition.anchor.value, condition.offset, condition.shift)
@@ -81,14 +83,14 @@ class _Labels:
     """What every label of one query is known by, the labels it reads resolved."""
 
     def __init__(self, query: Query, unique: object) -> None:
-        self._query = query
+        self._query, self._labels = query, query.labels
         self._unique = unique  # keeps apart what cannot be compared
         self._known: dict[str, Form] = {}
         self._open: set[str] = set()
 
     def of(self, label: str) -> Identity:
         form = self._form(label)
-        earlier = self._query.labels[: self._query.labels.index(label)]
+        earlier = self._labels[: self._labels.index(label)]
         return form, sum(self._form(other) == form for other in earlier)
 
     def _form(self, label: str) -> Form:
