@@ -213,7 +213,7 @@ class SharedEvaluator(Refusing):
             self._plan = self.union.plan
             self._start()
             opened = {
-                key: _Open(*saved.restore_lane(self.engine, blob, "", names))
+                key: _Open(*saved.restore_lane(self.engine, blob, "", names, kept))
                 for key, blob in lanes.items()
             }
         except BaseException as problem:  # whatever it is, the patterns from before go on
@@ -225,7 +225,7 @@ class SharedEvaluator(Refusing):
                     remedy="simplify the condition, or match the pattern by itself",
                 ) from None
             raise
-        self.engine.controller.carry(control)
+        self.engine.controller.carry(control, kept)
         self._open = opened
         return Output()
 

@@ -93,6 +93,16 @@ def test_an_evaluator_that_cannot_change_goes_on(monkeypatch: pytest.MonkeyPatch
     assert listed(pa.concat_tables(pieces)) == listed(load.matches(table))
 
 
+def test_a_pattern_that_replaces_another_under_its_name_begins_anew() -> None:
+    table = pa.table({"id": range(4), "kind": list("AABC"), "x": [0] * 4})
+    live = ensue.workload(a=q("A ->> A ->> B"), b=q("A ->> B")).live(table.schema)
+    live.insert(table.slice(0, 2))
+    live.revise(add={"a": q("A ->> B")}, remove=["a"])
+    found = listed(live.insert(table.slice(2)))
+    assert found == [("b", (("A", row), ("B", 2))) for row in (0, 1)]
+    assert live.report.patterns["a"].found == 0
+
+
 @pytest.mark.parametrize("trimmed", [False, True])
 def test_rows_out_of_order_are_refused_and_leave_no_trace(trimmed: bool) -> None:
     def row(time: int, kind: str, user: int = 1) -> pa.Table:

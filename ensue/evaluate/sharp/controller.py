@@ -492,12 +492,12 @@ class Controller:
         self.prices.restore(arrays)
         self.knobs[knob.COUNTED] = self._may_price
 
-    def carry(self, before: Controller) -> None:
+    def carry(self, before: Controller, stayed: Collection[str]) -> None:
         """What was found and given up under the patterns from before, of those that stay."""
         self.totals += before.totals
         columns, gone = len(self._weights), len(before._weights)
         for index, name in enumerate(self._names):
-            if name in before._names:
+            if name in stayed:
                 old = before._names.index(name)
                 sharing = len(range(old % gone, len(before._names), gone))
                 self.found[index] = before.found[old]

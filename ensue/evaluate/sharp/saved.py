@@ -7,7 +7,7 @@ that: the pattern's name and the places of its automaton.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -80,17 +80,24 @@ def lane_bytes(
 
 
 def restore_lane(
-    engine: Engine, blob: bytes, fingerprint: str, before: tuple[str, ...] | None = None
+    engine: Engine,
+    blob: bytes,
+    fingerprint: str,
+    before: tuple[str, ...] | None = None,
+    stayed: Collection[str] = (),
 ) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting]:
-    """A lane; `before` are the names of the patterns that wrote it, where they have changed."""
+    """A lane; `before` are the patterns that wrote it, where they have changed, `stayed` those of
+    them that are the same still (a name may be that of another pattern now).
+    """
     stored, numbers = from_bytes(_KIND, blob, fingerprint)
     told = json.loads(stored.column("told")[0].as_py())
     lane = engine.lane()
     used = numbers["used"]
     lane.grow(max(len(lane.arena[0]), 2 * used))
     members = engine.automaton.union.members
-    index_of = {member.name: index for index, member in enumerate(members)}
-    names = before if before is not None else tuple(member.name for member in members)
+    names = tuple(member.name for member in members) if before is None else before
+    same = names if before is None else stayed
+    index_of = {member.name: i for i, member in enumerate(members) if member.name in same}
     for index, array in enumerate(_kept(lane)):
         values = np.frombuffer(stored.column(f"arena_{index}")[0].as_py(), array.dtype)
         if index == 5:
@@ -101,7 +108,7 @@ def restore_lane(
     lane.stale = True
     lane.meta[:] = np.frombuffer(stored.column("meta")[0].as_py(), np.int64)
     lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
-    _relabel(lane, used, told["labels"], engine)
+    _relabel(lane, used, {n: told["labels"].get(n, []) for n in index_of}, engine)
     nodes = {}
     for text, pairs in told["nodes"].items():
         here = sorted(
