@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 import ensue
 from ensue import errors
 from ensue.api import Pattern
+from tests.workload_cases import Case, case, listed
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +97,22 @@ def test_a_history_is_for_tables_in_process(
             load.matches(data, budget, history=history)
     with pytest.raises(errors.UnsupportedError, match="Spark DataFrame"):
         ensue.workload(low=EVENTS["low"]).live(table.schema, budget, history=df)
+
+
+def test_random_workloads_like_each_pattern_alone(spark: Any) -> None:
+    patterns = {f"{seed} {name}": p for seed in range(7)
+                for name, p in case(seed, budget=True).patterns.items()}  # fmt: skip
+    asked = Case(case(4, streams=12).table, patterns)
+    exact = asked.exact()
+    assert sum(map(len, exact.values())) > 200
+    df = spark.createDataFrame(asked.table)
+    load = ensue.workload(patterns)
+    whole = load.matches(df).withColumn("bound", F.lit(False))
+    part = load.matches(df, ensue.Budget(work=2)).withColumn("bound", F.lit(True))
+    found = whole.unionByName(part).toArrow()
+    bound = found.column("bound")
+    whole_found, part_found = listed(found.filter(pc.invert(bound))), listed(found.filter(bound))
+    assert whole_found == {name: matches for name, matches in exact.items() if matches}
+    for name, matches in part_found.items():
+        assert set(matches) <= set(exact[name]) and len(set(matches)) == len(matches), name
+    assert sum(map(len, part_found.values())) < sum(map(len, exact.values()))
