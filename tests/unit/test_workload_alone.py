@@ -22,7 +22,7 @@ from tests.workload_cases import Case, Matches, alone, case, listed
 BLOCKS = 4
 FIRST = int(os.environ.get("ENSUE_WORKLOAD_FIRST", "0"))
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
-PER_BLOCK = int(os.environ.get("ENSUE_WORKLOAD_CASES", "16" if INTERPRETED else "60")) // BLOCKS
+PER_BLOCK = int(os.environ.get("ENSUE_WORKLOAD_CASES", "8" if INTERPRETED else "24")) // BLOCKS
 MODES = ("view", "view", "instance", "separate")
 BOUNDS = (
     {"work": 1}, {"work": 3}, {"work": 12}, {"work": "10%"}, {"work": "50%"}, {"memory": "1 KB"},
