@@ -42,7 +42,6 @@ LANE, BLOB, ORDER = PREFIX + "lane", PREFIX + "blob", PREFIX + "order"
 MARK = PREFIX + "mark"
 OBSERVED = "ensue"
 DELAY = "spark.watermarkDelayMs"  # in the metadata of a column that has a watermark
-_FAR = "2262-01-01 00:00:00"  # pandas holds no later time
 _PACKED = f"{LANE} int, {BLOB} binary, {ORDER} string"
 _COUNTS = [item.name for item in fields(Counts)]
 _KINDS = {item.name: "double" if item.type == "float" else "bigint" for item in fields(Counts)}
@@ -74,9 +73,9 @@ def run(
     if control is not None:
         empty = F.lit(None).cast("binary").alias(BLOB)
         packed = packed.unionByName(control.select(LANE, empty, ORDER))
-    far = F.lit(_FAR).cast("timestamp").alias(MARK, metadata={DELAY: watermark})
+    mark = F.lit(None).cast("timestamp").alias(MARK, metadata={DELAY: watermark})
     stepped = (
-        packed.select(LANE, BLOB, ORDER, far)
+        packed.select(LANE, BLOB, ORDER, mark)
         .groupBy(LANE)
         .applyInPandasWithState(
             _steps(work), _STEPPED, _STATE, "append", GroupStateTimeout.EventTimeTimeout
