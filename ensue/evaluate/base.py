@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.evaluate.moments import value_of, values_of
 from ensue.pattern.query import Query
 
 Key = tuple[object, ...]
@@ -30,7 +31,7 @@ def key_value(value: object) -> object:
 
 def key_at(table: pa.Table, row: int, names: Sequence[str]) -> Key:
     """The key of the partition that a row belongs to."""
-    return tuple(key_value(table.column(name)[row].as_py()) for name in names)
+    return tuple(key_value(value_of(table.column(name)[row])) for name in names)
 
 
 def keys_of(events: Events, names: Sequence[str]) -> list[Key]:
@@ -38,10 +39,7 @@ def keys_of(events: Events, names: Sequence[str]) -> list[Key]:
     if not names:
         return [()] * len(events.complete)
     first = events.table.select(list(names)).take(events.starts[:-1])
-    return [
-        tuple(map(key_value, key))
-        for key in zip(*(column.to_pylist() for column in first.columns), strict=True)
-    ]
+    return [tuple(map(key_value, key)) for key in zip(*map(values_of, first.columns), strict=True)]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
 from ensue.evaluate.base import Key, Metrics, key_value
 from ensue.evaluate.clock import Clock
 from ensue.evaluate.identity import as_text, folded, row_hashes, text_hash
+from ensue.evaluate.moments import value_of
 from ensue.evaluate.revision_operator import Operator
 from ensue.evaluate.revision_parts import (
     DEFAULT,
@@ -192,7 +193,7 @@ class RevisionEvaluator:
         for index, name in enumerate(names.tolist()):
             rows = order[bounds[index] : bounds[index + 1]]
             part = table.take(pa.array(rows))
-            key = tuple(part.column(column)[0].as_py() for column in self.partition_by)
+            key = tuple(value_of(part.column(column)[0]) for column in self.partition_by)
             kept = Times(
                 *(getattr(times, n)[rows] for n in ("le", "re", "tie", "name", "sequence"))
             )
@@ -511,7 +512,7 @@ class RevisionEvaluator:
         table, numbers = state.from_bytes("revisions", blob, self._fingerprint)
         first, *blobs = table.column("state").to_pylist()
         *blobs, keys_blob, late, rejected = blobs
-        keys = state.from_bytes("keys", keys_blob)[0].to_pylist()
+        keys, _ = state.from_bytes("keys", keys_blob)
         revision_state.from_bytes(self._first, first)
         self.watermark, self._arc_watermark = numbers["watermark"], numbers["arc_watermark"]
         for place, part in enumerate(blobs):
@@ -519,7 +520,7 @@ class RevisionEvaluator:
             revision_state.from_bytes(made, part)
             name = numbers[f"name {place}"]
             self._operators[name] = made
-            self._keys[name] = tuple(keys[place][c] for c in self.partition_by) if keys else ()
+            self._keys[name] = tuple(value_of(keys.column(c)[place]) for c in self.partition_by)
         for gathered, stored in ((self._gathered.late, late), (self._gathered.rejected, rejected)):
             gathered[:] = [state.from_bytes(REASON, stored)[0].replace_schema_metadata(None)]
         self._edited = True

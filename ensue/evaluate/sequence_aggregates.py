@@ -26,6 +26,7 @@ import pyarrow as pa
 from ensue import aggregate, errors
 from ensue.automaton.plan import Plan
 from ensue.evaluate.columns import Rows, evaluate
+from ensue.evaluate.moments import in_numbers
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.pattern import condition as c
 
@@ -84,9 +85,10 @@ class Aggregates:
     @staticmethod
     def _values(argument: c.Condition, batch: EventBatch) -> list[Any]:
         if isinstance(argument, c.Column):
-            return list(batch.columns[argument.name].to_pylist())
-        rows = Rows(batch.columns, batch.table.num_rows, None)
-        return list(evaluate(argument, rows).to_pylist())
+            found = batch.columns[argument.name]
+        else:
+            found = evaluate(argument, Rows(batch.columns, batch.table.num_rows, None))
+        return list(in_numbers(pa.table({"value": found})).column(0).to_pylist())
 
     # -- the algebra -----------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan, atom_name
 from ensue.evaluate.base import Events, Key, Snapshot, Watermark
+from ensue.evaluate.moments import in_numbers
 from ensue.evaluate.sequence_aggregates import Aggregates, Total
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_clock import Clock
@@ -158,7 +159,7 @@ class TotalsInPieces:
             rows[key] = blob[_SPLIT : size + _SPLIT]
             table, _ = from_bytes(KIND, blob[size + _SPLIT :], self._plan.fingerprint)
             found: dict[RunKey, Total] = {}
-            for row in table.to_pylist():
+            for row in in_numbers(table).to_pylist():
                 extremes = [row.get(atom_name(i)) for i in range(len(aggregates.slots))]
                 where = (self._totals.subsets.find(row[_PLACES]), ANYWHERE, ())
                 found[where] = aggregates.unpack(row[TOTAL], extremes)

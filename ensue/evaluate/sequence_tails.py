@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
 from ensue.evaluate.base import Events, Key, key_value, keys_of
+from ensue.evaluate.moments import values_of
 from ensue.evaluate.state import from_bytes, to_bytes
 
 KIND, TOGETHER = "sequences", "sequences together"
@@ -272,7 +273,7 @@ class Tails:
         block = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows.values)])
         order = self._order(block) if block.num_rows else None
         size = len(self._plan.query.partition_by)
-        keys = [table.column(f"key_{place}").to_pylist() for place in range(size)]
+        keys = [values_of(table.column(f"key_{place}")) for place in range(size)]
         numbers = [table.column(name).to_pylist() for name in _NUMBERS]
         for index, values in enumerate(zip(*numbers, strict=True)):
             key = tuple(key_value(column[index]) for column in keys)

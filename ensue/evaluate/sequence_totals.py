@@ -26,6 +26,7 @@ from ensue.automaton.subsets import Subsets
 from ensue.evaluate.acep.subsets import missing_subsets
 from ensue.evaluate.base import Events
 from ensue.evaluate.batch import order_numbers
+from ensue.evaluate.moments import in_numbers, values_of
 from ensue.evaluate.sequence_aggregates import Aggregates, Total
 from ensue.evaluate.sequence_batch import EventBatch
 from ensue.evaluate.sequence_counts import count_partitions, countable
@@ -109,7 +110,7 @@ class _Buckets:
             return (None,)
         if not (self.timed is None or self.timed[row]):
             return ()
-        moment = math.floor(self.moments[row] + later)
+        moment = math.floor(self.moments[row].item() + later)
         slide = self.grouping.slide or size
         newest = moment // slide * slide
         return range(newest, moment - size, -slide)
@@ -160,7 +161,7 @@ class Totals:
         groups: dict[tuple[Any, ...], tuple[int, Total]] = {}
         names = self._grouping.by
         first_rows = pa.array(batch.starts[:-1])
-        keys = [batch.columns[name].take(first_rows).to_pylist() for name in names]
+        keys = [values_of(batch.columns[name].take(first_rows)) for name in names]
         totals_of = self._totals(batch, aggregates, carried, left)
         for index, totals in enumerate(totals_of):
             key = tuple(column[index] for column in keys)
@@ -294,8 +295,7 @@ class Finish:
         keys = (*self.grouping.by, *((WINDOW_START,) if self.grouping.every is not None else ()))
         groups: dict[tuple[Any, ...], Total] = {}
         for partial in partials:
-            rows = partial.to_pylist()
-            for row in rows:
+            for row in in_numbers(partial).to_pylist():
                 key = tuple(row[name] for name in keys)
                 extremes = [row.get(atom_name(i)) for i in range(len(kinds))]
                 total = aggregates.unpack(row[TOTAL], extremes)

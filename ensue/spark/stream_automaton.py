@@ -27,6 +27,7 @@ from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import arrange
 from ensue.evaluate.base import Events, Key, keys_of
 from ensue.evaluate.buffer import CONTENT
+from ensue.evaluate.moments import values_of
 from ensue.evaluate.revision import RevisionEvaluator
 from ensue.evaluate.state import from_bytes, to_bytes
 from ensue.kernels.revision_store import INFINITY
@@ -94,9 +95,9 @@ class AutomatonStage:
         self._ends = self._ends[self._ends > horizon]
         yield from self._found(self._evaluator.advance(self._moment(horizon)))
 
-    def _moment(self, microseconds: int) -> Any:
+    def _moment(self, microseconds: int) -> pa.Scalar:
         time = pa.scalar(microseconds, pa.timestamp("us", "UTC"))
-        return time.cast(self._evaluator.clock.kind).as_py()
+        return time.cast(self._evaluator.clock.kind)
 
     def end(self) -> Iterator[pa.Table]:
         self._ends = self._ends[:0]
@@ -126,7 +127,10 @@ class AutomatonStage:
         rows = self._evaluator.take_rejected()
         if not rows.num_rows:
             return None
-        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in rows.to_pylist()]
+        names = rows.column_names
+        values = zip(*(values_of(rows.column(name)) for name in names), strict=True)
+        shown = (dict(zip(names, row, strict=True)) for row in values)
+        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in shown]
         return rows.select(list(self._work.partition_by)).append_column(TEXT, pa.array(texts))
 
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ensue.automaton.plan import PREFIX
 from ensue.evaluate.arrange import flat, run_starts
 from ensue.evaluate.buffer import CONTENT
+from ensue.evaluate.moments import in_numbers
 from ensue.kernels.order import has_equal
 
 ID = PREFIX + "identity_of_match"
@@ -79,4 +80,4 @@ def by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
 
 
 def differ(left: pa.Table, right: pa.Table) -> bool:
-    return repr(left.to_pylist()) != repr(right.to_pylist())
+    return repr(in_numbers(left).to_pylist()) != repr(in_numbers(right).to_pylist())

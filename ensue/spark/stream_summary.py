@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX
-from ensue.evaluate.arrange import arrange
+from ensue.evaluate.arrange import arrange, flat
 from ensue.evaluate.base import Key, key_at, key_value
 from ensue.evaluate.buffer import CONTENT
 from ensue.evaluate.summary import Summary
@@ -122,20 +122,28 @@ class SummaryStage:
         names = self._work.partition_by
         result = self._summary.result()
         events = self._summary.events()
-        rows: dict[Key, list[dict[str, Any]]] = {}
-        for place, row in enumerate(events.to_pylist()):
-            rows.setdefault(key_at(events, place, names), []).append(row)
-        columns: dict[str, list[Any]] = {name: [] for name in found.names}
+        places: dict[Key, list[int]] = {}
+        for place in range(events.num_rows):
+            places.setdefault(key_at(events, place, names), []).append(place)
+        retained: list[int] = []
+        ends = [0]
+        columns: dict[str, list[Any]] = {name: [] for name in found.names[:-1]}
         for key, answer in result.items():
             values = key if isinstance(key, tuple) else (key,)
             for name, value in zip(names, values, strict=True):
                 columns[name].append(value)
-            columns["events"].append(rows.get(tuple(map(key_value, values)), []))
+            retained += places.get(tuple(map(key_value, values)), [])
+            ends.append(len(retained))
             for name in found.names[len(names) : -1]:
                 columns[name].append(_number(answer.get(name), found.field(name).type))
-        table = pa.table(
-            {name: pa.array(columns[name], found.field(name).type) for name in found.names}
-        )
+        arrays = [pa.array(columns[name], found.field(name).type) for name in columns]
+        listed = found.field("events").type
+        fields = list(listed.value_type)
+        # Before the first event nobody knows its columns.
+        rows = events.take(retained) if retained else pa.schema(fields).empty_table()
+        rows = pa.StructArray.from_arrays([flat(rows, f.name) for f in fields], fields=fields)
+        arrays.append(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), rows, listed))
+        table = pa.table(arrays, schema=found)
         if self._work.settings.speculative:
             ids = [repr(key) for key in result]
             table = table.append_column(ID, pa.array(ids, pa.string()))

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from ensue.automaton.plan import Plan, atom_name
 from ensue.evaluate import state
 from ensue.evaluate.base import Key, Snapshot, Watermark, key_at
+from ensue.evaluate.moments import in_numbers
 from ensue.evaluate.sequence_aggregates import Aggregates, Total
 from ensue.evaluate.sequence_pieces import TotalsInPieces
 from ensue.evaluate.sequence_tails import Tails
@@ -111,7 +112,7 @@ class TotalsStage(HeldRows):
         slots = range(len(aggregates.slots))
         names = [n for n in (*self._grouping.by, WINDOW_START) if n in schema.names]
         groups: dict[tuple[Any, ...], Total] = {}
-        for row in (row for table in tables for row in table.to_pylist()):
+        for row in (row for table in tables for row in in_numbers(table).to_pylist()):
             key = tuple(row[name] for name in names)
             total = aggregates.unpack(row[TOTAL], [row.get(atom_name(i)) for i in slots])
             known = groups.get(key)
@@ -144,8 +145,7 @@ class TotalsStage(HeldRows):
         if not self._work.settings.speculative:
             return found
         names = [n for n in (*self._grouping.by, WINDOW_START) if n in found.column_names]
-        rows = found.select(names).to_pylist() if names else [{}] * found.num_rows
-        ids = [repr(tuple(row.values())) for row in rows]
+        ids = [repr(key_at(found, row, names)) for row in range(found.num_rows)]
         return found.append_column(ID, pa.array(ids, pa.string()))
 
     def next_time(self) -> int | None:

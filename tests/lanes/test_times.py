@@ -1,0 +1,442 @@
+"""Lanes over all times that Spark has, from the year 1 to 9999: every row is accounted for.
+
+A watermark is defined here once more, as Spark defines it: the newest row of the micro-batches
+before, in whole milliseconds, less the delay; none before 1970. A row before it is late, one
+without a time is rejected, and the answer is that of a batch over all others: of the brute-force
+references where there are some, else of the same verb in process.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import ensue
+from ensue import quantify as q
+from ensue.automaton.plan import plan
+from ensue.evaluate.arrange import flat
+from ensue.evaluate.buffer import CONTENT, KEY
+from ensue.evaluate.columns import Rows, evaluate
+from ensue.evaluate.identity import row_hashes
+from ensue.evaluate.prepare import finish
+from ensue.evaluate.sequence_totals import Grouping
+from ensue.evaluate.suse.options import SummaryOptions
+from ensue.front.expressions import Scope, parse_condition
+from ensue.front.sql import read_query
+from ensue.pattern import rules
+from ensue.pattern.binding import bind
+from ensue.pattern.query import OrderKey, Query, Window, WindowKind
+from ensue.spark.automaton import Asked as AskedAutomaton
+from ensue.spark.lane_work import LATE, MATCHED, REJECTED, SHOWN, STATUS, TEXT, Settings, Work
+from ensue.spark.lanes import Lane
+from ensue.spark.stream_automaton import AutomatonWork
+from ensue.spark.stream_edits import edits_work
+from ensue.spark.stream_events import events_work
+from ensue.spark.stream_quantify import Asked, quantify_work
+from ensue.spark.stream_stages import rows_work
+from ensue.spark.stream_summary import summary_work
+from ensue.spark.stream_totals import totals_work
+from tests import oracle, oracle_sequences
+from tests.lanes import streams
+
+SECOND = streams.SECOND
+DAY = 86_400 * SECOND
+# The years 1 and 9999 in all zones, so that some times have no date in UTC.
+FIRST, LAST = -62_135_596_800 * SECOND - DAY // 2, 253_402_300_800 * SECOND + DAY // 2 - 1
+# Where something might happen: the ends, 64 bits of nanoseconds, the epoch, Gregory, today.
+NANOSECONDS = 2**63 // 1000  # 64 bits of them
+PLACES = (FIRST, -NANOSECONDS, -12_219_292_800 * SECOND, 0, streams.EPOCH, NANOSECONDS, LAST)
+ZONES = ("UTC", "Asia/Tokyo", "America/Los_Angeles")
+DELAYS = (0, 10 * SECOND, 400 * DAY)
+CASES = int(os.environ.get("ENSUE_TIMES_CASES", "4"))  # of each verb; many by hand
+Row = dict[str, Any]
+
+
+def moment(chance: random.Random, near: int) -> int:
+    """Anywhere, at a place of interest, or a little after the one before."""
+    kind = chance.random()
+    if kind < 0.55:
+        time = near + chance.choice((1, 999, 1000, SECOND, 7 * SECOND, 40 * SECOND))
+    elif kind < 0.7:
+        time = chance.choice(PLACES) + chance.randrange(-3, 4)
+    elif kind < 0.9:
+        time = chance.choice(PLACES) + chance.randrange(-60 * SECOND, 60 * SECOND)
+    else:
+        time = chance.randrange(FIRST, LAST + 1)
+    return min(max(time, FIRST), LAST)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Micro-batches of rows, and what is to become of each row."""
+
+    table: pa.Table
+    batches: list[list[int]]
+    watermarks: list[int | None]
+    late: set[int]
+    rejected: set[int]
+    last: int | None
+
+    @property
+    def used(self) -> pa.Table:
+        rows = range(self.table.num_rows)
+        return self.table.take([i for i in rows if i not in self.late | self.rejected])
+
+
+def sent(seed: int, delay: int) -> Sent:
+    chance = random.Random(seed)
+    count = chance.randrange(12, 26)
+    times: list[int | None] = []
+    near = chance.choice(PLACES)
+    for _ in range(count):
+        near = moment(chance, near)
+        times.append(None if chance.random() < 0.05 else near)
+    # Mostly forward, so that not all but the first rows are late; then out of order.
+    if chance.random() < 0.7:
+        times.sort(key=lambda t: (t or 0) + chance.randrange(20 * SECOND))
+    batches: list[list[int]] = []
+    watermarks: list[int | None] = []
+    late: set[int] = set()
+    newest, mark, place = FIRST, None, 0
+    while place < count:
+        part = list(range(place, min(count, place + chance.randrange(1, 9))))
+        place += len(part)
+        chance.shuffle(part)
+        batches.append(part)
+        watermarks.append(mark)
+        known = [(i, time) for i in part if (time := times[i]) is not None]
+        late |= {i for i, time in known if mark is not None and time < mark}
+        newest = max([newest, *(time for _, time in known)])
+        reached = (newest // 1000 - delay // 1000) * 1000
+        mark = reached if reached > 0 else None
+    rejected = {i for i, time in enumerate(times) if time is None}
+    table = pa.table(
+        {
+            "id": pa.array(range(count)),
+            "k": pa.array([chance.choice("xyz") for _ in times]),
+            "ts": pa.array(times, pa.timestamp("us", chance.choice(ZONES))),
+            "kind": pa.array([chance.choice("AABBC") for _ in times]),
+            "x": pa.array([chance.randrange(9) for _ in times]),
+        }
+    )
+    return Sent(table, batches, watermarks, late, rejected, mark)
+
+
+def driven(work: Work, rows: pa.Table, given: Sent) -> list[pa.Table]:
+    """A lane over the micro-batches and the end; after each, all rows that came are somewhere."""
+    blob: bytes | None = None
+    found: list[pa.Table] = []
+    came = gone = 0
+    batches = [*zip(given.batches, given.watermarks, strict=True), ([], given.last)]
+    for number, (part, watermark) in enumerate(batches):
+        lane = Lane(work, 0)
+        if blob is not None:
+            lane.load(blob)
+        inserted = _spied(lane)
+        orders = () if part else (streams.CLOSE,)
+        found.extend(lane.step([rows.take(pa.array(part, pa.int64()))], watermark, orders))
+        blob = lane.save() or blob
+        counts = lane.counts
+        came += counts.rows
+        gone += counts.late + counts.rejected + sum(inserted)
+        assert came == gone + counts.pending, f"micro-batch {number}"
+    assert gone == rows.num_rows
+    return found
+
+
+def _spied(lane: Lane) -> list[int]:
+    """How many rows the evaluator is given."""
+    inserted: list[int] = []
+    inner = lane._stage.insert
+
+    def insert(rows: pa.Table) -> Any:
+        inserted.append(rows.num_rows)
+        return inner(rows)
+
+    lane._stage.insert = insert  # type: ignore[method-assign]
+    return inserted
+
+
+def ready(table: pa.Table) -> pa.Table:
+    """The rows as lanes get them where no plan prepares them."""
+    content = row_hashes(table, table.column_names).view(np.int64)
+    keys = row_hashes(table, ["k"]).view(np.int64)
+    table = table.append_column(CONTENT, pa.array(content)).append_column(KEY, pa.array(keys))
+    return table.append_column(TEXT, pa.array([str(i) for i in table["id"].to_pylist()]))
+
+
+def numbers(table: pa.Table) -> pa.Table:
+    """Times as numbers: Python has no year 10000, where a zone may lead."""
+    return table.cast(pa.schema([(f.name, _timeless(f.type)) for f in table.schema]))
+
+
+def _timeless(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_list(kind):
+        return pa.list_(_timeless(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(f.name, _timeless(f.type)) for f in kind])
+    return kind
+
+
+def told(rows: list[Row]) -> list[str]:
+    """Counts and sums are decimals where they come from all matches."""
+    whole = [{n: int(v) if isinstance(v, Decimal) else v for n, v in r.items()} for r in rows]
+    return sorted(str(sorted(row.items())) for row in whole)
+
+
+# -- verbs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verb:
+    """The work of a lane with the rows it is given, and the answer over rows by definition."""
+
+    ask: Callable[[pa.Table, Settings], tuple[Work, pa.Table]]
+    wanted: Callable[[pa.Table], list[Row]]
+    finish: Callable[[pa.Table], pa.Table] = lambda found: found
+
+
+def by_key(table: pa.Table) -> list[list[Row]]:
+    rows = sorted(numbers(table).to_pylist(), key=lambda row: (row["ts"], row["id"]))
+    return [[row for row in rows if row["k"] == key] for key in "xyz"]
+
+
+def in_numbers(query: Query) -> Query:
+    """The same question where times are numbers."""
+    window = query.within
+    return replace(query, within=window and Window(WindowKind.NUMBER, window.size))
+
+
+def row_matches(query: Query) -> Verb:
+    planned, _ = streams.streamed(query, sent(0, 0).table)
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        planned, rows = streams.streamed(query, table)
+        rows = rows.append_column(TEXT, ready(table)[TEXT])
+        return rows_work(planned, rows.schema, "ts", settings, {}), rows
+
+    def wanted(table: pa.Table) -> list[Row]:
+        rows = numbers(table)
+        return oracle.run(in_numbers(query), rows.to_pylist(), rows.column_names).rows
+
+    return Verb(ask, wanted, lambda found: finish(planned, found))
+
+
+def edited_matches(query: Query) -> Verb:
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        rows = ready(table)
+        bound = bind(query, table.column_names)
+        return edits_work("p", bound, rows.schema, "ts", settings, {}, read_query), rows
+
+    def wanted(table: pa.Table) -> list[Row]:
+        rows = row_matches(query).wanted(table)
+        return [{**row, "pattern": "p", "version": 0} for row in rows]
+
+    return Verb(ask, wanted)
+
+
+def event_matches(query: Query) -> Verb:
+    planned, _ = streams.streamed(query, sent(0, 0).table)
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        planned, rows = streams.streamed(query, table)
+        rows = rows.append_column(TEXT, ready(table)[TEXT])
+        return events_work(planned, None, rows.schema, "ts", settings, {}), rows
+
+    def wanted(table: pa.Table) -> list[Row]:
+        found = []
+        for part in by_key(table):
+            for pairs in oracle_sequences.matches(in_numbers(query), part):
+                seen = {label: part[row] for label, row in pairs}
+                first = seen["A"]
+                row = {"k": first["k"], "at": first["ts"], "a": first["id"]}
+                if "B" in seen:
+                    row |= {"till": seen["B"]["ts"], "b": seen["B"]["id"]}
+                found.append(row)
+        return found
+
+    return Verb(ask, wanted, lambda found: finish(planned, found))
+
+
+def pairs(table: pa.Table, size: int) -> Iterator[tuple[Row, Row]]:
+    """A ->> B within a time, one by one."""
+    for part in by_key(table):
+        for place, first in enumerate(part):
+            for last in part[place + 1 :]:
+                near = last["ts"] - first["ts"] <= size
+                if near and (first["kind"], last["kind"]) == ("A", "B"):
+                    yield first, last
+
+
+def pair_totals(every: int, slide: int) -> Verb:
+    planned = plan(rules.check(bind(TOTALS, COLUMNS)))
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        _, rows = streams.streamed(TOTALS, table)
+        rows = rows.append_column(TEXT, ready(table)[TEXT])
+        grouping = Grouping(("k",), every, slide)
+        return totals_work(planned, grouping, rows.schema, "ts", settings, {}), rows
+
+    def shown(found: pa.Table) -> pa.Table:
+        columns = Rows({n: flat(found, n) for n in found.column_names}, found.num_rows, None)
+        kept = {n: found[n] for n in found.column_names if not n.startswith("__")}
+        return pa.table(kept | {m.name: evaluate(m.value, columns) for m in planned.outer})
+
+    def wanted(table: pa.Table) -> list[Row]:
+        groups: dict[tuple[str, int], list[int]] = {}
+        for first, last in pairs(table, WITHIN):
+            newest = last["ts"] // slide * slide
+            for start in range(newest, last["ts"] - every, -slide):
+                groups.setdefault((first["k"], start), []).append(last["x"])
+        return [
+            {"k": k, "window_start": start, "window_end": start + every, "n": len(x), "s": sum(x)}
+            for (k, start), x in groups.items()
+        ]
+
+    return Verb(ask, wanted, shown)
+
+
+def pair_summary() -> Verb:
+    total = parse_condition("sum(B.x)", Scope(ANY.query.variables, "total"))
+    options = SummaryOptions(
+        200, "benefit", total, "sum(B.x)", None, None, None, 0, False, "decimal"
+    )
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        rows = ready(table)
+        return summary_work(ANY.query, options, rows.schema, "ts", settings, {}), rows
+
+    def shown(found: pa.Table) -> pa.Table:
+        kept = {"k": found["k"], "n": found["count"].cast(pa.int64())}
+        values = pc.coalesce(found["sum"], pa.scalar(0, found["sum"].type))
+        return pa.table(kept | {"s": values.cast(pa.int64())})
+
+    def wanted(table: pa.Table) -> list[Row]:
+        sums: dict[str, list[int]] = {row["k"]: [] for part in by_key(table) for row in part}
+        for first, last in pairs(table, WITHIN):
+            sums[first["k"]].append(last["x"])
+        return [{"k": k, "n": len(x), "s": sum(x)} for k, x in sums.items()]
+
+    return Verb(ask, wanted, shown)
+
+
+def time_windows(output: str, size: int) -> Verb:
+    counted = q.windows(q.sum("x"), time=f"{size} microseconds", by="ts")
+    asked = Asked(counted.stage, (OrderKey("ts"), OrderKey("id")), output, "value", COLUMNS)
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        rows = ready(table)
+        return quantify_work(asked, ("k",), rows.schema, "ts", settings, {}), rows
+
+    def wanted(table: pa.Table) -> list[Row]:
+        sums: dict[tuple[str, int], int] = {}
+        for part in by_key(table):
+            for row in part:
+                window = (row["k"], row["ts"] // size * size)
+                sums[window] = sums.get(window, 0) + row["x"]
+        return [
+            {"k": k, "window_start": start, "value": value} for (k, start), value in sums.items()
+        ]
+
+    return Verb(ask, wanted)
+
+
+def automaton() -> Verb:
+    machine = (
+        ensue.Automaton({"a": "bigint"}, within="30 seconds", order_by="ts", partition_by="k")
+        .arc("s", "a", when="kind = 'A'", set={"a": "id"})
+        .arc("a", "a", when="kind <> 'B'")
+        .arc("a", "missed", at_end_of_window=True)
+        .final("missed")
+    )
+    asked = AskedAutomaton(
+        machine.machine, machine.timing, machine.partition_by, machine._settings(keep_rows=False)
+    )
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        rows = ready(table)
+        found = asked.matches(table.schema.empty_table()).schema.remove(1)
+        arguments = (rows.schema, found, asked.partition_by, "ts", settings, {}, asked)
+        return AutomatonWork(*arguments), rows
+
+    def shown(found: pa.Table) -> pa.Table:
+        return found.select(["k", "a"])
+
+    def wanted(table: pa.Table) -> list[Row]:
+        followed = {first["id"] for first, _ in pairs(table, WITHIN)}
+        rows = (row for part in by_key(table) for row in part if row["kind"] == "A")
+        return [{"k": row["k"], "a": row["id"]} for row in rows if row["id"] not in followed]
+
+    return Verb(ask, wanted, shown)
+
+
+WITHIN = 30 * SECOND
+COLUMNS = ("id", "k", "ts", "kind", "x")
+A_B = ensue.pattern("A+ B", types="kind").partition_by("k").order_by("ts", "id")
+A_B = A_B.measures(first="FIRST(A.ts)", last="B.ts", n="COUNT(*)")
+THEN = ensue.pattern("A -> B", types="kind").partition_by("k").order_by("ts", "id")
+THEN = THEN.measures(at="A.ts", till="B.ts", a="A.id", b="B.id")
+NEVER = ensue.pattern("A -> !B", types="kind").partition_by("k").order_by("ts", "id")
+NEVER = NEVER.within("30 seconds").measures(at="A.ts", a="A.id")
+ANY = ensue.pattern("A ->> B", types="kind").partition_by("k").order_by("ts", "id")
+ANY = ANY.within("30 seconds")
+TOTALS = ANY.measures(n="count(*)", s="sum(B.x)").query
+VERBS = {
+    "rows": row_matches(A_B.query),
+    "rows in a window": row_matches(A_B.within("30 seconds").query),
+    "rows in the longest window": row_matches(A_B.within("520000 weeks").query),
+    "edited rows": edited_matches(A_B.within("30 seconds").query),
+    "events": event_matches(THEN.query),
+    "events in a window": event_matches(THEN.within("30 seconds").query),
+    "an event that does not come": event_matches(NEVER.query),
+    "totals": pair_totals(60 * SECOND, 60 * SECOND),
+    "sliding totals of weeks": pair_totals(7 * DAY, 3 * DAY),
+    "summary": pair_summary(),
+    "windows": time_windows("defined", 60 * SECOND),
+    "windows of weeks": time_windows("defined", 7 * DAY),
+    "automaton": automaton(),
+}
+
+
+def check(name: str, seed: int, emit: str) -> None:
+    verb, chance = VERBS[name], random.Random(seed)
+    delay = chance.choice(DELAYS)
+    given = sent(seed, delay)
+    by_rows = emit == "final" and chance.random() < 0.5
+    sigma = chance.choice((None, 0, 15 * SECOND)) if emit == "changes" else None
+    settings = streams.settings(
+        emit=emit, late=True, delay=delay if by_rows else None, speculation=sigma
+    )
+    work, rows = verb.ask(given.table, settings)
+    found = [numbers(table) for table in driven(work, rows, given)]
+    every = [row for table in found for row in table.to_pylist()]
+    for status, expected in ((LATE, given.late), (REJECTED, given.rejected)):
+        assert {int(row[SHOWN]) for row in every if row[STATUS] == status} == expected, status
+    matched = [table.filter(pc.equal(table[STATUS], MATCHED)) for table in found]
+    matched = [table.drop_columns([STATUS, SHOWN]) for table in matched]
+    if emit == "changes":
+        schema = numbers(work.found.empty_table()).schema
+        matched = [pa.Table.from_pylist(streams.net(matched), schema)]
+    answer = [row for table in matched for row in verb.finish(table).to_pylist()]
+    assert told(answer) == told(verb.wanted(given.used))
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+@pytest.mark.parametrize("name", VERBS)
+def test_every_row_is_accounted_for(name: str, emit: str) -> None:
+    for seed in range(CASES):
+        try:
+            check(name, seed, emit)
+        except Exception as problem:
+            raise AssertionError(f"{name}, {emit}, seed {seed}: {problem!r}") from problem
