@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pytest
 
 import ensue
+from ensue import local
 from ensue import quantify as q
 from ensue.automaton.plan import plan
 from ensue.evaluate.arrange import flat
@@ -39,6 +40,7 @@ from ensue.spark.automaton import Asked as AskedAutomaton
 from ensue.spark.lane_work import LATE, MATCHED, REJECTED, SHOWN, STATUS, TEXT, Settings, Work
 from ensue.spark.lanes import Lane
 from ensue.spark.stream_automaton import AutomatonWork
+from ensue.spark.stream_budget import budget_work
 from ensue.spark.stream_edits import edits_work
 from ensue.spark.stream_events import events_work
 from ensue.spark.stream_quantify import Asked, quantify_work
@@ -93,41 +95,63 @@ class Sent:
 
 
 def sent(seed: int, delay: int) -> Sent:
+    """Rows at random, mostly forward in time, a little out of order."""
     chance = random.Random(seed)
     count = chance.randrange(12, 26)
-    times: list[int | None] = []
-    near = chance.choice(PLACES)
-    for _ in range(count):
-        near = moment(chance, near)
-        times.append(None if chance.random() < 0.05 else near)
-    # Mostly forward, so that not all but the first rows are late; then out of order.
-    if chance.random() < 0.7:
-        times.sort(key=lambda t: (t or 0) + chance.randrange(20 * SECOND))
+    times = moments(chance, count)
+    if chance.random() < 0.3:
+        chance.shuffle(times)
     batches: list[list[int]] = []
-    watermarks: list[int | None] = []
-    late: set[int] = set()
-    newest, mark, place = FIRST, None, 0
+    place = 0
     while place < count:
         part = list(range(place, min(count, place + chance.randrange(1, 9))))
         place += len(part)
         chance.shuffle(part)
         batches.append(part)
+    zone = chance.choice(ZONES)
+    keys = pa.array([chance.choice((FIRST, 0, LAST)) for _ in times], pa.timestamp("us", zone))
+    if chance.random() < 0.5:
+        keys = pa.array([chance.choice("xyz") for _ in times])
+    return judged(times, keys, batches, delay, zone, chance)
+
+
+def moments(chance: random.Random, count: int) -> list[int | None]:
+    times: list[int | None] = []
+    near = chance.choice(PLACES)
+    for _ in range(count):
+        near = moment(chance, near)
+        times.append(None if chance.random() < 0.05 else near)
+    return sorted(times, key=lambda time: (time or 0) + chance.randrange(20 * SECOND))
+
+
+def judged(
+    times: list[int | None],
+    keys: pa.Array,
+    batches: list[list[int]],
+    delay: int,
+    zone: str,
+    chance: random.Random,
+) -> Sent:
+    watermarks: list[int | None] = []
+    late: set[int] = set()
+    newest, mark = FIRST, None
+    for part in batches:
         watermarks.append(mark)
         known = [(i, time) for i in part if (time := times[i]) is not None]
         late |= {i for i, time in known if mark is not None and time < mark}
         newest = max([newest, *(time for _, time in known)])
         reached = (newest // 1000 - delay // 1000) * 1000
         mark = reached if reached > 0 else None
-    rejected = {i for i, time in enumerate(times) if time is None}
     table = pa.table(
         {
-            "id": pa.array(range(count)),
-            "k": pa.array([chance.choice("xyz") for _ in times]),
-            "ts": pa.array(times, pa.timestamp("us", chance.choice(ZONES))),
+            "id": pa.array(range(len(times))),
+            "k": keys,
+            "ts": pa.array(times, pa.timestamp("us", zone)),
             "kind": pa.array([chance.choice("AABBC") for _ in times]),
             "x": pa.array([chance.randrange(9) for _ in times]),
         }
     )
+    rejected = {i for i, time in enumerate(times) if time is None}
     return Sent(table, batches, watermarks, late, rejected, mark)
 
 
@@ -205,11 +229,12 @@ class Verb:
     ask: Callable[[pa.Table, Settings], tuple[Work, pa.Table]]
     wanted: Callable[[pa.Table], list[Row]]
     finish: Callable[[pa.Table], pa.Table] = lambda found: found
+    emits: tuple[str, ...] = ("final", "changes")
 
 
 def by_key(table: pa.Table) -> list[list[Row]]:
     rows = sorted(numbers(table).to_pylist(), key=lambda row: (row["ts"], row["id"]))
-    return [[row for row in rows if row["k"] == key] for key in "xyz"]
+    return [[row for row in rows if row["k"] == key] for key in {row["k"] for row in rows}]
 
 
 def in_numbers(query: Query) -> Query:
@@ -269,6 +294,28 @@ def event_matches(query: Query) -> Verb:
     return Verb(ask, wanted, lambda found: finish(planned, found))
 
 
+def missing_matches() -> Verb:
+    """A budget that is never spent: what a table gives without one."""
+    pattern = ANY.allow_missing(1)
+    planned, _ = streams.streamed(pattern.query, sent(0, 0).table)
+    names = ["k", "errors", "missing", "missing_at", "first", "last"]
+
+    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
+        _, rows = streams.streamed(pattern.query, table)
+        rows = rows.append_column(TEXT, ready(table)[TEXT])
+        budget = ensue.Budget(work=10**9)
+        return budget_work(planned, None, budget, rows.schema, "ts", settings, {}), rows
+
+    def shown(found: pa.Table) -> pa.Table:
+        return finish(planned, found).select(names)
+
+    def wanted(table: pa.Table) -> list[Row]:
+        found: list[Row] = numbers(local.run(pattern.query, table)).select(names).to_pylist()
+        return found
+
+    return Verb(ask, wanted, shown, emits=("final",))
+
+
 def pairs(table: pa.Table, size: int) -> Iterator[tuple[Row, Row]]:
     """A ->> B within a time, one by one."""
     for part in by_key(table):
@@ -294,14 +341,21 @@ def pair_totals(every: int, slide: int) -> Verb:
         return pa.table(kept | {m.name: evaluate(m.value, columns) for m in planned.outer})
 
     def wanted(table: pa.Table) -> list[Row]:
-        groups: dict[tuple[str, int], list[int]] = {}
+        groups: dict[tuple[Any, int], list[Row]] = {}
         for first, last in pairs(table, WITHIN):
             newest = last["ts"] // slide * slide
             for start in range(newest, last["ts"] - every, -slide):
-                groups.setdefault((first["k"], start), []).append(last["x"])
+                groups.setdefault((first["k"], start), []).append(last)
         return [
-            {"k": k, "window_start": start, "window_end": start + every, "n": len(x), "s": sum(x)}
-            for (k, start), x in groups.items()
+            {
+                "k": k,
+                "window_start": start,
+                "window_end": start + every,
+                "n": len(rows),
+                "s": sum(row["x"] for row in rows),
+                "newest": max(row["ts"] for row in rows),
+            }
+            for (k, start), rows in groups.items()
         ]
 
     return Verb(ask, wanted, shown)
@@ -323,7 +377,7 @@ def pair_summary() -> Verb:
         return pa.table(kept | {"s": values.cast(pa.int64())})
 
     def wanted(table: pa.Table) -> list[Row]:
-        sums: dict[str, list[int]] = {row["k"]: [] for part in by_key(table) for row in part}
+        sums: dict[Any, list[int]] = {row["k"]: [] for part in by_key(table) for row in part}
         for first, last in pairs(table, WITHIN):
             sums[first["k"]].append(last["x"])
         return [{"k": k, "n": len(x), "s": sum(x)} for k, x in sums.items()]
@@ -340,7 +394,7 @@ def time_windows(output: str, size: int) -> Verb:
         return quantify_work(asked, ("k",), rows.schema, "ts", settings, {}), rows
 
     def wanted(table: pa.Table) -> list[Row]:
-        sums: dict[tuple[str, int], int] = {}
+        sums: dict[tuple[Any, int], int] = {}
         for part in by_key(table):
             for row in part:
                 window = (row["k"], row["ts"] // size * size)
@@ -353,8 +407,9 @@ def time_windows(output: str, size: int) -> Verb:
 
 
 def automaton() -> Verb:
+    common: dict[str, Any] = {"order_by": "ts", "partition_by": "k"}
     machine = (
-        ensue.Automaton({"a": "bigint"}, within="30 seconds", order_by="ts", partition_by="k")
+        ensue.Automaton({"a": "bigint"}, within="30 seconds", tie="id", **common)
         .arc("s", "a", when="kind = 'A'", set={"a": "id"})
         .arc("a", "a", when="kind <> 'B'")
         .arc("a", "missed", at_end_of_window=True)
@@ -391,7 +446,7 @@ NEVER = ensue.pattern("A -> !B", types="kind").partition_by("k").order_by("ts", 
 NEVER = NEVER.within("30 seconds").measures(at="A.ts", a="A.id")
 ANY = ensue.pattern("A ->> B", types="kind").partition_by("k").order_by("ts", "id")
 ANY = ANY.within("30 seconds")
-TOTALS = ANY.measures(n="count(*)", s="sum(B.x)").query
+TOTALS = ANY.measures(n="count(*)", s="sum(B.x)", newest="max(B.ts)").query
 VERBS = {
     "rows": row_matches(A_B.query),
     "rows in a window": row_matches(A_B.within("30 seconds").query),
@@ -406,6 +461,7 @@ VERBS = {
     "windows": time_windows("defined", 60 * SECOND),
     "windows of weeks": time_windows("defined", 7 * DAY),
     "automaton": automaton(),
+    "missing events under a budget": missing_matches(),
 }
 
 
@@ -432,8 +488,7 @@ def check(name: str, seed: int, emit: str) -> None:
     assert told(answer) == told(verb.wanted(given.used))
 
 
-@pytest.mark.parametrize("emit", ["final", "changes"])
-@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize(("name", "emit"), [(n, e) for n, v in VERBS.items() for e in v.emits])
 def test_every_row_is_accounted_for(name: str, emit: str) -> None:
     for seed in range(CASES):
         try:

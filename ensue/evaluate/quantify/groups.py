@@ -14,6 +14,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.evaluate.arrange import group_codes
 from ensue.evaluate.base import key_value
+from ensue.evaluate.moments import values_of
 from ensue.evaluate.quantify.checks import Report
 from ensue.evaluate.quantify.memory import Flags, Indices, Memory
 from ensue.evaluate.quantify.run import Extra, Outcome, taken
@@ -170,7 +171,7 @@ class BoundGroups(Bound):
         count = len(starts) - 1
         owners = batch.owner[order[starts[:-1]]] if count else np.zeros(0, np.int64)
         columns = [
-            table.column(name).take(pa.array(starts[:-1])).to_pylist() for name in self._stage.keys
+            values_of(table.column(name).take(pa.array(starts[:-1]))) for name in self._stage.keys
         ]
         keys = [tuple(map(key_value, key)) for key in zip(*columns, strict=True)]
         group_of = np.empty(len(order), np.int64)  # per row

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.evaluate.arrange import flat
 from ensue.evaluate.base import key_value
+from ensue.evaluate.moments import values_of
 from ensue.evaluate.suse.store import (
     LEARN_EVERY,
     Selection,
@@ -53,7 +54,7 @@ class Groups:
                 remedy=f"columns are: {', '.join(table.column_names)}",
             )
         encoded = flat(table, names[self.column.casefold()]).dictionary_encode()
-        values = encoded.dictionary.to_pylist()
+        values = values_of(encoded.dictionary)
         places = np.array([self._number(value) for value in values] or [-1], np.int64)
         indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return np.where(indices < 0, -1, places[indices])

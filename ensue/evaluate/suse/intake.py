@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.evaluate.arrange import group_codes
 from ensue.evaluate.base import Key
+from ensue.evaluate.moments import values_of
 from ensue.kernels.order import first_rows
 
 Reader = Callable[[Any], pa.Table]
@@ -101,7 +102,7 @@ def by_key(
     order = np.argsort(codes, kind="stable")
     bounds = np.append(first_rows(codes[order]), len(order))
     firsts = table.select(list(names)).take(pa.array(order[bounds[:-1]]))
-    keys = zip(*(column.to_pylist() for column in firsts.columns), strict=True)
+    keys = zip(*map(values_of, firsts.columns), strict=True)
     for key, (low, high) in zip(keys, pairwise(bounds), strict=True):
         yield key_of(key), order[low:high]
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ensue.evaluate import state
 from ensue.evaluate.base import Key
+from ensue.evaluate.moments import values_of
 
 KIND = "summary"
 COLUMNS = ("time", "mask", "weight", "id", "past", "group")
@@ -138,7 +139,7 @@ def keys_of(table: pa.Table) -> list[Key]:
     names = [name for name in table.column_names if name != _KEYLESS]
     if not names:
         return [()] * table.num_rows
-    return list(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+    return list(zip(*(values_of(table.column(name)) for name in names), strict=True))
 
 
 _KEYLESS = "__ensue_row"
