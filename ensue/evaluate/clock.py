@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.evaluate.arrange import order_codes
 from ensue.evaluate.batch import unscaled
+from ensue.evaluate.moments import value_of
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.query import OrderKey
 
@@ -91,7 +92,10 @@ class Clock:
         )
 
     def time(self, code: int) -> Any:
-        """The time of a code; None where it is before the first or past the last."""
+        """The time of a code; None where it is before the first or past the last.
+
+        Where Python has no date for it, its number, which `code` takes as well.
+        """
         if code in (LOWEST, HIGHEST):
             return None
         kind = self.kind
@@ -103,7 +107,7 @@ class Clock:
         if pa.types.is_date32(kind):
             return pa.array([code], pa.int32()).cast(kind)[0].as_py()
         if self.temporal:
-            return pa.array([code], pa.int64()).cast(kind)[0].as_py()
+            return value_of(pa.array([code], pa.int64()).cast(kind)[0])
         return code
 
     def amount(self, given: Any, what: str) -> int | float:

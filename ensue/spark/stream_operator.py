@@ -11,7 +11,8 @@ though no row came. Why this operator and not transformWithState: docs/decisions
 Two tricks, both with public calls only. Spark drops rows older than the watermark in front of a
 stateful function; the blobs carry no event time, so nothing is dropped and the lane judges
 lateness row by row. And Spark wants to see a column with a watermark before it allows timeouts:
-`MARK` is a constant far in the future that is given the watermark's metadata.
+`MARK` is given the watermark's metadata, and is null, which is older than no watermark. (Any time
+would be older than some: one row of the year 9999 is enough.)
 """
 
 from __future__ import annotations

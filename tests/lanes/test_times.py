@@ -488,6 +488,25 @@ def check(name: str, seed: int, emit: str) -> None:
     assert told(answer) == told(verb.wanted(given.used))
 
 
+def test_the_edge_of_a_window_is_exact() -> None:
+    """Microseconds of the year 9999 are more than a float tells apart."""
+    edge = (LAST + 1) // (60 * SECOND) * 60 * SECOND
+    for time in (edge - 1, edge, edge + 1, 1 - edge, -edge, -edge - 1):
+        table = pa.table(
+            {
+                "id": [0, 1],
+                "k": ["x", "x"],
+                "ts": pa.array([time, time], pa.timestamp("us", "Asia/Tokyo")),
+                "kind": ["A", "B"],
+                "x": [1, 1],
+            }
+        )
+        found = numbers(ANY.aggregate(table, every="1 minute", n="count(*)")).to_pylist()
+        start = time // (60 * SECOND) * 60 * SECOND
+        assert [row["window_start"] for row in found] == [start]
+        assert [row["window_end"] for row in found] == [start + 60 * SECOND]
+
+
 @pytest.mark.parametrize(("name", "emit"), [(n, e) for n, v in VERBS.items() for e in v.emits])
 def test_every_row_is_accounted_for(name: str, emit: str) -> None:
     for seed in range(CASES):
