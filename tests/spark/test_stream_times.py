@@ -15,7 +15,7 @@ import ensue
 from ensue.spark.control import Control
 from ensue.spark.lane_work import LATE, MATCHED, REJECTED
 from tests import oracle
-from tests.lanes import test_times as times
+from tests.lanes import times
 from tests.spark import batches
 from tests.spark.test_stream import writer
 from tests.spark.test_stream_bad_input import totals_of
