@@ -17,6 +17,7 @@ from ensue.evaluate.cleanse import Cleanse, Released
 from ensue.evaluate.revision import RevisionEvaluator, Timing
 from ensue.evaluate.revision_parts import Settings
 from ensue.evaluate.state import to_bytes
+from ensue.evaluate.turns import Turns
 from ensue.pattern import condition as c
 from ensue.pattern.query import OrderKey
 from ensue.tables import to_arrow
@@ -60,7 +61,7 @@ class Described(Protocol):
     def partition_by(self) -> tuple[str, ...]: ...
 
 
-class AutomatonMatcher:
+class AutomatonMatcher(Turns):
     """The in-process operator of an automaton; the face is that of `q.matcher()`."""
 
     def __init__(

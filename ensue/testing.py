@@ -24,12 +24,13 @@ import pyarrow as pa
 from ensue.api import Pattern
 from ensue.evaluate.lane import MATCH_ID, NEW, OP
 from ensue.evaluate.matcher import Matcher
+from ensue.evaluate.turns import Turns
 
 Row = dict[str, Any]
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 
 
-class Feed:
+class Feed(Turns):
     """A pattern under test. Options are those of `Pattern.matcher`."""
 
     def __init__(self, pattern: Pattern, **options: Any) -> None:

@@ -30,6 +30,7 @@ from ensue.evaluate.sharp.engine import MATERIALISATIONS
 from ensue.evaluate.sharp.groups import Group, bounded, groups
 from ensue.evaluate.sharp.listing import PATTERN
 from ensue.evaluate.sharp.offsets import cuts, joined, unite_parts
+from ensue.evaluate.turns import Turns
 from ensue.pattern import rules
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
@@ -440,7 +441,7 @@ def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows
 
 
 @dataclass
-class Live:
+class Live(Turns):
     """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
 
     workload: Workload

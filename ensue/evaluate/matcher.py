@@ -27,6 +27,7 @@ from ensue.evaluate.clock import HIGHEST, LOWEST
 from ensue.evaluate.edits import Edits
 from ensue.evaluate.intake import REASON
 from ensue.evaluate.lane import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Lane, Lifetime
+from ensue.evaluate.turns import Turns
 from ensue.pattern import stored
 from ensue.pattern.binding import bind
 from ensue.pattern.query import Query
@@ -80,7 +81,7 @@ class Revised:
     changes: pa.Table
 
 
-class Matcher:
+class Matcher(Turns):
     """See the module and docs/matcher.md."""
 
     def __init__(
@@ -278,7 +279,7 @@ class Matcher:
                 self._counted.partials = sum(known.partials for known in under)
                 self._counted.shed = sum(known.shed for known in under)
                 self._counted.recall = min(known.recall for known in under)
-        return self._counted
+        return replace(self._counted)
 
     @property
     def patterns(self) -> dict[str, Lifetime]:

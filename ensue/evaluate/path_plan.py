@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ensue.automaton.paths import DEAD, PathAutomaton, PathPrograms, determine
 from ensue.evaluate.graph_store import GraphStore
 from ensue.evaluate.path_tests import EdgeClasses, check_labels, classify
+from ensue.evaluate.turns import Turns
 from ensue.pattern.paths import PathQuery
 
 UNBOUNDED = 2**31 - 2
@@ -128,7 +129,7 @@ class PathPlan:
         return np.array(counts, np.int32)[origins.asked]
 
 
-class Planner:
+class Planner(Turns):
     """Plans of one graph; the last ones are kept."""
 
     def __init__(self, store: GraphStore) -> None:

@@ -41,6 +41,7 @@ from ensue.evaluate.revision_parts import (
     Times,
 )
 from ensue.evaluate.revision_tier import decoded
+from ensue.evaluate.turns import Turns
 from ensue.kernels import revision as kernel
 from ensue.kernels import revision_output as output
 from ensue.kernels.revision_arcs import begins_of
@@ -101,7 +102,7 @@ class Gathered:
     rejected: list[pa.Table] = field(default_factory=list)
 
 
-class RevisionEvaluator:
+class RevisionEvaluator(Turns):
     """See the module."""
 
     name = "the revision evaluator (AFA)"

@@ -34,6 +34,7 @@ from ensue.evaluate.suse.limbs import limbs_of
 from ensue.evaluate.suse.options import SummaryOptions, bound_total, check_options, selection_of
 from ensue.evaluate.suse.store import Store, refill
 from ensue.evaluate.suse.together import answers_together, plain_readings, quick
+from ensue.evaluate.turns import Turns
 from ensue.kernels import suse_select as kernel
 from ensue.pattern import condition as c
 from ensue.pattern import nodes, stored
@@ -72,7 +73,7 @@ class _Rows:
     keys: list[tuple[Key, slice | NDArray[np.int64]]]
 
 
-class Summary:
+class Summary(Turns):
     """See the module; made by `Pattern.summarize`."""
 
     def __init__(

@@ -75,11 +75,12 @@ _reports: dict[tuple[str, str], Any] = {}
 def _report(automaton: Automaton, schema: pa.Schema) -> Any:
     """The check depends on the structure alone, not on the batch: remember it."""
     key = (automaton.name, str(schema))
-    if key not in _reports:
+    known = _reports.get(key)
+    if known is None:
         if len(_reports) > 256:
             _reports.clear()
         try:
-            _reports[key] = check(automaton, column_kinds(schema))
+            known = _reports[key] = check(automaton, column_kinds(schema))
         except (errors.AmbiguousError, errors.EmptyCycleError) as problem:
             raise errors.UnsupportedError(
                 f"the rounds of the groups in {automaton.name} are not determined by the labels: "
@@ -87,7 +88,7 @@ def _report(automaton: Automaton, schema: pa.Schema) -> Any:
                 remedy="write the pattern so that each row belongs to one round, e.g. begin each "
                 "round with a label of its own",
             ) from None
-    return _reports[key]
+    return known
 
 
 def structure(atom: c.Aggregate, query: Query) -> Automaton:

@@ -38,12 +38,13 @@ from ensue.evaluate.quantify.run import Extra
 from ensue.evaluate.quantify.saved import fingerprint, load_memory, save_memory
 from ensue.evaluate.quantify.stages import VALUE, WINDOW, Batch, Bound, Mark, Stage
 from ensue.evaluate.quantify.windows import Windows
+from ensue.evaluate.turns import Turns
 
 OUTPUTS = ("every", "defined", "demand")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-class QuantifyOperator(Refusing):
+class QuantifyOperator(Turns, Refusing):
     """One quantitative query over many keys, batch by batch."""
 
     name = "the evaluator of quantitative queries"

@@ -1,0 +1,56 @@
+"""Objects that several threads may share: calls take turns.
+
+Kernels release the interpreter's lock and a call changes several fields, so two calls at once on
+one operator would lose events without a word. A class that inherits from `Turns` has a lock per
+object, which each of its public methods and properties holds while it runs; nothing inside needs to
+know. The lock is reentrant, since public methods call each other, and costs under a microsecond.
+
+A method that hands out a generator would do its work after the turn is over: such a class is
+refused when it is defined.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Any, Self
+
+
+class Turns:
+    """Public methods and properties of each subclass run one at a time; see the module."""
+
+    _turn: Any
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        made = super().__new__(cls)
+        made._turn = RLock()
+        return made
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, member in list(vars(cls).items()):
+            if name.startswith("_"):
+                continue
+            if inspect.isfunction(member):
+                setattr(cls, name, _in_turn(member))
+            elif isinstance(member, property) and member.fget is not None:
+                setattr(cls, name, property(_in_turn(member.fget), member.fset, member.fdel))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A lock does not travel; the copy gets its own."""
+        with self._turn:
+            return {name: value for name, value in vars(self).items() if name != "_turn"}
+
+
+def _in_turn(method: Callable[..., Any]) -> Callable[..., Any]:
+    if inspect.isgeneratorfunction(method):
+        raise TypeError(f"{method.__qualname__} hands out a generator, which outlives its turn")
+
+    @wraps(method)
+    def taking_turns(self: Turns, *args: Any, **options: Any) -> Any:
+        with self._turn:
+            return method(self, *args, **options)
+
+    return taking_turns

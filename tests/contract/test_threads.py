@@ -1,0 +1,212 @@
+"""Every object with state that users hold may be shared by threads: nothing is lost.
+
+All classes that take events in are found. Each takes turns (`evaluate/turns.py`) and has a case
+here, or is only used inside one that does. `ENSUE_CASES` says how many batches a thread inserts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import os
+import pkgutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ensue
+import ensue.testing
+from ensue.evaluate.turns import Turns
+
+THREADS = 4
+BATCHES = int(os.environ.get("ENSUE_CASES", "25"))
+INSIDE = {  # evaluators, stages of streams and stores: held by an operator, or one task of Spark
+    "ApproximateEvaluator", "AutomatonStage", "BudgetStage", "ChosenRows", "Cleanse",
+    "EditedStage", "EventOperator", "EventsStage", "ExactMissing", "FlatRows", "GroupedStore",
+    "GuardedMissing", "Operator", "PiecewiseRows", "QuantifyStage", "RowsEvaluator", "RowsStage",
+    "SequencesEvaluator", "SharedEvaluator", "SheddingRows", "StateSummary", "Store",
+    "SummaryStage", "TotalsInPieces", "TotalsStage", "Tracks",
+}  # fmt: skip
+TURNS_INSIDE = {"RevisionEvaluator", "Planner"}  # of AutomatonMatcher, of Graph
+Row = dict[str, Any]
+
+
+# -- which classes -------------------------------------------------------------------------------
+
+
+def classes() -> Iterator[type]:
+    for module in pkgutil.walk_packages(ensue.__path__, "ensue."):
+        if "__main__" in module.name:
+            continue
+        for thing in vars(importlib.import_module(module.name)).values():
+            if inspect.isclass(thing) and thing.__module__ == module.name:
+                yield thing
+
+
+def test_all_that_take_events_in_take_turns_or_are_inside_one_that_does() -> None:
+    every = [found for found in classes() if not getattr(found, "_is_protocol", False)]
+    turns = {found.__name__ for found in every if issubclass(found, Turns)} - {"Turns"}
+    taking = {found.__name__ for found in every if hasattr(found, "insert")}
+    assert taking - turns == INSIDE, "users hold it: let it inherit from Turns"
+    assert turns == set(CASES) | TURNS_INSIDE, "add a case"
+
+
+# -- nothing is lost -----------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """`insert` takes two rows, an a and a b; `matches` is how many such pairs are known."""
+
+    held: Any
+    insert: Callable[[list[Row]], Any]
+    matches: Callable[[Any], int]
+    restored: Callable[[Any, Any], Any] | None  # the object that goes on from a snapshot
+
+
+SCHEMA = pa.schema(
+    [("user", pa.int64()), ("ts", pa.int64()), ("kind", pa.string()), ("x", pa.int64())]
+)
+PAIR = ensue.pattern("A -> B", types="kind").partition_by("user").order_by("ts").within(1)
+
+
+def _counting(matcher: Any) -> int:
+    return int(matcher.metrics.matches)
+
+
+def _matcher() -> Case:
+    matcher = PAIR.matcher(speculation=math.inf)
+    return Case(matcher, matcher.insert, _counting, lambda _, blob: ensue.restore(blob))
+
+
+def _automaton() -> Case:
+    machine = (
+        ensue.Automaton(order_by="ts", partition_by="user", within=1)
+        .arc("s", "t", "kind = 'A'").arc("t", "f", "kind = 'B'").start("s").final("f")
+    )  # fmt: skip
+    matcher = machine.matcher()
+    return Case(
+        matcher,
+        lambda rows: matcher.insert(pa.Table.from_pylist(rows, SCHEMA)),
+        lambda known: known.metrics.matches,
+        lambda _, blob: machine.restore(blob),
+    )
+
+
+def _summary() -> Case:
+    summary = PAIR.summarize(size=1_000_000)
+    return Case(
+        summary, summary.insert, lambda known: known.count(), lambda _, blob: ensue.restore(blob)
+    )
+
+
+def _live() -> Case:
+    found: list[int] = []
+    patterns = ensue.workload({"pair": PAIR, "other": PAIR})
+    live = patterns.live(SCHEMA.empty_table())
+    return Case(
+        live,
+        lambda rows: found.append(live.insert(pa.Table.from_pylist(rows, SCHEMA)).num_rows),
+        lambda known: sum(found) // 2,
+        None,
+    )
+
+
+def _operator() -> Case:
+    operator = ensue.quantify.sum("x").operator(SCHEMA, partition_by="user")
+    return Case(
+        operator,
+        lambda rows: operator.insert(pa.Table.from_pylist(rows, SCHEMA)),
+        lambda known: sum(known.result().column("value").to_pylist()) // 2,
+        None,
+    )
+
+
+def _feed() -> Case:
+    feed = ensue.testing.Feed(PAIR, speculation=math.inf)
+    return Case(feed, feed.events, lambda known: len(known.matches), None)
+
+
+CASES = {
+    "Matcher": _matcher, "AutomatonMatcher": _automaton, "Summary": _summary, "Live": _live,
+    "QuantifyOperator": _operator, "Feed": _feed,
+}  # fmt: skip
+
+
+def _pairs(thread: int) -> Iterator[list[Row]]:
+    for number in range(BATCHES):
+        yield [
+            {"user": thread, "ts": 10 * number, "kind": "A", "x": 1},
+            {"user": thread, "ts": 10 * number + 1, "kind": "B", "x": 1},
+        ]
+
+
+@pytest.fixture
+def eager_switches() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def at_once(*works: Callable[[], None]) -> None:
+    problems: list[BaseException] = []
+    start = threading.Barrier(len(works))
+
+    def run(work: Callable[[], None]) -> None:
+        try:
+            start.wait()
+            work()
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if problems:
+        raise problems[0]
+
+
+@pytest.mark.usefixtures("eager_switches")
+@pytest.mark.parametrize("name", CASES)
+def test_no_event_is_lost(name: str) -> None:
+    case = CASES[name]()
+
+    def insert(thread: int) -> Callable[[], None]:
+        return lambda: [case.insert(rows) for rows in _pairs(thread)] and None
+
+    at_once(*map(insert, range(THREADS)))
+    assert case.matches(case.held) == THREADS * BATCHES
+
+
+@pytest.mark.usefixtures("eager_switches")
+@pytest.mark.parametrize("name", ["Matcher", "AutomatonMatcher", "Summary"])
+def test_a_snapshot_among_inserts_is_of_one_moment(name: str) -> None:
+    case = CASES[name]()
+    assert case.restored is not None
+    case.insert(next(_pairs(THREADS)))
+    blobs: list[Any] = []
+
+    def look() -> None:
+        for _ in range(BATCHES):
+            blobs.append(case.held.snapshot())
+
+    def insert(thread: int) -> Callable[[], None]:
+        return lambda: [case.insert(rows) for rows in _pairs(thread)] and None
+
+    at_once(look, *map(insert, range(THREADS - 1)))
+    known = 1
+    for blob in blobs:
+        again = case.restored(case.held, blob)
+        assert again.metrics.rows == 2 * case.matches(again)
+        assert case.matches(again) >= known
+        known = case.matches(again)
+    assert case.matches(case.held) == (THREADS - 1) * BATCHES + 1
