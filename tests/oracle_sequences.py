@@ -10,8 +10,12 @@ The rules:
 - strict: the next row. next: rows that do not fit may be skipped. any: any row may be skipped.
 - A loop may end after each of its iterations; the joint inside it is its own.
 - `until`: the loop takes no such event, and once begun skips none.
-- `!X` forbids X from the event before it to the event after it, inside a loop before it too; a
-  strict joint before it forbids only the next row. At the end it lasts as long as the window.
+- `!X`: no X is left out between the event before it and the event after it; an X that is taken as
+  the event after it is not between. A strict joint before it forbids only the next row, as which
+  event ever. At the end it lasts as long as the window.
+- Inside a loop before it, X is forbidden while the loop waits for a further round. FlinkCEP decides
+  the rest: a loop without an upper bound does not take an X there either; a loop of one label with
+  a bound, in a round that it could do without, forbids X only right after its last event.
 - Of alternatives (and of PERMUTE's parts) under "next", a row is skipped if it fits no head.
 - `greedy`: while what follows a loop waits for its first event, no row may fit the loop.
 """
@@ -37,7 +41,9 @@ class State:
     """A partial match and what it must not meet before its next event."""
 
     pairs: Pairs = ()
-    nots: frozenset[str] = frozenset()
+    nots: frozenset[str] = frozenset()  # not left out
+    barred: frozenset[str] = frozenset()  # neither left out nor taken
+    not_first: frozenset[str] = frozenset()  # not left out as the very next row
     not_next: str | None = None
     greed: str | None = None
 
@@ -150,7 +156,13 @@ class Oracle:
                     iterate(done + 1, next_state)
 
             if done:
-                inside = replace(state, nots=state.nots | ({after} if after else frozenset()))
+                names = frozenset({after} if after else ())
+                if node.most is None:
+                    inside = replace(state, barred=state.barred | names)
+                elif done < node.least or not isinstance(node.part, nodes.Label):
+                    inside = replace(state, nots=state.nots | names)
+                else:
+                    inside = replace(state, not_first=names)
                 others: tuple[nodes.Node, ...] = ()
             else:
                 inside, others = state, rivals
@@ -176,11 +188,11 @@ class Oracle:
         if not state.pairs:
             for row in range(len(self.rows)):
                 ended = ending and ending[0] and self._fits(ending[0], row, state)
-                if not self._forbidden(row, state) and self._fits(label, row, state) and not ended:
+                if not self._gone(row, state) and self._fits(label, row, state) and not ended:
                     rest(State(((label, row),)))
             return
         for row in range(state.last + 1, len(self.rows)):
-            if not self._in_window(state.pairs[0][1], row) or self._forbidden(row, state):
+            if not self._in_window(state.pairs[0][1], row) or self._gone(row, state):
                 return
             if gap.within is not None and self._time(row) - self._time(state.last) > gap.within:
                 return
@@ -193,6 +205,8 @@ class Oracle:
             fits = self._fits(label, row, state)
             if fits and not ended:
                 rest(State((*state.pairs, (label, row))))
+            if self._forbidden(row, state):
+                return
             if ended and ending is not None and ending[1]:
                 return
             if gap.policy is Policy.STRICT:
@@ -216,8 +230,14 @@ class Oracle:
                     return
         self.found.add(state.pairs)
 
+    def _gone(self, row: int, state: State) -> bool:
+        """Whether the row ends the partial match, even as an event of it."""
+        return any(self._fits(name, row, state) for name in (*state.barred, *self.query.without))
+
     def _forbidden(self, row: int, state: State) -> bool:
-        return any(self._fits(name, row, state) for name in (*state.nots, *self.query.without))
+        """Whether the row ends the partial match unless it is taken."""
+        names = state.nots | state.not_first if row == state.last + 1 else state.nots
+        return self._gone(row, state) or any(self._fits(name, row, state) for name in names)
 
     # -- time ------------------------------------------------------------------------------------
 

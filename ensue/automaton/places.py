@@ -110,6 +110,7 @@ class Place:
     kind: Kind = Kind.WAIT
     edges: list[Edge] = field(default_factory=list)
     forbids: str | None = None  # of STOP: the negated label
+    firm: bool = False  # of STOP: such an event is not taken either
 
     def take(self, target: Place, label: int, test: Test) -> None:
         self.edges.append(Edge(Action.TAKE, target, test, label))

@@ -3,8 +3,12 @@
 What places and edges are is in `places.py`. `A -> B` skips what is not a B, `A ->> B` skips
 anything, a strict joint has no SKIP edge. A loop's place takes and skips by the policy inside the
 loop and goes on to what follows, which skips by its own; a place that has skipped must not go on
-again, so a skip inside a loop or an optional part leads to a twin without GO_ON. A GO_ON to `STOP`
-(a forbidden event) ends the partial match, whatever else the place could do.
+again, so a skip inside a loop or an optional part leads to a twin without GO_ON.
+
+A GO_ON to `STOP` says that the place does not skip such an event: `A -> !X -> B` has no X between A
+and B, and an X that is taken as the B is not between. In a loop that `!X` follows, FlinkCEP's
+answers stand: a loop without an upper bound does not take an X as a further event either (its STOP
+is firm), and one with a bound forbids X in a round that it could do without only until it skips.
 
 The pattern is compiled from its end: every function here is given the place that follows. The
 construction follows FlinkCEP's documented behaviour (contiguity, loops, greedy, until, not);
@@ -41,8 +45,8 @@ MAX_PLACES = 20_000
 class _Around:
     """What surrounds a part: forbidden events before and after it, and its enclosing loops."""
 
-    nots: tuple[str, ...] = ()  # forbidden while waiting for the part
-    after: str | None = None  # forbidden right after the part (also between its iterations)
+    nots: tuple[Place, ...] = ()  # STOPs of what is forbidden while waiting for the part
+    after: nodes.Negation | None = None  # right after the part (also between its iterations)
     until: Test = False  # ends an enclosing loop
     twin: bool = False  # the part heads an optional group: a skip must not go on any more
     rivals: Test = False  # heads of the other alternatives: `->` may not skip them either
@@ -59,7 +63,7 @@ class _Compiler:
         self._labels = query.labels
         self._places: list[Place] = []
         self._bounds: dict[int, int] = {}
-        self._stops: dict[str, Place] = {}
+        self._stops: dict[tuple[int, bool, bool], Place] = {}
 
     def compile(self) -> EventAutomaton:
         accept = self._place(Kind.ACCEPT)
@@ -67,6 +71,10 @@ class _Compiler:
         without = 0
         for name in self._query.without:
             without |= 1 << self._labels.index(name)
+        for stop in self._stops.values():
+            if stop.number < 0:
+                stop.number = len(self._places)
+                self._places.append(stop)
         bounds = tuple(Bound(within) for within in self._bounds)
         return EventAutomaton(self._labels, tuple(self._places), start, bounds, without)
 
@@ -117,7 +125,7 @@ class _Compiler:
         for index in range(len(parts) - 1, -1, -1):
             part, gap = parts[index], gaps[index]
             if isinstance(part, nodes.Negation):
-                sink = self._negation(part.part.name, gap, sink, index == len(parts) - 1)
+                sink = self._negation(part, gap, sink, index == len(parts) - 1)
                 continue
             following = parts[index + 1] if index + 1 < len(parts) else None
             after = around.after
@@ -135,26 +143,26 @@ class _Compiler:
 
     def _nots_before(
         self, parts: Sequence[nodes.Node], gaps: Sequence[Gap], index: int, around: _Around
-    ) -> tuple[str, ...]:
-        found: list[str] = []
+    ) -> tuple[Place, ...]:
+        found: list[Place] = []
         back = index - 1
         while back >= 0:
             forbidden = _forbidden(parts[back], gaps[back])
             if forbidden is not None:
-                found.append(forbidden)
+                found.append(self._stop(forbidden))
             elif not _is_optional(parts[back]):
                 return tuple(found)
             back -= 1
         return (*found, *around.nots)
 
-    def _negation(self, name: str, gap: Gap, sink: Place, last: bool) -> Place:
-        test = self._atom(name)
+    def _negation(self, node: nodes.Negation, gap: Gap, sink: Place, last: bool) -> Place:
+        test = self._atom(node.part.name)
         if gap.policy is not Policy.STRICT:
             if not (last and sink.kind is Kind.ACCEPT):
                 return sink  # forbidden while what follows waits
             pending = self._place(Kind.PENDING)
             bound = self._bound(gap)
-            pending.go_on(self._stop(name), both(test, bound))
+            pending.go_on(self._stop(node), both(test, bound))
             pending.skip(pending, both(negated(test), bound))
             if bound is not True:  # the first event beyond the joint's bound proves the absence
                 pending.skip(sink, negated(bound))
@@ -164,7 +172,7 @@ class _Compiler:
             place.skip(sink, negated(test))
         else:
             place.go_on(sink, negated(test))
-        place.go_on(self._stop(name), test)
+        place.go_on(self._stop(node), test)
         return place
 
     def _alternation(
@@ -237,7 +245,10 @@ class _Compiler:
                 inner, part = part, part.part
                 least, most = inner.least, inner.most
         until = self._atom(inner.until.name) if inner.until is not None else False
-        inside = _Around((), around.after, either(around.until, until), False, False)
+        between: tuple[Place, ...] = ()
+        if around.after is not None:
+            between = (self._stop(around.after, inside=True, firm=most is None),)
+        inside = _Around(between, around.after, either(around.until, until), False, False)
         first = _Around(
             around.nots, around.after, either(around.until, until), around.twin, around.rivals
         )
@@ -282,7 +293,7 @@ class _Compiler:
             return place
         place = self._single(loop.part, sink, onward, gap, around, optional, loop, entering)
         if not entering:
-            self._forbid(place, (around.after,))
+            self._forbid(place, around.nots)
         return place
 
     def _before(self, place: Place) -> Place:
@@ -328,7 +339,8 @@ class _Compiler:
                 twin = self._place()
                 twin.take(target, index, both(take, bound))
                 twin.skip(twin, skip)
-                self._forbid(twin, around.nots)
+                if entering:
+                    self._forbid(twin, around.nots)
                 place.skip(twin, skip)
             else:
                 place.skip(place, skip)
@@ -339,7 +351,9 @@ class _Compiler:
         gap = loop.node.gap
         if not isinstance(loop.part, nodes.Label):
             back = self._place()
-            inside = _Around((), around.after, around.until, True)
+            # Where a round may be empty, what would be copied without its nots is not there yet.
+            nots = () if _is_optional(loop.part) else around.nots
+            inside = _Around(nots, around.after, around.until, True)
             head = self._part(loop.part, gap, back, inside)
             back.go_on(head)
             back.go_on(sink)
@@ -360,14 +374,14 @@ class _Compiler:
         else:
             place.go_on(sink)
         place.take(place, index, take)
-        self._forbid(place, (around.after,))
+        self._forbid(place, around.nots)
         skip = both(self._skip_test(gap, plain, around.until), bound)
         if skip is not False:
             twin = self._place()
             twin.take(place, index, take)
             twin.skip(twin, skip)
             place.skip(twin, skip)
-            self._forbid(twin, (around.after,))
+            self._forbid(twin, around.nots)
         return place
 
     def _exhaust(self, loop: _Loop, sink: Place) -> None:
@@ -393,7 +407,7 @@ class _Compiler:
             twin.edges.append(Edge(edge.action, target, edge.test, edge.label))
         return twin
 
-    def _stripped(self, place: Place, nots: Sequence[str]) -> Place:
+    def _stripped(self, place: Place, nots: Sequence[Place]) -> Place:
         """A copy that no longer forbids `nots`: an event was taken since."""
         if not nots:
             return place
@@ -405,7 +419,7 @@ class _Compiler:
             twin = known[place] = self._place(place.kind)
             for edge in place.edges:
                 if edge.action is Action.GO_ON:
-                    if edge.target.forbids not in nots:
+                    if edge.target not in nots:
                         twin.go_on(copy(edge.target), edge.test)
                 else:
                     target = twin if edge.target is place else edge.target
@@ -435,16 +449,25 @@ class _Compiler:
             case Policy.ANY:
                 return negated(until)
 
-    def _stop(self, name: str) -> Place:
-        if name not in self._stops:
-            self._stops[name] = self._place(Kind.STOP)
-            self._stops[name].forbids = name
-        return self._stops[name]
+    def _stop(self, node: nodes.Negation, inside: bool = False, firm: bool = False) -> Place:
+        """One per negated step, and one for the loop before it: a copy may do without one of them.
 
-    def _forbid(self, place: Place, names: Sequence[str | None]) -> None:
-        for name in names:
-            if name is not None:
-                place.go_on(self._stop(name), self._atom(name))
+        The first of a label has its number among the places, where stored states expect it; all
+        others come last.
+        """
+        key = (id(node), inside, firm)
+        if key not in self._stops:
+            name = node.part.name
+            known = any(stop.forbids == name for stop in self._stops.values())
+            stop = Place(-1, Kind.STOP) if known else self._place(Kind.STOP)
+            stop.forbids, stop.firm = name, firm
+            self._stops[key] = stop
+        return self._stops[key]
+
+    def _forbid(self, place: Place, stops: Sequence[Place]) -> None:
+        for stop in stops:
+            assert stop.forbids is not None
+            place.go_on(stop, self._atom(stop.forbids))
 
 
 @dataclass
@@ -453,15 +476,15 @@ class _Loop:
 
     node: nodes.Repetition
     part: nodes.Node
-    nots: tuple[str, ...]  # forbidden before an optional loop, allowed once it has taken an event
+    nots: tuple[Place, ...]  # forbidden before an optional loop, allowed once it has taken an event
     until: Test
     outer: Test  # ends an enclosing loop
     original: Place | None = None  # what follows, as it was before greed changed it
 
 
-def _forbidden(part: nodes.Node, gap: Gap) -> str | None:
+def _forbidden(part: nodes.Node, gap: Gap) -> nodes.Negation | None:
     if isinstance(part, nodes.Negation) and gap.policy is not Policy.STRICT:
-        return part.part.name
+        return part
     return None
 
 

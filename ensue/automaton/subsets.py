@@ -138,18 +138,17 @@ class Subsets:
         skipped: set[Place] = set()
         skip_accept = False
         for place in sorted(self.sets[state], key=lambda p: p.number):
-            edges, stopped = self._enabled(place, bits)
-            for edge in edges:
+            for edge in self._enabled(place, bits):
                 if edge.action is Action.TAKE:
                     targets = taken.setdefault(edge.label, set())
                     if self._accepts(edge.target, bits):
                         accepted.add(edge.label)
-                    if not stopped and edge.target.kind is not Kind.ACCEPT:
+                    if edge.target.kind is not Kind.ACCEPT:
                         targets.add(edge.target)
                 elif state != START:
                     if edge.target.kind is Kind.ACCEPT:
                         skip_accept = True
-                    elif not stopped:
+                    else:
                         skipped.add(edge.target)
         takes = tuple(
             Take(
@@ -163,24 +162,25 @@ class Subsets:
         return Step(takes, self._state(frozenset(skipped)) if skipped else NOWHERE, skip_accept)
 
     @staticmethod
-    def _enabled(place: Place, bits: int) -> tuple[list[Edge], bool]:
-        """TAKE and SKIP edges that the event enables, and whether it is forbidden here."""
+    def _enabled(start: Place, bits: int) -> list[Edge]:
+        """TAKE and SKIP edges that the event enables.
+
+        A place does not skip what it forbids, and does not take it where the STOP is firm.
+        """
         found: list[Edge] = []
-        stopped = False
-        seen, stack = {place}, [place]
+        seen, stack = {start}, [start]
         while stack:
-            current = stack.pop()
-            if current.kind is Kind.STOP:
-                stopped = True
-            for edge in current.edges:
-                if not holds(edge.test, bits):
-                    continue
-                if edge.action is not Action.GO_ON:
+            held = [edge for edge in stack.pop().edges if holds(edge.test, bits)]
+            stops = [edge.target for edge in held if edge.target.kind is Kind.STOP]
+            barred = any(stop.firm for stop in stops)
+            for edge in held:
+                if edge.action is Action.GO_ON:
+                    if edge.target not in seen:
+                        seen.add(edge.target)
+                        stack.append(edge.target)
+                elif not (barred if edge.action is Action.TAKE else stops):
                     found.append(edge)
-                elif edge.target not in seen:
-                    seen.add(edge.target)
-                    stack.append(edge.target)
-        return found, stopped
+        return found
 
     @staticmethod
     def _accepts(place: Place, bits: int) -> bool:
