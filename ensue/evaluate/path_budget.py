@@ -34,7 +34,13 @@ from ensue.evaluate.path_similarity import (
     state_sharing,
 )
 from ensue.evaluate.paths import _MODES, Found, PathEngine, path_table
-from ensue.kernels.path_budget import CONTRIBUTION, RANDOM, SELECTIVITY, search_best
+from ensue.kernels.path_budget import (
+    CONTRIBUTION,
+    RANDOM,
+    SELECTIVITY,
+    nothing_yet,
+    search_best,
+)
 from ensue.pattern.duration import parse_duration
 from ensue.pattern.paths import PathQuery, Semantics
 
@@ -44,6 +50,9 @@ _HORIZON = 8  # windows over which time saved or overdrawn is evened out
 _SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed
 _MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArray)
 _NO_BOUND = 2.0**61
+_FIRST_SLICE = 64  # steps between two looks at the time
+_SLICE = 0.02  # seconds
+WORK_DONE, COMPLETE, QUESTIONS_DONE, PAUSED = 7, 9, 11, 12  # in what the kernel returns
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,11 +189,22 @@ class _Search:
         states: NDArray[np.int32],
         weight: NDArray[np.float32],
         budget: Budget | None,
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[tuple[int, tuple[Any, ...]]]:
         questions = len(weight)
 
-        def search(begin: int, end: int, work: float, held: int, saved: float) -> tuple[Any, ...]:
+        def search(
+            begin: int,
+            end: int,
+            work: float,
+            held: int,
+            saved: float,
+            steps: int = int(_NO_BOUND),
+            horizon: float = _NO_BOUND,
+            paused: Any = None,
+        ) -> tuple[Any, ...]:
             span = slice(offset[begin], offset[end])
+            if paused is None:
+                paused = nothing_yet(len(self._plan.machine[2]), end - begin)
             return search_best(
                 self._plan.graph,
                 self._plan.machine,
@@ -204,10 +224,13 @@ class _Search:
                 self._mode,
                 self._strategy,
                 self._seed + begin,
+                steps,
+                horizon,
+                paused,
             )
 
         if budget is None:
-            return [search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0)]
+            return [(0, search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0))]
         assert isinstance(budget.latency, str | None)
         work = _NO_BOUND if budget.work is None else float(budget.work)
         held, seconds = int(_NO_BOUND), 0.0
@@ -222,8 +245,14 @@ class _Search:
             if _is_share(budget.memory):
                 held = int(kept * _share(budget.memory))
         if budget.latency is None:
-            return [search(0, questions, work, held, 0.0)]
-        return self._timed(search, questions, work, held, seconds)
+            return [(0, search(0, questions, work, held, 0.0))]
+        search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
+        began = time.thread_time()
+        pieces = self._timed(search, questions, work, held, seconds)
+        left = seconds * questions - (time.thread_time() - began)
+        starts = np.cumsum([0, *(len(piece[WORK_DONE]) for piece in pieces)])
+        first = list(zip(starts.tolist(), pieces, strict=False))
+        return first + _gone_on(search, pieces, work, held, left)
 
     @staticmethod
     def _timed(
@@ -258,6 +287,64 @@ class _Search:
             saved = min(float(piece[10]), allowed * 64)
             begin, window = end, min(2 * window, WINDOW)
         return pieces
+
+
+def _gone_on(
+    search: Callable[..., tuple[Any, ...]],
+    pieces: Sequence[tuple[Any, ...]],
+    work: float,
+    held: int,
+    seconds: float,
+) -> list[tuple[int, tuple[Any, ...]]]:
+    """Unfinished questions again, for the time (and work) that all of them left over.
+
+    Windows learn what time allows from many questions; few, or the first ones, are cut short by
+    a bound on work that was only a guess. Each has an equal share of what is left, and what it does
+    not need goes to those after it.
+    """
+    done = np.concatenate([piece[WORK_DONE] for piece in pieces])
+    unfinished = np.flatnonzero(~np.concatenate([piece[COMPLETE] for piece in pieces]))
+    counts = np.concatenate(
+        [np.bincount(piece[0], minlength=len(piece[WORK_DONE])) for piece in pieces]
+    )
+    spare = work * len(done) - float(done.sum())
+    found: list[tuple[int, tuple[Any, ...]]] = []
+    for number, question in enumerate(unfinished.tolist()):
+        waiting = len(unfinished) - number
+        allowed = float(done[question]) + spare / waiting
+        if seconds <= 0 or allowed < done[question] + 1:
+            break
+        piece, spent = _sliced(search, question, allowed, held, seconds / waiting)
+        seconds -= spent
+        if piece[COMPLETE][0] or len(piece[0]) >= counts[question]:
+            spare -= float(piece[WORK_DONE][0] - done[question])
+            found.append((question, piece))
+    return found
+
+
+def _sliced(
+    search: Callable[..., tuple[Any, ...]], question: int, work: float, held: int, seconds: float
+) -> tuple[tuple[Any, ...], float]:
+    """One question until its time is over, which is looked at after every slice; the time spent.
+
+    Slices grow while they are cheap, up to a quarter of the time left and to `_SLICE` seconds.
+    """
+    paused, steps, taken, spent, horizon = None, _FIRST_SLICE, 0, 0.0, _NO_BOUND
+    while True:
+        began = time.thread_time()
+        piece = search(question, question + 1, work, held, 0.0, steps, horizon, paused)
+        spent += time.thread_time() - began
+        if piece[QUESTIONS_DONE] == 1:
+            return piece, spent
+        if spent >= seconds:
+            piece[COMPLETE][0] = False
+            return piece, spent
+        taken += steps
+        rate = taken / max(spent, 1e-9)
+        fitting = rate * min((seconds - spent) / 4, _SLICE)
+        steps = int(np.clip(fitting, _FIRST_SLICE, 2 * steps))
+        horizon = float(piece[WORK_DONE][0]) * max(seconds / max(spent, 1e-9), 1.0)
+        paused = piece[PAUSED]
 
 
 def _unbounded(
@@ -352,21 +439,28 @@ def _joined(
     store: GraphStore,
     texts: list[str],
     questions: int,
-    pieces: list[tuple[Any, ...]],
+    pieces: list[tuple[int, tuple[Any, ...]]],  # each with the first of its questions
     seconds: float,
     embedded: float,
 ) -> Retrieval:
-    base, moved, offsets, total = 0, [], [np.zeros(1, np.int64)], 0
-    for piece in pieces:
-        moved.append(piece[0] + np.int32(base))
-        base += len(piece[7])
+    moved, offsets, total = [], [np.zeros(1, np.int64)], 0
+    latest = np.zeros(questions, np.int64)  # the piece that answers a question, of several
+    work, held = np.zeros(questions, np.int64), np.zeros(questions, np.int64)
+    complete = np.ones(questions, np.bool_)
+    for number, (begin, piece) in enumerate(pieces):
+        moved.append(piece[0] + np.int32(begin))
         offsets.append(piece[4][1:] + total)
         total += int(piece[4][-1])
-    column = [np.concatenate([piece[k] for piece in pieces]) for k in range(10) if k not in (0, 4)]
-    query, end, score, visited, labels, work, held, complete = column
+        span = slice(begin, begin + len(piece[WORK_DONE]))
+        latest[span] = number
+        work[span], held[span], complete[span] = piece[7:10]
+    column = [np.concatenate([piece[k] for _, piece in pieces]) for k in (1, 2, 3, 5, 6)]
+    query, end, score, visited, labels = column
     question, offset = np.concatenate(moved), np.concatenate(offsets)
     start = visited[offset[:-1] + np.arange(len(query))]
+    source = np.repeat(np.arange(len(pieces)), [len(piece[0]) for _, piece in pieces])
     order = np.lexsort((np.arange(len(query)), -score, question))
+    order = order[latest[question[order]] == source[order]]
     found = _ordered(Found(query, start, end, offset, visited, labels), order)
     return Retrieval(
         store, texts, questions, question[order], found, score[order],

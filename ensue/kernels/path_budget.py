@@ -13,6 +13,10 @@ end.
 The bound on work is an average over questions: what one leaves unspent is saved, and the next may
 use its own share and an eighth of the savings. A question that could not reach any end with that is
 passed over, so that the next ones can. The sum never exceeds questions x bound.
+
+A kernel has no clock. Under a bound on time the search is done in slices: it stops after so many
+steps and hands out where it stands (`paused`), and goes on from there when called again. What the
+time is expected to allow (`horizon`) is known a little better each time.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from ensue.kernels.paths import NO_RETURN, TRAIL, WALK
 CONTRIBUTION, RANDOM, SELECTIVITY = 0, 1, 2
 ROW_BYTES = 36
 ANSWER_BYTES = 16  # and 8 per step
+QUESTION, ROWS, ACTIVES, LIVES, BYTES, WORK, ROOTS_DONE, OUTS, BEGUN = range(9)  # of a pause
 
 
 @njit(cache=True, nogil=True)
@@ -39,6 +44,46 @@ def _random(state: np.uint64) -> np.uint64:
     state ^= state >> np.uint64(7)
     state ^= state << np.uint64(17)
     return state
+
+
+@njit(cache=True, nogil=True)
+def nothing_yet(visits: int, questions: int) -> tuple[Any, ...]:
+    """Where a search stands that has not begun."""
+    size = 256
+    table = (
+        np.empty(size, np.int32),  # parent
+        np.empty(size, np.int32),  # node
+        np.empty(size, np.int32),  # the symbol and the edge it came over
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),  # state
+        np.empty(size, np.int32),  # depth
+        np.empty(size, np.int32),  # the symbol it goes on over, as an index of visit_symbol
+        np.empty(size, np.int32),  # how many of its entries are done
+        np.empty(size, np.int32),  # the row that follows in its cluster; or its place in `live`
+        np.empty(size, np.int32),  # rows that have children left, for the random strategy
+    )
+    clusters = (
+        np.full(visits, -1, np.int32),  # first row
+        np.full(visits, -1, np.int32),  # first of those that wait behind the others
+        np.zeros(visits, np.float64),  # priority
+        np.empty(max(visits, 1), np.int32),
+        np.zeros(visits, np.bool_),
+    )
+    paths = (
+        np.empty(size, np.int32),  # question
+        np.empty(size, np.int32),  # query
+        np.empty(size, np.int32),  # end
+        np.empty(size, np.float32),  # score
+        np.zeros(size + 1, np.int64),  # offset of the labels
+        np.empty(4 * size, np.int32),  # nodes
+        np.empty(4 * size, np.int32),  # labels
+    )
+    told = (
+        np.zeros(questions, np.int64),
+        np.zeros(questions, np.int64),
+        np.ones(questions, np.bool_),
+    )
+    return np.zeros(9, np.int64), np.zeros(1, np.uint64), table, clusters, paths, told
 
 
 @njit(cache=True, nogil=True)
@@ -61,59 +106,54 @@ def search_best(
     mode: int,
     strategy: int,
     seed: int,
+    steps: int,  # until the next pause
+    horizon: float,  # work that a question is expected to have time for
+    paused: Any,  # `nothing_yet`, or what the call before returned
 ) -> tuple[Any, ...]:
-    """(question, query, end, score, labels' offset, nodes, labels) of the paths found; and per
-    question the work done, the most bytes held, and whether nothing was left out."""
+    """(question, query, end, score, labels' offset, nodes, labels) of the paths found; per question
+    the work done, the most bytes held, and whether nothing was left out; then the savings, how many
+    questions are done, and where it stands. After a pause, the paths are only those so far."""
     offset, neighbour, edge, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
-        machine
-    )
+    (
+        transitions, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset,
+        accept_query,
+    ) = machine  # fmt: skip
     sharing_offset, sharing_query, sharing_similarity = sharing
     target_offset, target_state = targets
-    visits = visit_symbol.shape[0]
     questions = weight.shape[0]
-    parent = np.empty(256, np.int32)
-    node = np.empty(256, np.int32)
-    via_symbol = np.empty(256, np.int32)
-    via_edge = np.empty(256, np.int32)
-    state = np.empty(256, np.int32)
-    depth = np.empty(256, np.int32)
-    visit = np.empty(256, np.int32)  # the symbol it goes on over, as an index of visit_symbol
-    cursor = np.empty(256, np.int32)  # how many of its entries are done
-    following_row = np.empty(256, np.int32)  # in its cluster; or its place in `live`
-    live = np.empty(256, np.int32)
-    first = np.full(visits, -1, np.int32)
-    waiting = np.full(visits, -1, np.int32)
-    priority = np.zeros(visits, np.float64)
-    active = np.empty(max(visits, 1), np.int32)
-    is_active = np.zeros(visits, np.bool_)
-    out_question = np.empty(256, np.int32)
-    out_query = np.empty(256, np.int32)
-    out_end = np.empty(256, np.int32)
-    out_score = np.empty(256, np.float32)
-    out_offset = np.zeros(257, np.int64)
-    out_nodes = np.empty(1024, np.int32)
-    out_labels = np.empty(1024, np.int32)
-    work_done = np.zeros(questions, np.int64)
-    most_bytes = np.zeros(questions, np.int64)
-    complete = np.ones(questions, np.bool_)
-    outs = 0
+    stand, seeded, table, clusters, paths, told = paused
+    parent, node, via_symbol, via_edge, state, depth, visit, cursor, following_row, live = table
+    first, waiting, priority, active, is_active = clusters
+    out_question, out_query, out_end, out_score, out_offset, out_nodes, out_labels = paths
+    work_done, most_bytes, complete = told
+    outs = stand[OUTS]
     chance = np.uint64(seed * 2 + 1) * np.uint64(0x9E3779B97F4A7C15)
-    for k in range(questions):
-        rows = actives = lives = 0
-        used_bytes = work = 0
+    if stand[BEGUN]:
+        chance = seeded[0]
+    done_questions = stand[QUESTION]
+    pause = False
+    for k in range(stand[QUESTION], questions):
+        resumed = stand[BEGUN] > 0
+        rows, actives, lives = stand[ROWS], stand[ACTIVES], stand[LIVES]
+        used_bytes, work, pending_root = stand[BYTES], stand[WORK], stand[ROOTS_DONE]
+        stand[:] = 0
         roots = root_offset[k + 1] - root_offset[k]
-        pending_root = 0
         allowed = np.int64(min(work_bound + savings / 8, 2.0**62))
         least = np.int32(2**30)
         for r in range(root_offset[k], root_offset[k + 1]):
             if root_state[r] >= 0:
                 least = min(least, remaining[root_state[r]])
-        if least <= hops and least > allowed:
+        if not resumed and least <= hops and least > allowed:
             savings += work_bound
             complete[k] = False
+            done_questions = k + 1
             continue
         while True:
+            if pending_root >= roots:
+                if steps <= 0:
+                    pause = True
+                    break
+                steps -= 1
             # A root first: roots are rows without a parent, and cost no work.
             if pending_root < roots:
                 at = -1
@@ -152,7 +192,9 @@ def search_best(
                 while low + done < high:
                     entry = low + done
                     done += 1
-                    target = state_after(table, symbol_class, entry_class, s, candidate, entry)
+                    target = state_after(
+                        transitions, symbol_class, entry_class, s, candidate, entry
+                    )
                     if target < 0:
                         continue
                     other = neighbour[entry]
@@ -291,13 +333,19 @@ def search_best(
                                 elif share == best_share:
                                     likeness = max(likeness, sharing_similarity[p])
                         priority[v] = best_share + 1e-3 * likeness + 1e-6 * total
-                if neighbours * average**least > allowed - work:
+                if neighbours * average**least > min(np.float64(allowed), horizon) - work:
                     following_row[rows] = waiting[v]
                     waiting[v] = rows
                 else:
                     following_row[rows] = first[v]
                     first[v] = rows
                 rows += 1
+        if pause:
+            stand[QUESTION], stand[BEGUN], seeded[0] = k, 1, chance
+            stand[ROWS], stand[ACTIVES], stand[LIVES] = rows, actives, lives
+            stand[BYTES], stand[WORK], stand[ROOTS_DONE] = used_bytes, work, pending_root
+            work_done[k] = work
+            break
         for a in range(actives):
             v = active[a]
             is_active[v] = False
@@ -305,8 +353,16 @@ def search_best(
             waiting[v] = -1
         work_done[k] = work
         savings = max(savings + work_bound - work, 0.0)
+        done_questions = k + 1
+    stand[OUTS] = outs
+    table = (
+        parent, node, via_symbol, via_edge, state, depth, visit, cursor, following_row, live,
+    )  # fmt: skip
+    paths = (out_question, out_query, out_end, out_score, out_offset, out_nodes, out_labels)
+    stands = (stand, seeded, table, clusters, paths, told)
     return (
         out_question[:outs], out_query[:outs], out_end[:outs], out_score[:outs],
         out_offset[: outs + 1], out_nodes[: out_offset[outs] + outs],
-        out_labels[: out_offset[outs]], work_done, most_bytes, complete, savings,
+        out_labels[: out_offset[outs]], work_done, most_bytes, complete, savings, done_questions,
+        stands,
     )  # fmt: skip
