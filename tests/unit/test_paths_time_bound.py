@@ -135,10 +135,14 @@ def random_graph(draw: random.Random) -> tuple[ensue.Graph, list[ensue.Question]
     return ensue.graph(pa.Table.from_pylist(edges)), questions
 
 
-def test_an_ample_time_finds_everything_and_a_tiny_one_nothing_false() -> None:
+def test_an_ample_time_finds_everything_and_a_tiny_one_nothing_false(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for seed in range(CASES):
         draw = random.Random(seed)
         graph, questions = random_graph(draw)
+        monkeypatch.setattr(path_budget, "_FIRST_SLICE", draw.choice([1, 3, 64]))
+        monkeypatch.setattr(path_budget, "_SLICE", draw.choice([0.0, 0.02]))
         asked: dict[str, Any] = {
             "max_hops": draw.choice([2, 3, 4]),
             "semantics": draw.choice(["walk", "no_return", "trail", "simple"]),
