@@ -25,9 +25,9 @@ def random_text(draw: random.Random) -> str:
     """A B and C with a negated step or two between them, and loops, groups and optional parts."""
     loop = lambda: draw.choice(["", "", "", "+", "?", "*", "{2}", "{1,2}", "{2,}"])  # noqa: E731
     arrow = lambda: draw.choice([" -> ", " ->> "])  # noqa: E731
-    second = draw.choice(
-        ["B" + loop(), "B" + loop(), f"(B{arrow()}C)" + draw.choice(["", "+", "{1,2}"]), "(B | C)"]
-    )
+    many = draw.choice(["", "+", "{2}", "{1,2}"])
+    group = draw.choice([f"(B{arrow()}C)", f"(B?{arrow()}C)", f"(B+{arrow()}C)", f"(B{arrow()}C?)"])
+    second = draw.choice(["B" + loop(), "B" + loop(), group + many, "(B | C)", "PERMUTE(B, C)"])
     negated = lambda: draw.choice(["!X", "!X", "!Y"]) + arrow()  # noqa: E731
     text = "A" + draw.choice(["", "", "+", "{1,2}", "{2}"]) + arrow()
     places = draw.choice([(True, False), (False, True), (True, True)])
@@ -46,6 +46,14 @@ def random_pattern(draw: random.Random) -> Pattern:
         label = "X" if "X" in text else "D"
         kinds[label] += " AND x >= LAST(A.x)"
     return ensue.pattern(text).define(**kinds).partition_by("stream").order_by("id")
+
+
+def random_end(draw: random.Random, pattern: Pattern) -> Pattern:
+    """A negated step at the end, which the window proves."""
+    text = f"A -> B{draw.choice(['', '+', '{2}', '{1,2}', '?'])} -> !D"
+    kinds = {label: dict(pattern._draft.define)[label] for label in "ABD"}
+    made = ensue.pattern(text).define(**kinds)
+    return made.partition_by("stream").order_by("id").within(3)
 
 
 def random_rows(draw: random.Random) -> list[list[dict[str, object]]]:
@@ -106,4 +114,7 @@ def test_every_engine_gives_the_matches_of_the_definition() -> None:
                 assert ensue.workload({"one": other}).matches(table).num_rows == len(
                     expected(other, rows)
                 ), asked
+            case _:
+                final = random_end(draw, pattern)
+                assert listed(final.matches(table)) == expected(final, rows), asked
     assert overlapping > PATTERNS
