@@ -11,7 +11,7 @@ cannot hold at all raises `TooHardError`; the plan then takes the Python tier an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from ensue.automaton.program import START
 from ensue.kernels import guards as vm
 from ensue.pattern import condition as c
 from ensue.pattern import kinds
+from ensue.pattern.infer import infer
 
 MAX_OFFSET = 16  # LAST(A.x, n) keeps n + 1 row numbers per partial match
 
@@ -55,6 +56,12 @@ def compile_guards(plan: Plan, input_kind: Mapping[str, kinds.Kind]) -> Guards:
     return _Compiler(plan, input_kind).compile()
 
 
+def session_zone(input_kind: Mapping[str, kinds.Kind]) -> str:
+    """The session's zone: timestamps carry it."""
+    zones = (kind.zone for kind in input_kind.values() if kind.zoned and kind.zone)
+    return next(zones, kinds.DEFAULT_ZONE)
+
+
 @dataclass
 class _Register:
     updates: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
@@ -65,7 +72,7 @@ class _Register:
 
 class _Compiler(Operators):
     def __init__(self, plan: Plan, input_kind: Mapping[str, kinds.Kind]) -> None:
-        super().__init__()
+        super().__init__(session_zone(input_kind))
         self._plan = plan
         self._kinds = input_kind
         self._int_inputs: dict[str, int] = {}
@@ -85,7 +92,7 @@ class _Compiler(Operators):
             self._label, self._cells = index, 0
             self._reads[index] = set()
             if test.correlated:
-                value = self._expression(c.conjunction(list(test.correlated)))
+                value = self._condition(c.conjunction(list(test.correlated)))
                 if value.kind.name not in ("boolean", "null"):
                     raise TooHardError(
                         f"the condition of {test.label} is {value.kind}, not boolean"
@@ -111,6 +118,39 @@ class _Compiler(Operators):
             case _:
                 raise TooHardError("it reads labels")
 
+    def _leaf_kind(self, node: c.Condition) -> kinds.Kind:
+        match node:
+            case c.Column(name=name):
+                return self._kinds[name]
+            case c.Navigate(argument=argument):
+                return infer(argument, self._leaf_kind, self._zone)
+            case c.Aggregate():
+                return self._aggregate_kind(node)
+            case c.MatchNumber():
+                return kinds.BIGINT
+            case _:
+                return kinds.STRING
+
+    def _aggregate_kind(self, node: c.Aggregate) -> kinds.Kind:
+        given = [infer(part, self._leaf_kind, self._zone) for part in node.arguments]
+        match node.function:
+            case "count":
+                return kinds.BIGINT
+            case "min" | "max" | "min_by" | "max_by" | "bool_and" | "bool_or":
+                return given[0]
+            case "array_agg" | "collect_set":
+                return kinds.array(given[0])
+            case "sum" if given[0].name == "int":
+                return kinds.BIGINT
+            case "sum" if given[0].name == "decimal":
+                return kinds.decimal(min(38, given[0].precision + 10), given[0].scale)
+            case "sum" | "avg" if given[0].name != "decimal":
+                return kinds.DOUBLE
+            case "avg":
+                raise TooHardError("the average of decimals is computed exactly")
+            case _:
+                raise TooHardError(f"{node.function} is kept as a list")
+
     def _load(self, name: str, row: int) -> Value:
         column, kind = self._input(name)
         operation = vm.LOAD_FLOAT if kind.name == "float" else vm.LOAD_INT
@@ -119,9 +159,9 @@ class _Compiler(Operators):
     def _input(self, name: str) -> tuple[int, kinds.Kind]:
         kind = self._kinds[name]
         if kind.name == "float":
-            return self._float_inputs.setdefault(name, len(self._float_inputs)), kinds.DOUBLE
+            return self._float_inputs.setdefault(name, len(self._float_inputs)), kind
         if kind.name == "decimal":
-            self._scales[name] = self._fitting(kind).scale
+            self._scales[name] = kind.scale
         elif kind.name == "string":
             self._text.setdefault(name)
         elif kind.name not in ("int", "boolean", "date", "timestamp", "null"):
@@ -190,8 +230,6 @@ class _Compiler(Operators):
         total = self._sum(node, column, kind, where, count)
         if node.function == "sum":
             return total
-        if kind.name == "decimal":
-            raise TooHardError("the average of decimals is computed exactly")
         number = self._value(vm.INT_REGISTER, kinds.BIGINT, count, -1)
         # No value: the sum is null, and null divided by anything is null.
         return self._divided(self._as_float(total), self._as_float(number))
@@ -232,9 +270,7 @@ class _Compiler(Operators):
         )
         if floating:
             return self._value(vm.FLOAT_REGISTER, kinds.DOUBLE, register, count)
-        result = kinds.BIGINT
-        if kind.name == "decimal":
-            result = self._fitting(kinds.decimal(min(38, kind.precision + 10), kind.scale))
+        result = self._aggregate_kind(replace(node, function="sum"))
         return self._value(vm.INT_REGISTER, result, register, count)
 
     def _extremum(

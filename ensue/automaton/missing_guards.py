@@ -59,7 +59,7 @@ class _PartCompiler(_EventCompiler):
             self._label, self._reads[index] = index, set()
             for part in test.correlated:
                 self._cells = 0
-                value = self._expression(part)
+                value = self._condition(part)
                 if value.kind.name not in ("boolean", "null"):
                     raise TooHardError(
                         f"the condition of {test.label} is {value.kind}, not boolean"

@@ -31,13 +31,14 @@ from ensue.kernels.revision_quick import QUICK
 from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
-from ensue.pattern.infer import typed
+from ensue.pattern.infer import Typed, typed
 
 TEMPORARIES = 200  # cells that one arc may compute with
 MAX_TESTS = 62
 MAX_INPUTS = 62
 MAX_SILENT = 1_000
-_BRANCHING = ("and", "or", "case", "if", "coalesce")
+_BRANCHING = ("and", "or", "case", "coalesce", "in")
+_EXACT_DIGITS = 15  # of a decimal that is a float once divided
 _EXACT = ("int", "boolean", "date", "timestamp", "interval")
 
 
@@ -411,6 +412,13 @@ def _code_key(arc: Arc) -> tuple[object, ...]:
     return _key(arc.when), changes, _key(arc.transfer), arc.bits
 
 
+def _shape(node: Typed) -> object:
+    """Equal for nodes that compute the same."""
+    if node.operation in ("leaf", "literal"):
+        return node.operation, node.kind, node.origin, repr(node.value)
+    return node.operation, node.kind, tuple(map(_shape, node.operands))
+
+
 def _key(value: Expression | None) -> object:
     return ("function", id(value)) if callable(value) else value
 
@@ -429,14 +437,14 @@ class _Coder(Operators):
         self._code = code.code
         self._cells = code.fields
         self._jumps: list[int] = []
-        self._done: dict[c.Condition, Value] = {}
+        self._done: dict[object, Value] = {}
         self._branches = 0
-        self._leaf_kind = code.machine.kind_of(code.kinds)
+        self._kind_of = code.machine.kind_of(code.kinds)
 
     def fence(self, parts: Sequence[c.Condition]) -> None:
         """Code behind it runs only where every part is true."""
         for part in parts:
-            value = self._expression(part)
+            value = self._condition(part)
             if value.kind.name not in ("boolean", "null"):
                 raise TooHardError(f"the fence is {value.kind}")
             self._jumps.append(self._emit(vm.JUMP_UNLESS_TRUE, value.cell, value.cell))
@@ -444,7 +452,7 @@ class _Coder(Operators):
     def transfer(self, condition: c.Condition, kind: k.Kind) -> int:
         if kind.name not in (*_EXACT, "float", "string") or kind == k.FLOAT:
             raise TooHardError(f"a field of type {kind}")
-        value = self._expression(condition)
+        value = self._condition(condition)
         if kind.name == "float":
             return self._as_float(value).cell
         if value.kind.name not in (kind.name, "null"):
@@ -459,20 +467,24 @@ class _Coder(Operators):
 
     # -- leaves ----------------------------------------------------------------------------------
 
-    def _expression(self, node: c.Condition) -> Value:
-        if not _reads_register(node) and c.columns(node):
-            return self._input(node)
-        if not isinstance(node, c.Call):
+    def _leaf_kind(self, node: c.Condition) -> k.Kind:
+        return self._kind_of(node)
+
+    def _expression(self, node: Typed) -> Value:
+        if not _reads_register(node.origin) and c.columns(node.origin):
+            return self._input(node.origin)
+        if not node.operands:
             return super()._expression(node)
         # `r + 1` of the fence is that of the transfer, unless a branch may have passed it by.
-        known = self._done.get(node)
+        shape = _shape(node)
+        known = self._done.get(shape)
         if known is None:
-            branching = node.function in _BRANCHING
+            branching = node.operation in _BRANCHING
             self._branches += branching
             known = super()._expression(node)
             self._branches -= branching
             if not self._branches:
-                self._done[node] = known
+                self._done[shape] = known
         return known
 
     def _input(self, node: c.Condition) -> Value:
@@ -483,8 +495,6 @@ class _Coder(Operators):
             raise TooHardError(f"it reads a value of type {kind}")
         if known.fails and self._where is not None:
             node = c.call("case", ifs=(c.call("if", this=self._where, true=node),))
-        if kind.name == "float":
-            kind = k.DOUBLE
         return Value(self._whole.input(node, kind).cell, kind)
 
     def _leaf(self, node: c.Condition) -> Value:
@@ -501,27 +511,23 @@ class _Coder(Operators):
             raise TooHardError("it needs too many steps")
         return super()._cell()
 
-    def _literal(self, node: c.Literal) -> Value:
-        if node.kind == "string":
-            return Value(
-                self._whole.constant("int", self._whole.texts.code(str(node.value))), k.STRING
-            )
+    def _literal(self, node: Typed) -> Value:
+        if node.kind.name == "string" and node.value is not None:
+            return Value(self._whole.constant("int", self._whole.texts.code(node.value)), k.STRING)
         return super()._literal(node)
 
     def _int_constant(self, number: int, kind: k.Kind) -> Value:
-        if abs(number) > 2**63 - 1:
-            raise TooHardError("an exact number in it does not fit 64 bits")
-        return Value(self._whole.constant("int", number), kind)
+        return Value(self._whole.constant("int", self._fitting(number)), kind)
 
     def _float_constant(self, number: float) -> Value:
         return Value(self._whole.constant("float", number), k.DOUBLE)
 
     def _as_float(self, value: Value) -> Value:
-        if value.floating:
-            return value
-        if not (value.kind.numeric or value.kind.name == "null"):
-            raise TooHardError(f"{value.kind} used as a number")
-        scale = self._whole.constant("float", float(10**value.kind.scale))
+        if value.floating or value.kind.name == "null":
+            return Value(value.cell, k.DOUBLE)
+        if value.kind.precision > _EXACT_DIGITS:
+            raise TooHardError(f"{value.kind} is read as a double")
+        scale = self._whole.constant("float", self._power_of_ten(value.kind.scale))
         return self._value(vm.TO_FLOAT, k.DOUBLE, value.cell, scale)
 
     def _compare(self, name: str, left: Value, right: Value) -> Value:

@@ -15,11 +15,27 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.arithmetic import (
+    checked_difference,
+    checked_magnitude,
+    checked_negation,
+    checked_product,
+    checked_quotient,
+    checked_sum,
+    compare_floats,
+    fits_bits,
+    remainder,
+    single,
+    unscaled_is_exact,
+)
+
 # Row numbers, into an integer cell; null where there is no such row.
 ROW, LAST_ROW, FIRST_ROW, REGISTER_ROW, SHIFT_ROW = 0, 1, 2, 3, 4
 # Values.
 LOAD_INT, LOAD_FLOAT, INT_REGISTER, FLOAT_REGISTER, NUMBER = 10, 11, 12, 13, 14
 INT_CONSTANT, FLOAT_CONSTANT, NULL, TO_FLOAT, MOVE_INT, MOVE_FLOAT = 15, 16, 17, 18, 19, 20
+# Of a narrow type: a float rounded to 32 bits, an integer as such a float, an integer's range.
+TO_SINGLE, INT_TO_SINGLE, FIT_BITS = 21, 22, 23
 # Arithmetic; the float form is the integer form + 1.
 ADD, SUBTRACT, MULTIPLY, MODULO, NEGATE, ABSOLUTE = 30, 32, 34, 36, 38, 40
 DIVIDE_FLOAT, DIVIDE_WHOLE = 42, 43
@@ -36,29 +52,6 @@ SUM_INT, SUM_FLOAT, MIN_INT, MIN_FLOAT, MAX_INT, MAX_FLOAT = 4, 5, 6, 7, 8, 9
 
 TRUE, FALSE, OVERFLOW, BY_ZERO = 1, 0, -1, -2
 NO_ROW, MISSING_ROW = -1, -2  # in a register: no such row yet; it stands for a missing event
-
-
-@njit(cache=True, nogil=True)
-def wrapped_sum(a: int, b: int) -> int:
-    """a + b modulo 2**64. Numba takes signed sums as never overflowing; unsigned ones wrap."""
-    return np.int64(np.uint64(a) + np.uint64(b))  # type: ignore[return-value]
-
-
-@njit(cache=True, nogil=True)
-def wrapped_difference(a: int, b: int) -> int:
-    return np.int64(np.uint64(a) - np.uint64(b))  # type: ignore[return-value]
-
-
-@njit(cache=True, nogil=True)
-def compare_floats(a: float, b: float) -> int:
-    """-1, 0 or 1 with Spark's NaN: equal to itself and greater than anything else."""
-    if a != a:
-        return 0 if b != b else 1
-    if b != b:
-        return -1
-    if a < b:
-        return -1
-    return 1 if a > b else 0
 
 
 @njit(cache=True, nogil=True)
@@ -135,7 +128,21 @@ def run_guard(
             elif operation == NULL:
                 nulls[target] = True
             elif operation == TO_FLOAT:
-                floats[target] = float(ints[a]) / float_constants[b]
+                nulls[target] = nulls[a]
+                if not nulls[a]:
+                    if float_constants[b] != 1.0 and not unscaled_is_exact(ints[a]):
+                        return OVERFLOW
+                    floats[target] = float(ints[a]) / float_constants[b]
+            elif operation == TO_SINGLE:
+                floats[target] = single(floats[a])
+                nulls[target] = nulls[a]
+            elif operation == INT_TO_SINGLE:
+                floats[target] = float(np.float32(ints[a]))
+                nulls[target] = nulls[a]
+            elif operation == FIT_BITS:
+                if not nulls[a] and not fits_bits(ints[a], b):
+                    return OVERFLOW
+                ints[target] = ints[a]
                 nulls[target] = nulls[a]
             elif operation == MOVE_INT:
                 ints[target] = ints[a]
@@ -144,12 +151,16 @@ def run_guard(
                 floats[target] = floats[a]
                 nulls[target] = nulls[a]
         elif operation < 50:
+            fits = True
             if operation in (NEGATE, ABSOLUTE):
                 nulls[target] = nulls[a]
                 if not nulls[a]:
-                    if ints[a] == np.iinfo(np.int64).min:
+                    if operation == NEGATE:
+                        ints[target], fits = checked_negation(ints[a])
+                    else:
+                        ints[target], fits = checked_magnitude(ints[a])
+                    if not fits:
                         return OVERFLOW
-                    ints[target] = -ints[a] if operation == NEGATE or ints[a] < 0 else ints[a]
                 continue
             if operation == NEGATE + 1 or operation == ABSOLUTE + 1:
                 nulls[target] = nulls[a]
@@ -159,25 +170,15 @@ def run_guard(
             if nulls[target]:
                 continue
             if operation == ADD:
-                total = wrapped_sum(ints[a], ints[b])
-                if (ints[a] >= 0) == (ints[b] >= 0) and (total >= 0) != (ints[a] >= 0):
-                    return OVERFLOW
-                ints[target] = total
+                ints[target], fits = checked_sum(ints[a], ints[b])
             elif operation == SUBTRACT:
-                total = wrapped_difference(ints[a], ints[b])
-                if (ints[a] >= 0) != (ints[b] >= 0) and (total >= 0) != (ints[a] >= 0):
-                    return OVERFLOW
-                ints[target] = total
+                ints[target], fits = checked_difference(ints[a], ints[b])
             elif operation == MULTIPLY:
-                # Just below 2**63 this calls an exact product an overflow; never the reverse.
-                if abs(float(ints[a]) * float(ints[b])) > 9.223372036854e18:
-                    return OVERFLOW
-                ints[target] = ints[a] * ints[b]
+                ints[target], fits = checked_product(ints[a], ints[b])
             elif operation == MODULO:
                 if ints[b] == 0:
                     return BY_ZERO
-                rest = abs(ints[a]) % abs(ints[b])
-                ints[target] = -rest if ints[a] < 0 else rest
+                ints[target] = remainder(ints[a], ints[b])
             elif operation == ADD + 1:
                 floats[target] = floats[a] + floats[b]
             elif operation == SUBTRACT + 1:
@@ -195,8 +196,9 @@ def run_guard(
             elif operation == DIVIDE_WHOLE:
                 if ints[b] == 0:
                     return BY_ZERO
-                whole = abs(ints[a]) // abs(ints[b])
-                ints[target] = whole if (ints[a] < 0) == (ints[b] < 0) else -whole
+                ints[target], fits = checked_quotient(ints[a], ints[b])
+            if not fits:
+                return OVERFLOW
         elif operation < 70:
             if operation == SAME or operation == SAME + 1:
                 if nulls[a] or nulls[b]:
@@ -302,8 +304,8 @@ def update_registers(
             value, kept = int_columns[column, row], int_registers[register]
             fresh = int_registers[updates[index, 4]] == 1  # the count is updated before
             if kind == SUM_INT:
-                total = wrapped_sum(kept, value)
-                if (kept >= 0) == (value >= 0) and (total >= 0) != (kept >= 0):
+                total, fits = checked_sum(kept, value)
+                if not fits:
                     return False
                 int_registers[register] = total
             elif fresh or (value < kept if kind == MIN_INT else value > kept):

@@ -22,13 +22,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.guards import compare_floats, wrapped_sum
+from ensue.kernels.arithmetic import checked_product, checked_sum, compare_floats
 from ensue.kernels.quantify_code import (
     NULL,
     OVERFLOW,
     VALUE,
     order_of,
-    product_overflows,
     run_code,
 )
 
@@ -104,8 +103,8 @@ def join_slots(
         if floating:
             floats[into] += floats[other]
             return True
-        total = wrapped_sum(bits[into], bits[other])
-        if ((bits[into] ^ total) & (bits[other] ^ total)) < 0:
+        total, fits = checked_sum(bits[into], bits[other])
+        if not fits:
             return False
         bits[into] = total
     elif fold == ANY:
@@ -332,8 +331,8 @@ def run(
                             if floating:
                                 floats[slot] += number
                             else:
-                                total = wrapped_sum(bits[slot], value)
-                                if ((bits[slot] ^ total) & (value ^ total)) < 0:
+                                total, fits = checked_sum(bits[slot], value)
+                                if not fits:
                                     fault[0], fault[1] = OVERFLOW, row
                                     return
                                 bits[slot] = total
@@ -350,10 +349,11 @@ def run(
                             if floating:
                                 floats[slot] *= number
                             else:
-                                if product_overflows(bits[slot], value):
+                                total, fits = checked_product(bits[slot], value)
+                                if not fits:
                                     fault[0], fault[1] = OVERFLOW, row
                                     return
-                                bits[slot] *= value
+                                bits[slot] = total
                         elif fold == ANY:
                             bits[slot] |= value
                         elif fold == ALL:

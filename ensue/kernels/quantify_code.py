@@ -11,14 +11,29 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.guards import compare_floats, wrapped_difference, wrapped_sum
+from ensue.kernels.arithmetic import (
+    checked_difference,
+    checked_magnitude,
+    checked_negation,
+    checked_product,
+    checked_quotient,
+    checked_sum,
+    compare_floats,
+    fits_bits,
+    power,
+    remainder,
+    single,
+)
 
 # Operations of expressions, on a stack; the float form is the integer form + 1.
 LOAD, TO_FLOAT = 0, 1
 ADD, SUBTRACT, MULTIPLY, MODULO, NEGATE, ABSOLUTE, GREATEST, LEAST = 2, 4, 6, 8, 10, 12, 14, 16
+DIVIDE_WHOLE = 18
 EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, SAME = 20, 22, 24, 26, 28
 DIVIDE, ROOT, LOGARITHM, EXPONENTIAL, POWER = 40, 41, 42, 43, 44
 AND, OR, NOT, IS_NULL, IS_TRUE, IS_FALSE, SELECT, COALESCE = 50, 51, 52, 53, 54, 55, 56, 57
+# Of a narrow type: a float rounded to 32 bits, an integer as such a float, an integer's range.
+TO_SINGLE, INT_TO_SINGLE, FIT_BITS = 60, 61, 62
 
 # Marks of a value. A bad value is an error only if it is asked for (CASE may not choose it).
 VALUE, NULL, OVERFLOW, BY_ZERO = 0, 1, 2, 3
@@ -52,10 +67,13 @@ def run_code(
                     floats[top] = -floats[top]
                 elif operation == ABSOLUTE + 1:
                     floats[top] = abs(floats[top])
-                elif ints[top] == np.iinfo(np.int64).min:
-                    marks[top] = OVERFLOW
-                elif operation == NEGATE or ints[top] < 0:
-                    ints[top] = -ints[top]
+                else:
+                    if operation == NEGATE:
+                        ints[top], fits = checked_negation(ints[top])
+                    else:
+                        ints[top], fits = checked_magnitude(ints[top])
+                    if not fits:
+                        marks[top] = OVERFLOW
         elif operation < DIVIDE:
             top -= 1
             _binary(operation, ints, floats, marks, top)
@@ -64,7 +82,7 @@ def run_code(
             marks[top] = max(marks[top], marks[top + 1])
             if marks[top] == VALUE:
                 if operation == POWER:
-                    floats[top] = floats[top] ** floats[top + 1]
+                    floats[top] = power(floats[top], floats[top + 1])
                 elif floats[top + 1] == 0.0:
                     marks[top] = BY_ZERO
                 else:
@@ -108,6 +126,15 @@ def run_code(
                 chosen = top + 1 if marks[top] == VALUE and ints[top] == 1 else top + 2
                 ints[top] = ints[chosen]
                 marks[top] = marks[chosen]
+        elif operation == TO_SINGLE:
+            if marks[top] == VALUE:
+                floats[top] = single(floats[top])
+        elif operation == INT_TO_SINGLE:
+            if marks[top] == VALUE:
+                floats[top] = float(np.float32(ints[top]))
+        elif operation == FIT_BITS:
+            if marks[top] == VALUE and not fits_bits(ints[top], argument):
+                marks[top] = OVERFLOW
         elif operation == COALESCE:
             top -= 1
             if marks[top] == NULL:
@@ -166,38 +193,21 @@ def _binary(
         else:
             floats[top] = np.fmod(floats[top], floats[other])
     else:
-        a, b = ints[top], ints[other]
+        fits = True
         if kind == ADD:
-            ints[top] = wrapped_sum(a, b)
-            if ((a ^ ints[top]) & (b ^ ints[top])) < 0:
-                marks[top] = OVERFLOW
+            ints[top], fits = checked_sum(ints[top], ints[other])
         elif kind == SUBTRACT:
-            ints[top] = wrapped_difference(a, b)
-            if ((a ^ b) & (a ^ ints[top])) < 0:
-                marks[top] = OVERFLOW
+            ints[top], fits = checked_difference(ints[top], ints[other])
         elif kind == MULTIPLY:
-            ints[top] = a * b
-            if product_overflows(a, b):
-                marks[top] = OVERFLOW
-        elif b == 0:
+            ints[top], fits = checked_product(ints[top], ints[other])
+        elif ints[other] == 0:
             marks[top] = BY_ZERO
+        elif kind == MODULO:
+            ints[top] = remainder(ints[top], ints[other])
         else:
-            remainder = a - b * int(a / b) if abs(a) < 1 << 53 and abs(b) < 1 << 53 else a % b
-            if remainder != 0 and (remainder < 0) != (a < 0):
-                remainder -= b
-            ints[top] = remainder
-
-
-@njit(cache=True, nogil=True)
-def product_overflows(a: int, b: int) -> bool:
-    if a == 0 or b == 0:
-        return False
-    if abs(float(a) * float(b)) < 9.0e18:
-        return False
-    if abs(float(a) * float(b)) > 9.3e18:
-        return True
-    product = a * b
-    return (a == -1 and b == np.iinfo(np.int64).min) or product // b != a
+            ints[top], fits = checked_quotient(ints[top], ints[other])
+        if not fits:
+            marks[top] = OVERFLOW
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.kernels import guards as vm
+from ensue.kernels.arithmetic import checked_difference, checked_sum, compare_floats
 from ensue.kernels.calls import inlined
 
 QUICK = frozenset(
@@ -50,13 +51,13 @@ def run_quick(
             continue
         nulls[target] = False
         if operation == vm.ADD:
-            total = np.int64(np.uint64(cells[a]) + np.uint64(cells[b]))
-            if (cells[a] >= 0) == (cells[b] >= 0) and (total >= 0) != (cells[a] >= 0):
+            total, fits = checked_sum(cells[a], cells[b])
+            if not fits:
                 return vm.OVERFLOW
             cells[target] = total
         elif operation == vm.SUBTRACT:
-            total = np.int64(np.uint64(cells[a]) - np.uint64(cells[b]))
-            if (cells[a] >= 0) != (cells[b] >= 0) and (total >= 0) != (cells[a] >= 0):
+            total, fits = checked_difference(cells[a], cells[b])
+            if not fits:
                 return vm.OVERFLOW
             cells[target] = total
         elif operation == vm.EQUAL:
@@ -74,15 +75,7 @@ def run_quick(
         elif operation == vm.MULTIPLY + 1:
             floats[target] = floats[a] * floats[b]
         else:
-            # Spark's NaN: equal to itself and greater than anything else.
-            left, right = floats[a], floats[b]
-            order = 0
-            if left != left:
-                order = 0 if right != right else 1
-            elif right != right or left < right:
-                order = -1
-            elif left > right:
-                order = 1
+            order = compare_floats(floats[a], floats[b])
             if operation == vm.EQUAL + 1:
                 cells[target] = order == 0
             elif operation == vm.NOT_EQUAL + 1:

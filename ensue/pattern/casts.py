@@ -58,6 +58,15 @@ def zone_of(name: str | None) -> tzinfo:
     return ZoneInfo(name)
 
 
+def is_fixed(zone: str | None) -> bool:
+    """Whether the clocks of a zone are never changed, so that every day has 24 hours."""
+    return isinstance(zone_of(zone), timezone)
+
+
+def is_utc(zone: str | None) -> bool:
+    return zone_of(zone) == UTC
+
+
 def _offset_zone(found: re.Match[str]) -> tzinfo:
     hours, minutes, seconds = (int(found[i] or 0) for i in (2, 3, 4))
     shift = timedelta(hours=hours, minutes=minutes, seconds=seconds)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from ensue.evaluate.columns.faults import guarded
 from ensue.evaluate.columns.mapping import Value
+from ensue.pattern.casts import is_utc
 from ensue.pattern.functions.time import UNITS
 from ensue.pattern.infer import Typed
 from ensue.pattern.kinds import Kind
@@ -33,7 +34,7 @@ _PARTS: dict[str, Any] = {
 
 def in_utc(kind: Kind) -> bool:
     """Whether the wall clock of a timestamp's zone is UTC's."""
-    return not kind.zoned or kind.zone in (None, "UTC", "Etc/UTC", "GMT", "Z", "+00:00")
+    return not kind.zoned or is_utc(kind.zone)
 
 
 def wall_clock(value: Value, kind: Kind) -> Value | None:

@@ -15,7 +15,7 @@ import numpy as np
 from ensue.evaluate.quantify.model import Operation
 from ensue.kernels import quantify_code as opcodes
 from ensue.pattern.infer import Typed, typed
-from ensue.pattern.kinds import Kind
+from ensue.pattern.kinds import FLOAT, Kind
 
 MAX_STACK = 60
 _INTEGERS = ("int", "boolean", "date", "timestamp", "null")
@@ -25,6 +25,7 @@ _BINARY = {
     "sub": opcodes.SUBTRACT,
     "mul": opcodes.MULTIPLY,
     "mod": opcodes.MODULO,
+    "intdiv": opcodes.DIVIDE_WHOLE,
     "greatest": opcodes.GREATEST,
     "least": opcodes.LEAST,
     "eq": opcodes.EQUAL,
@@ -41,6 +42,7 @@ _FLOAT_ONLY = {
     "power": opcodes.POWER,
 }
 _UNARY = {"neg": opcodes.NEGATE, "abs": opcodes.ABSOLUTE}
+_NARROWED = ("add", "sub", "mul", "neg", "abs")
 _LOGIC = {
     "not": opcodes.NOT,
     "isnull": opcodes.IS_NULL,
@@ -96,7 +98,7 @@ class Assembly:
             self._expression(node, places)
             kind = node.kind
         if is_float(result) and not is_float(kind):
-            self._code.append((opcodes.TO_FLOAT, 0))
+            self._to_float(result)
         return self._fits(begin)
 
     def _expression(self, node: Typed, cells: Mapping[str, Any]) -> None:
@@ -139,15 +141,28 @@ class Assembly:
         elif operation in _LOGIC:
             self._code.append((_LOGIC[operation], 0))
         elif operation == "cast" and is_float(node.kind) and operands[0].kind.name == "int":
-            self._code.append((opcodes.TO_FLOAT, 0))
+            self._to_float(node.kind)
         elif operation == "cast" and node.kind.name == operands[0].kind.name != "decimal":
             if node.kind.bits < operands[0].kind.bits:
-                raise NotNumericError(f"a cast to {node.kind} may lose digits")
+                self._narrow(node.kind)
         elif operation == "cast" and operands[0].kind.name == "null":
             pass
         else:
             raise NotNumericError(f"{operation} to {node.kind} is not compiled")
         require_number(node.kind)
+        if operation in _NARROWED:
+            self._narrow(node.kind)
+
+    def _narrow(self, kind: Kind) -> None:
+        """The result of an operator in its own width; Spark checks and rounds the narrow type."""
+        bits = 32 if kind.name == "date" else kind.bits
+        if kind == FLOAT:
+            self._code.append((opcodes.TO_SINGLE, 0))
+        elif kind.name in ("int", "date") and bits < 64:
+            self._code.append((opcodes.FIT_BITS, bits))
+
+    def _to_float(self, kind: Kind) -> None:
+        self._code.append((opcodes.INT_TO_SINGLE if kind == FLOAT else opcodes.TO_FLOAT, 0))
 
     def _case(self, operands: list[Typed], cells: Mapping[str, Any]) -> None:
         *branches, default = operands

@@ -24,7 +24,7 @@ from ensue.pattern import condition as c
 from ensue.pattern import kinds
 
 _FLOATS = frozenset({vm.LOAD_FLOAT, vm.FLOAT_REGISTER, vm.FLOAT_CONSTANT, vm.TO_FLOAT,
-                     vm.MOVE_FLOAT, vm.DIVIDE_FLOAT})  # fmt: skip
+                     vm.MOVE_FLOAT, vm.DIVIDE_FLOAT, vm.TO_SINGLE, vm.INT_TO_SINGLE})  # fmt: skip
 MAX_KEYS = 128  # of one node
 MOST = 3  # features of one node
 _FIRST_SAMPLE = 64
