@@ -257,7 +257,10 @@ class EventOperator(ABC):
         )
 
     def _faults(self, faults: Numbers, count: int) -> list[tuple[int, str, str]]:
-        reasons = {guards.OVERFLOW: "a number left 64 bits", guards.BY_ZERO: "division by zero"}
+        reasons = {
+            guards.OVERFLOW: "a number left 64 bits, or its narrower type",
+            guards.BY_ZERO: "division by zero",
+        }
         problems, self.slow.problems = self.slow.problems, []
         found = []
         for event, arc, status in faults[:count].tolist():

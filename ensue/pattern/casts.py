@@ -16,6 +16,7 @@ import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -100,6 +101,17 @@ def fit_float(value: float, bits: int) -> float:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return math.copysign(math.inf, value)
+
+
+def nearest_float(value: int | Decimal, bits: int) -> float:
+    """The float nearest to an exact number; by way of a double it would be rounded twice."""
+    double = float(value)
+    exact = Fraction(value)
+    if bits == 64 or exact == double:
+        return fit_float(double, bits)
+    beyond = math.nextafter(double, math.inf if exact > double else -math.inf)
+    near = (fit_float(double, bits), fit_float(beyond, bits))
+    return min(near, key=lambda single: abs(Fraction(single) - exact))
 
 
 def float_text(value: float, bits: int = 64) -> str:
@@ -297,7 +309,9 @@ def _from_number(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
         case "int":
             return truncated
         case "float":
-            return lambda value: fit_float(float(value), target.bits)
+            if source.name == "float":
+                return lambda value: fit_float(value, target.bits)
+            return lambda value: nearest_float(value, target.bits)
         case "decimal":
             return to_decimal
         case "boolean":

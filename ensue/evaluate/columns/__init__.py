@@ -128,8 +128,7 @@ class _Evaluation:
             case "coalesce":
                 return self._coalesce(node)
             case "in":
-                subject, *choices = (self.value(operand) for operand in node.operands)
-                return is_in(subject, choices, node.operands[0].kind)
+                return self._in(node)
             case _:
                 return self._function(node)
 
@@ -206,6 +205,19 @@ class _Evaluation:
                 result = pc.coalesce(result, self._only(operand, pc.is_null(result)))
             else:
                 result = pc.coalesce(result, self.value(operand))
+        return result
+
+    def _in(self, node: Typed) -> Value:
+        first, *choices = node.operands
+        subject = self.value(first)
+        if not any(choice.fails for choice in choices):
+            return is_in(subject, [self.value(choice) for choice in choices], first.kind)
+        result: Value = pa.scalar(False)
+        waiting: Value = pc.is_valid(subject)
+        for choice in choices:
+            equal = is_in(subject, [self._only(choice, waiting)], first.kind)
+            result = pc.or_kleene(result, equal)
+            waiting = pc.and_not(waiting, pc.fill_null(equal, False))
         return result
 
     # -- functions -------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ def _resolve_same(given: Sequence[Given]) -> Signature | None:
 
 def _absolute(signature: Signature) -> Scalar:
     kind = signature.result
+    if kind.name == "decimal":
+        return EXACT.abs
     return (lambda x: fit_int(abs(x), kind)) if kind.name == "int" else abs
 
 

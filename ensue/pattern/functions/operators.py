@@ -353,7 +353,9 @@ def _implement_intdiv(signature: Signature) -> Scalar:
 
 
 def _implement_negation(signature: Signature) -> Scalar:
-    return _fitted(operator.neg, signature.result)
+    # Python rounds a decimal to the digits of its context, also where it only changes the sign.
+    exact = signature.result.name == "decimal"
+    return _fitted(EXACT.minus if exact else operator.neg, signature.result)
 
 
 def _comparison(name: str) -> Function:
