@@ -413,7 +413,10 @@ def _read(status: int, number: Any, null: bool, kind: k.Kind, texts: list[str]) 
         case "interval":
             return "value", dt.timedelta(microseconds=int(number))
         case "date":
-            return "value", dt.date(1970, 1, 1) + dt.timedelta(days=int(number))
+            try:
+                return "value", dt.date(1970, 1, 1) + dt.timedelta(days=int(number))
+            except OverflowError:
+                return "value", FAR
         case "timestamp":
             zone = UTC if kind.zoned else None
             try:

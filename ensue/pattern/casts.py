@@ -23,7 +23,7 @@ from zoneinfo import ZoneInfo
 
 from ensue.pattern.kinds import DEFAULT_ZONE, Kind, bounds
 
-EXACT = Context(prec=100, rounding=ROUND_HALF_UP)
+EXACT = Context(prec=160, rounding=ROUND_HALF_UP)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_NTZ = datetime(1970, 1, 1)
 MICROSECOND = timedelta(microseconds=1)
@@ -90,7 +90,7 @@ def fit_decimal(value: Decimal, kind: Kind) -> Decimal:
         raise BadValueError(f"{value} cannot be a {kind}", overflow=True) from None
     if rounded and rounded.adjusted() + 1 > kind.precision - kind.scale:
         raise BadValueError(f"{value} does not fit {kind}", overflow=True)
-    return rounded
+    return rounded or rounded.copy_abs()  # there is one zero
 
 
 def fit_float(value: float, bits: int) -> float:
@@ -301,8 +301,8 @@ def _from_number(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
         return fit_decimal(exact, target)
 
     def to_timestamp(value: Any) -> datetime:
-        if isinstance(value, float) and not math.isfinite(value):
-            raise BadValueError(f"{float_text(value)} is no timestamp")
+        if isinstance(value, float) and not math.isfinite(value * 1_000_000):
+            raise BadValueError(f"{float_text(value)} is no timestamp", overflow=True)
         return from_micros(int(value * 1_000_000), target.zone)
 
     match target.name:

@@ -130,7 +130,10 @@ def _numbers(value: Value, wanted: pa.DataType) -> Any:
 def _negate(operands: Operands, node: Typed) -> Value | None:
     if node.kind.name == "int":
         return guarded(pc.negate_checked, operands, _overflow(node))
-    return pc.negate(operands[0]) if node.kind.name in ("float", "interval") else None
+    if node.kind.name == "interval":
+        micros = [pc.cast(operands[0], pa.int64())]
+        return pc.cast(guarded(pc.negate_checked, micros, _overflow(node)), to_arrow(node.kind))
+    return pc.negate(operands[0]) if node.kind.name == "float" else None
 
 
 def _absolute(operands: Operands, node: Typed) -> Value | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ensue.evaluate.arrow_kinds import to_arrow
 from ensue.evaluate.columns.faults import BadRowError
-from ensue.pattern.casts import BadValueError
+from ensue.pattern.casts import MICROSECOND, BadValueError
 from ensue.pattern.kinds import Kind
 
 Value: TypeAlias = "pa.Array | pa.Scalar"
@@ -28,7 +28,7 @@ def mapped(
     arrays = [operand for operand in operands if isinstance(operand, pa.Array)]
     if not arrays:
         values = [operand.as_py() for operand in operands]
-        return pa.scalar(_each(function, [values], sees_null)[0], wanted)
+        return _column(_each(function, [values], sees_null), wanted)[0]
     if len(arrays) == 1 and not pa.types.is_nested(arrays[0].type) and not sees_null:
         return _mapped_distinct(function, operands, arrays[0], wanted)
     length = len(arrays[0])
@@ -36,7 +36,7 @@ def mapped(
         _listed(operand) if isinstance(operand, pa.Array) else [operand.as_py()] * length
         for operand in operands
     ]
-    return pa.array(_each(function, list(zip(*columns, strict=True)), sees_null), wanted)
+    return _column(_each(function, list(zip(*columns, strict=True)), sees_null), wanted)
 
 
 def _mapped_distinct(
@@ -48,11 +48,22 @@ def _mapped_distinct(
             [value if operand is array else operand.as_py() for operand in operands]
             for value in _listed(encoded.dictionary)
         ]
-        results = pa.array(_each(function, rows, False), wanted)
+        results = _column(_each(function, rows, False), wanted)
     except BadRowError as fault:
         first = pc.index(encoded.indices, pa.scalar(fault.row, encoded.indices.type)).as_py()
         raise BadRowError(first, fault.fault) from None
     return results.take(encoded.indices)
+
+
+def _column(values: list[Any], wanted: pa.DataType) -> pa.Array:
+    """Intervals go by their number: Arrow takes the longest of Python's for ones too long."""
+    if pa.types.is_duration(wanted):
+        micros = [value if value is None else value // MICROSECOND for value in values]
+        return pa.array(micros, pa.int64()).cast(wanted)
+    if pa.types.is_list(wanted) and pa.types.is_duration(wanted.value_type):
+        lists = [v if v is None else _column(v, wanted.value_type).cast(pa.int64()) for v in values]
+        return pa.array(lists, pa.list_(pa.int64())).cast(wanted)
+    return pa.array(values, wanted)
 
 
 def _listed(values: pa.Array) -> list[Any]:

@@ -106,6 +106,7 @@ class Assembly:
         operation = node.operation
         match operation:
             case "literal":
+                require_number(node.kind)
                 self._code.append((opcodes.LOAD, self._constant(*bits_of(node.value, node.kind))))
                 return
             case "leaf":

@@ -52,7 +52,9 @@ def _whole(rounding: str, function: Callable[[float], int]) -> Callable[[Signatu
     def implement(signature: Signature) -> Scalar:
         kind = signature.parameters[0]
         if kind.name == "decimal":
-            return lambda x: x.to_integral_value(rounding=rounding, context=EXACT)
+            return lambda x: fit_decimal(
+                x.to_integral_value(rounding=rounding, context=EXACT), signature.result
+            )
         return cut if kind.name == "float" else lambda x: x
 
     return implement

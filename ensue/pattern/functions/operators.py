@@ -16,6 +16,7 @@ from typing import Any
 from ensue.pattern import kinds as k
 from ensue.pattern.casts import (
     EXACT,
+    MICROSECOND,
     BadValueError,
     fit_decimal,
     fit_float,
@@ -196,7 +197,7 @@ def _resolve_negation(given: Sequence[Given]) -> Signature | None:
     if kind.name in ("string", "null"):
         kind = k.DOUBLE
     if kind.numeric or kind.name in ("interval", "months"):
-        return Signature((kind,), kind, kind.name == "int")
+        return Signature((kind,), kind, kind.name in ("int", "interval", "months"))
     return None
 
 
@@ -279,18 +280,27 @@ def _difference(a: Any, b: Any) -> timedelta:
     return timedelta(days=(a - b).days)
 
 
-def _move_days(value: date, days: int) -> date:
-    return move(value, timedelta(days=days), k.DATE)
+def move_days(value: date, days: int) -> date:
+    try:
+        return value + timedelta(days=days)
+    except OverflowError:
+        raise BadValueError(
+            f"{value} moved by {days} days is out of range", overflow=True
+        ) from None
 
 
-def _checked_interval(function: Scalar) -> Scalar:
-    def checked(*values: Any) -> Any:
-        try:
-            return function(*values)
-        except OverflowError:
-            raise BadValueError("the interval is out of range", overflow=True) from None
+def _interval(micros: int) -> timedelta:
+    """Spark's intervals have 64 bits, Python's are longer."""
+    try:
+        return timedelta(microseconds=fit_int(micros, k.BIGINT))
+    except BadValueError:
+        raise BadValueError("the interval is out of range", overflow=True) from None
 
-    return checked
+
+def _checked_interval(function: Scalar, kind: Kind) -> Scalar:
+    if kind.name == "months":
+        return lambda *values: fit_int(function(*values), k.INT)
+    return lambda *values: _interval(function(*values) // MICROSECOND)
 
 
 def _implement_sum(sign: int) -> Callable[[Signature], Scalar]:
@@ -302,11 +312,11 @@ def _implement_sum(sign: int) -> Callable[[Signature], Scalar]:
         if a.temporal and b.temporal:
             return _difference
         if a.temporal and b.name == "int":
-            return lambda value, days: _move_days(value, sign * days)
+            return lambda value, days: move_days(value, sign * days)
         if a.temporal:
             return lambda value, by: move(value, sign * by, signature.result)
         if a.name in ("interval", "months"):
-            return _checked_interval(operator.add if sign > 0 else operator.sub)
+            return _checked_interval(operator.add if sign > 0 else operator.sub, a)
         if signature.result.name == "decimal":
             return _fitted(EXACT.add if sign > 0 else EXACT.subtract, signature.result)
         return _fitted(operator.add if sign > 0 else operator.sub, signature.result)
@@ -315,10 +325,10 @@ def _implement_sum(sign: int) -> Callable[[Signature], Scalar]:
 
 
 def _scaled(interval: timedelta, factor: Any) -> timedelta:
-    micros = Decimal(interval // timedelta(microseconds=1))
+    micros = Decimal(interval // MICROSECOND)
     try:
         exact = EXACT.multiply(micros, Decimal(factor)).quantize(Decimal(1), context=EXACT)
-        return timedelta(microseconds=int(exact))
+        return _interval(int(exact))
     except (ArithmeticError, ValueError):
         raise BadValueError("the interval is out of range", overflow=True) from None
 
@@ -355,6 +365,8 @@ def _implement_intdiv(signature: Signature) -> Scalar:
 def _implement_negation(signature: Signature) -> Scalar:
     # Python rounds a decimal to the digits of its context, also where it only changes the sign.
     exact = signature.result.name == "decimal"
+    if signature.result.name in ("interval", "months"):
+        return _checked_interval(operator.neg, signature.result)
     return _fitted(EXACT.minus if exact else operator.neg, signature.result)
 
 

@@ -19,7 +19,12 @@ from ensue.pattern.functions.base import (
     implicit,
     same,
 )
-from ensue.pattern.functions.operators import add_months, days_in_month, move, truncated_quotient
+from ensue.pattern.functions.operators import (
+    add_months,
+    days_in_month,
+    move_days,
+    truncated_quotient,
+)
 
 D, N, S, T = k.DATE, k.INT, k.STRING, k.TIMESTAMP
 UNITS = {
@@ -183,7 +188,7 @@ TIME = (
         2,
         2,
         _resolve_add,
-        same(lambda value, days: move(value, timedelta(days=days), D)),
+        same(move_days),
     ),
     Function(
         "add_months",
