@@ -8,7 +8,7 @@ integers and floats. What reads the match (navigation, aggregates) is added by `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from ensue.kernels import guards as vm
 from ensue.pattern import condition as c
 from ensue.pattern import kinds
 from ensue.pattern.casts import EPOCH, EXACT, MICROSECOND, is_fixed, is_utc, micros_of, never_fails
+from ensue.pattern.functions import CATALOGUE
 from ensue.pattern.infer import Typed, typed
 
 _EXACT_POWERS = 22  # of ten, as floats
@@ -160,7 +161,9 @@ class Operators(ABC):
             operand = self._expression(node.operands[0])
             return self._value(_LOGIC[name], kinds.BOOLEAN, operand.cell)
         if name in _COMPARE:
-            return self._compare(name, *map(self._expression, node.operands))
+            if name == "nullsafeeq":
+                return self._compare(name, *map(self._expression, node.operands))
+            return self._stopping(node, lambda left, right: self._compare(name, left, right))
         if name in _UNARY and node.kind.numeric:
             value = self._expression(node.operands[0])
             operation = _UNARY[name] + value.floating
@@ -187,23 +190,53 @@ class Operators(ABC):
         if a.numeric and b.numeric:
             if a.name == "decimal":
                 self._require_exact(name, a, b, result)
-            left, right = map(self._expression, node.operands)
-            if name == "div":
-                return self._divided(left, right)
-            if name == "intdiv":
-                return self._value(vm.DIVIDE_WHOLE, result, left.cell, right.cell)
-            if result.name == "decimal" and name != "mul":
-                left, right = self._scaled(left, result.scale), self._scaled(right, result.scale)
-            operation = _ARITHMETIC[name] + left.floating
-            return self._narrowed(self._value(operation, result, left.cell, right.cell))
+            return self._stopping(node, lambda left, right: self._number(node, left, right))
         if name not in _SUMS or not self._is_plain_time(node):
             raise TooHardError(f"{name} of {a} and {b}")
-        left, right = map(self._expression, node.operands)
-        if a.name == b.name == "date":
+        return self._stopping(node, lambda left, right: self._time(node, left, right))
+
+    def _number(self, node: Typed, left: Value, right: Value) -> Value:
+        name, result = node.operation, node.kind
+        if name == "div":
+            return self._divided(left, right)
+        if name == "intdiv":
+            return self._value(vm.DIVIDE_WHOLE, result, left.cell, right.cell)
+        if result.name == "decimal" and name != "mul":
+            left, right = self._scaled(left, result.scale), self._scaled(right, result.scale)
+        operation = _ARITHMETIC[name] + left.floating
+        return self._narrowed(self._value(operation, result, left.cell, right.cell))
+
+    def _time(self, node: Typed, left: Value, right: Value) -> Value:
+        name, result = node.operation, node.kind
+        if left.kind.name == right.kind.name == "date":
             days = self._value(vm.SUBTRACT, kinds.BIGINT, left.cell, right.cell)
             day = self._int_constant(_DAY, kinds.BIGINT)
             return self._value(vm.MULTIPLY, result, days.cell, day.cell)
         return self._value(_SUMS[name], result, left.cell, right.cell)
+
+    @staticmethod
+    def _skips(node: Typed) -> bool:
+        """Whether an operand that can fail stands behind one that may be null."""
+        entry = CATALOGUE.get(node.operation)
+        if entry is None or not entry.stops_at_null:
+            return False
+        return any(node.operands[place].fails for place in entry.order(len(node.operands))[1:])
+
+    def _stopping(self, node: Typed, operate: Callable[[Value, Value], Value]) -> Value:
+        """The result of two operands; where the first of them is null, the other is not asked."""
+        first, second = CATALOGUE[node.operation].order(2)
+        values = {first: self._expression(node.operands[first])}
+        target = self._cell() if self._skips(node) else -1
+        jump = self._emit(vm.JUMP_IF_NULL, target, values[first].cell) if target >= 0 else -1
+        values[second] = self._expression(node.operands[second])
+        result = operate(values[0], values[1])
+        if target < 0:
+            return result
+        # The last instruction leaves the result where the jump left a null.
+        assert self._code[-1][1] == result.cell
+        self._code[-1][1] = target
+        self._code[jump][3] = len(self._code)
+        return Value(target, result.kind)
 
     @staticmethod
     def _require_exact(name: str, a: kinds.Kind, b: kinds.Kind, result: kinds.Kind) -> None:

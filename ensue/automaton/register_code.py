@@ -479,7 +479,7 @@ class _Coder(Operators):
         shape = _shape(node)
         known = self._done.get(shape)
         if known is None:
-            branching = node.operation in _BRANCHING
+            branching = node.operation in _BRANCHING or self._skips(node)
             self._branches += branching
             known = super()._expression(node)
             self._branches -= branching

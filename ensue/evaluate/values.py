@@ -223,10 +223,15 @@ def _function(node: Typed, operands: list[Compiled]) -> Compiled:
     assert node.signature is not None
     entry = CATALOGUE[node.operation]
     function = entry.implement(node.signature)
-    strict = not entry.sees_null
+    order = [(place, operands[place]) for place in entry.order(len(operands))]
+    strict, stops = not entry.sees_null, entry.stops_at_null
 
     def apply(leaf: Leaf) -> Any:
-        values = [operand(leaf) for operand in operands]
+        values: list[Any] = [None] * len(order)
+        for place, operand in order:
+            values[place] = operand(leaf)
+            if stops and values[place] is None:
+                return None
         if strict and None in values:
             return None
         try:

@@ -45,6 +45,7 @@ EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, SAME = 50, 52, 54, 56, 58
 NOT, IS_NULL, IS_TRUE, IS_FALSE = 70, 71, 72, 73
 AND, OR = 74, 75
 JUMP, JUMP_UNLESS_TRUE, JUMP_IF_FALSE, JUMP_IF_TRUE, JUMP_IF_VALUE = 80, 81, 82, 83, 84
+JUMP_IF_NULL = 85  # which then is the result
 
 # Register updates.
 KEEP_LAST, KEEP_FIRST, COUNT_ROWS, COUNT_VALUES = 0, 1, 2, 3
@@ -257,7 +258,11 @@ def run_guard(
         elif operation == JUMP_IF_TRUE:
             if not nulls[a] and ints[a] != 0:
                 place = b
-        elif operation == JUMP_IF_VALUE and not nulls[a]:
+        elif operation == JUMP_IF_VALUE:
+            if not nulls[a]:
+                place = b
+        elif operation == JUMP_IF_NULL and nulls[a]:
+            nulls[target] = True
             place = b
     return TRUE if not nulls[target] and ints[target] != 0 else FALSE
 

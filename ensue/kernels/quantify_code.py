@@ -29,7 +29,7 @@ from ensue.kernels.arithmetic import (
 LOAD, TO_FLOAT = 0, 1
 ADD, SUBTRACT, MULTIPLY, MODULO, NEGATE, ABSOLUTE, GREATEST, LEAST = 2, 4, 6, 8, 10, 12, 14, 16
 DIVIDE_WHOLE = 18
-EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, SAME = 20, 22, 24, 26, 28
+EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, SAME, GREATER, GREATER_EQUAL = 20, 22, 24, 26, 28, 30, 32
 DIVIDE, ROOT, LOGARITHM, EXPONENTIAL, POWER = 40, 41, 42, 43, 44
 AND, OR, NOT, IS_NULL, IS_TRUE, IS_FALSE, SELECT, COALESCE = 50, 51, 52, 53, 54, 55, 56, 57
 # Of a narrow type: a float rounded to 32 bits, an integer as such a float, an integer's range.
@@ -79,7 +79,10 @@ def run_code(
             _binary(operation, ints, floats, marks, top)
         elif operation in (DIVIDE, POWER):
             top -= 1
-            marks[top] = max(marks[top], marks[top + 1])
+            if operation == POWER:
+                marks[top] = _first_mark(marks[top], marks[top + 1])
+            else:
+                marks[top] = _first_mark(marks[top + 1], marks[top])
             if marks[top] == VALUE:
                 if operation == POWER:
                     floats[top] = power(floats[top], floats[top + 1])
@@ -143,6 +146,12 @@ def run_code(
 
 
 @njit(cache=True, nogil=True)
+def _first_mark(first: int, second: int) -> int:
+    """Operands are asked in turn, up to one that is null or bad; a divisor before its dividend."""
+    return first if first != VALUE else second
+
+
+@njit(cache=True, nogil=True)
 def _binary(
     operation: int,
     ints: NDArray[np.int64],
@@ -168,7 +177,12 @@ def _binary(
         ints[top] = 1 if marks[top] == marks[other] else 0
         marks[top] = VALUE
         return
-    marks[top] = max(marks[top], marks[other])
+    if kind == SAME:
+        marks[top] = max(marks[top], marks[other])
+    elif kind in (MODULO, DIVIDE_WHOLE):
+        marks[top] = _first_mark(marks[other], marks[top])
+    else:
+        marks[top] = _first_mark(marks[top], marks[other])
     if marks[top] != VALUE:
         return
     if kind >= EQUAL:
@@ -179,6 +193,10 @@ def _binary(
             ints[top] = 1 if order != 0 else 0
         elif kind == LESS:
             ints[top] = 1 if order < 0 else 0
+        elif kind == GREATER:
+            ints[top] = 1 if order > 0 else 0
+        elif kind == GREATER_EQUAL:
+            ints[top] = 1 if order >= 0 else 0
         else:
             ints[top] = 1 if order <= 0 else 0
     elif floating:

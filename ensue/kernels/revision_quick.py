@@ -16,7 +16,7 @@ QUICK = frozenset(
     {
         vm.ADD, vm.SUBTRACT, vm.ADD + 1, vm.SUBTRACT + 1, vm.MULTIPLY + 1, vm.EQUAL, vm.NOT_EQUAL,
         vm.LESS, vm.LESS_EQUAL, vm.EQUAL + 1, vm.NOT_EQUAL + 1, vm.LESS + 1, vm.LESS_EQUAL + 1,
-        vm.MOVE_INT, vm.MOVE_FLOAT, vm.TO_FLOAT, vm.JUMP_UNLESS_TRUE,
+        vm.MOVE_INT, vm.MOVE_FLOAT, vm.TO_FLOAT, vm.JUMP_UNLESS_TRUE, vm.JUMP_IF_NULL,
     }
 )  # fmt: skip
 
@@ -30,7 +30,7 @@ def run_quick(
     floats: NDArray[np.float64],
     nulls: NDArray[np.bool_],
 ) -> int:
-    """As `run_guard`, for the instructions in QUICK, and TRUE where no jump was taken."""
+    """As `run_guard`, for the instructions in QUICK, and TRUE where no fence was."""
     while place < end:
         operation, target = code[place, 0], code[place, 1]
         a, b = code[place, 2], code[place, 3]
@@ -38,6 +38,11 @@ def run_quick(
         if operation == vm.JUMP_UNLESS_TRUE:
             if nulls[a] or cells[a] == 0:
                 return vm.FALSE
+            continue
+        if operation == vm.JUMP_IF_NULL:
+            if nulls[a]:
+                nulls[target] = True
+                place = b
             continue
         if operation < 30:
             nulls[target] = nulls[a]

@@ -118,11 +118,15 @@ class _Typer:
             zone=self._zone,
         )
         cast = tuple(
-            self._cast(operand, kind, origin)
+            self._cast(self._read(operand, signature.strings_as, origin), kind, origin)
             for operand, kind in zip(operands, signature.parameters, strict=True)
         )
         fails = signature.fails or any(operand.fails for operand in cast)
         return Typed(name, signature.result, origin, cast, signature=signature, fails=fails)
+
+    def _read(self, operand: Typed, kind: Kind | None, origin: Condition) -> Typed:
+        string = kind is not None and operand.kind.name == "string"
+        return self._cast(operand, kind, origin) if string and kind is not None else operand
 
     def _rezone(self, kind: Kind) -> Kind:
         return k.timestamp(self._zone) if kind.zoned else kind

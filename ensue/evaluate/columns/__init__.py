@@ -29,8 +29,9 @@ from ensue.pattern.casts import BadValueError
 from ensue.pattern.condition import Anchor, Column, Condition, Navigate
 from ensue.pattern.describe import describe
 from ensue.pattern.functions import CATALOGUE
+from ensue.pattern.functions.operators import equal
 from ensue.pattern.infer import Typed, infer, require_boolean, typed
-from ensue.pattern.kinds import Kind
+from ensue.pattern.kinds import BOOLEAN, Kind
 
 __all__ = ["Rows", "evaluate", "kind_of", "predicate", "shift"]
 
@@ -210,6 +211,8 @@ class _Evaluation:
     def _in(self, node: Typed) -> Value:
         first, *choices = node.operands
         subject = self.value(first)
+        if first.kind.name == "array":
+            return self._in_arrays(node)
         if not any(choice.fails for choice in choices):
             return is_in(subject, [self.value(choice) for choice in choices], first.kind)
         result: Value = pa.scalar(False)
@@ -220,13 +223,33 @@ class _Evaluation:
             waiting = pc.and_not(waiting, pc.fill_null(equal, False))
         return result
 
+    def _in_arrays(self, node: Typed) -> Value:
+        """Arrow does not compare arrays."""
+        first, *choices = node.operands
+        subject, result = self.value(first), pa.scalar(False)
+        for choice in choices:
+            result = pc.or_kleene(result, mapped(equal, [subject, self.value(choice)], BOOLEAN))
+        return result
+
     # -- functions -------------------------------------------------------------------------------
 
     def _function(self, node: Typed) -> Value:
         encoded = self._encoded(node)
         if encoded is not None:
             return encoded
-        return _apply(node, [self.value(operand) for operand in node.operands])
+        return _apply(node, self._operands(node))
+
+    def _operands(self, node: Typed) -> list[Value]:
+        entry = CATALOGUE[node.operation]
+        if not entry.stops_at_null or not any(operand.fails for operand in node.operands):
+            return [self.value(operand) for operand in node.operands]
+        values: dict[int, Value] = {}
+        reached: Value = pa.scalar(True)
+        for place in entry.order(len(node.operands)):
+            operand = node.operands[place]
+            values[place] = self._only(operand, reached) if operand.fails else self.value(operand)
+            reached = pc.and_(reached, pc.is_valid(values[place]))
+        return [values[place] for place in range(len(node.operands))]
 
     def _encoded(self, node: Typed) -> Value | None:
         """The function on the dictionary of its only column, if that is dictionary-encoded."""

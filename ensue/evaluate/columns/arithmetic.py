@@ -46,7 +46,9 @@ def _binary(plain: Any, checked: Any) -> Callable[[Operands, Typed], Value | Non
         if {a.name, b.name} <= {"timestamp", "interval"} and "timestamp" in (a.name, b.name):
             return _moved(operands, node, plain)
         if a.name == b.name == "interval":
-            return guarded(checked, operands, _overflow(node))
+            # As numbers: Arrow also checks what lies under the nulls of durations.
+            micros = [pc.cast(operand, pa.int64()) for operand in operands]
+            return pc.cast(guarded(checked, micros, _overflow(node)), to_arrow(kind))
         if a.name == b.name == "date":
             days = pc.subtract(*(pc.cast(o, pa.int32()) for o in operands))
             return pc.multiply(pc.cast(days, pa.int64()), 86_400_000_000).cast(pa.duration("us"))

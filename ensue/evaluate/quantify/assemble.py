@@ -32,9 +32,10 @@ _BINARY = {
     "neq": opcodes.NOT_EQUAL,
     "lt": opcodes.LESS,
     "lte": opcodes.LESS_EQUAL,
+    "gt": opcodes.GREATER,
+    "gte": opcodes.GREATER_EQUAL,
     "nullsafeeq": opcodes.SAME,
 }
-_SWAPPED = {"gt": opcodes.LESS, "gte": opcodes.LESS_EQUAL}
 _FLOAT_ONLY = {
     "div": opcodes.DIVIDE,
     "sqrt": opcodes.ROOT,
@@ -116,8 +117,6 @@ class Assembly:
                 self._case(list(node.operands), cells)
                 return
         operands = node.operands
-        if operation in _SWAPPED:
-            operands = operands[::-1]
         for index, operand in enumerate(operands):
             self._expression(operand, cells)
             if operation in ("greatest", "least", "coalesce") and index:
@@ -129,8 +128,6 @@ class Assembly:
             return
         if operation in _BINARY:
             self._code.append((_BINARY[operation] + floating, 0))
-        elif operation in _SWAPPED:
-            self._code.append((_SWAPPED[operation] + floating, 0))
         elif operation in _FLOAT_ONLY and is_float(node.kind):
             self._code.append((_FLOAT_ONLY[operation], 0))
         elif operation in ("ln", "log") and len(operands) == 1:

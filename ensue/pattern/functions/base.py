@@ -36,6 +36,7 @@ class Signature:
     result: Kind
     fails: bool = False  # some values raise
     zone: str = DEFAULT_ZONE  # of the session
+    strings_as: Kind | None = None  # what strings are read as, before the cast to the parameter
 
 
 Resolve = Callable[[Sequence[Given]], Signature | None]
@@ -55,6 +56,17 @@ class Function:
     resolve: Resolve
     implement: Callable[[Signature], Scalar]
     sees_null: bool = False  # else: a null argument gives null
+    # Spark stops at the first null, so that what comes after it cannot fail.
+    eager: bool = False  # except here
+    last_first: bool = False  # and here it begins with the last argument
+
+    def order(self, count: int) -> tuple[int, ...]:
+        """In which order the arguments are evaluated."""
+        return tuple(range(count - 1, -1, -1) if self.last_first else range(count))
+
+    @property
+    def stops_at_null(self) -> bool:
+        return not (self.sees_null or self.eager)
 
 
 def implicit(source: Kind, target: Kind) -> bool:

@@ -45,6 +45,8 @@ def _resolve_whole(given: Sequence[Given]) -> Signature | None:
 
 def _whole(rounding: str, function: Callable[[float], int]) -> Callable[[Signature], Scalar]:
     def cut(value: float) -> int:
+        if math.isnan(value):
+            return 0
         if not math.isfinite(value):
             raise BadValueError(f"{float_text(value)} does not fit {k.BIGINT}", overflow=True)
         return fit_int(function(value), k.BIGINT)
@@ -77,7 +79,8 @@ def _round(signature: Signature) -> Scalar:
             if not math.isfinite(value):
                 return value
             shown = repr(value) if kind.bits == 64 else f"{value:.9g}"
-            return fit_float(float(_to_digits(Decimal(shown), digits)), kind.bits)
+            # By way of an exact number, which has one zero.
+            return fit_float(float(_to_digits(Decimal(shown), digits)), kind.bits) + 0.0
         if kind.name == "int":
             return value if digits >= 0 else fit_int(int(_to_digits(Decimal(value), digits)), kind)
         return fit_decimal(_to_digits(value, digits), kind)

@@ -176,7 +176,9 @@ def _resolve_quotient(given: Sequence[Given]) -> Signature | None:
     signature = _resolve_numbers(a, b, k.quotient_kind, fails=True)
     if signature is None or (signature.result.name == "decimal" and a.kind != k.NULL):
         return signature
-    return Signature((k.DOUBLE, k.DOUBLE), k.DOUBLE, True)
+    kinds = {a.kind.name, b.kind.name}
+    strings_as = k.BIGINT if kinds == {"string", "int"} else None
+    return Signature((k.DOUBLE, k.DOUBLE), k.DOUBLE, True, strings_as=strings_as)
 
 
 def _resolve_remainder(given: Sequence[Given]) -> Signature | None:
@@ -437,6 +439,7 @@ OPERATORS = (
         2,
         _resolve_quotient,
         _implement_quotient,
+        last_first=True,
     ),
     Function(
         "mod",
@@ -447,6 +450,7 @@ OPERATORS = (
         2,
         _resolve_remainder,
         _implement_remainder,
+        last_first=True,
     ),
     Function(
         "intdiv",
@@ -457,6 +461,7 @@ OPERATORS = (
         2,
         _resolve_intdiv,
         _implement_intdiv,
+        last_first=True,
     ),
     Function(
         "neg",

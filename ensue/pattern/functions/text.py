@@ -221,6 +221,7 @@ TEXT = (
         None,
         _resolve_concat,
         same(_concat),
+        eager=True,
     ),
     Function(
         "concat_ws",
