@@ -15,8 +15,9 @@ process (an Arrow table, pandas, Polars), on streams whose patterns may be edite
 conditions that read other events, Ensue evaluates the functions below, with the results of
 Spark 4 in its default ANSI mode: overflow, division by zero and malformed casts are errors that
 name the row, NaN equals NaN and is the greatest number, and the second side of AND, OR, CASE and
-COALESCE is evaluated only where it is needed. Anything else is refused by name; compute it as a
-column first, or run on Spark.
+COALESCE is evaluated only where it is needed. An operator stops at its first null argument, so that
+what comes after it cannot fail (`/`, `%` and `div` begin with the divisor). Anything else is refused
+by name; compute it as a column first, or run on Spark.
 
 This page is written by `python tools/functions.py` from the catalogue in
 `ensue/pattern/functions`; `tests/spark/functions.toml` holds the expressions by which each entry
@@ -44,6 +45,9 @@ zone, which in process is the zone of the first timestamp column, else UTC.
 - Dates and timestamps outside the years 1 to 9999 are refused where a value is handled by Python.
 - A float cast to a string has the fewest digits that read back the same number; Java before 19
   sometimes prints more, or others (`4.9E-324` there, `5.0E-324` here).
+- A decimal of more than 34 digits keeps them all where Spark rounds it or raises: in `-x`, `abs(x)`
+  and casts to whole numbers. `x div y` of decimals raises where the quotient does not fit a bigint;
+  Spark keeps its low 64 bits, as it keeps the low 32 of a bigint index in `x[i]`.
 - The last bit of `power`, `exp`, `ln`, `log`, `log10` can differ, as it does between Java versions.
 - Regular expressions are Java's where Python's mean the same; `\\p{...}`, named groups, class
   intersections and a few rarer constructs are refused by name.

@@ -191,6 +191,9 @@ class Operators(ABC):
             if a.name == "decimal":
                 self._require_exact(name, a, b, result)
             return self._stopping(node, lambda left, right: self._number(node, left, right))
+        if name == "sub" and a.name == b.name == "timestamp" and not self._on_the_clock(a):
+            left, right = map(self._clock_reading, node.operands)
+            return self._value(vm.SUBTRACT, result, left.cell, right.cell)
         if name not in _SUMS or not self._is_plain_time(node):
             raise TooHardError(f"{name} of {a} and {b}")
         return self._stopping(node, lambda left, right: self._time(node, left, right))
@@ -250,9 +253,7 @@ class Operators(ABC):
         assert node.signature is not None
         a, b = node.signature.parameters
         if node.kind.name == "interval":
-            if a.name == b.name == "timestamp":
-                return self._on_the_clock(a)
-            return a.name == b.name and a.name in ("date", "interval")
+            return a.name == b.name and a.name in ("date", "timestamp", "interval")
         if {a.name, b.name} != {"timestamp", "interval"}:
             return False
         # Elsewhere a day is not always 24 hours.
@@ -263,6 +264,10 @@ class Operators(ABC):
     def _on_the_clock(self, kind: kinds.Kind) -> bool:
         """Whether a day of this kind always has 24 hours."""
         return not kind.zoned or is_fixed(self._zone)
+
+    def _clock_reading(self, node: Typed) -> Value:
+        """What the clocks of the zone show, by which Spark tells the time between two instants."""
+        raise TooHardError(f"the time between two instants by the clocks of {self._zone}")
 
     def _narrowed(self, value: Value) -> Value:
         """The result of an operator in its own width; Spark checks and rounds the narrow type."""

@@ -23,7 +23,7 @@ from ensue.automaton.program import START
 from ensue.kernels import guards as vm
 from ensue.pattern import condition as c
 from ensue.pattern import kinds
-from ensue.pattern.infer import infer
+from ensue.pattern.infer import Typed, infer
 
 MAX_OFFSET = 16  # LAST(A.x, n) keeps n + 1 row numbers per partial match
 
@@ -36,6 +36,7 @@ class Guards:
     float_inputs: tuple[str, ...]
     text_inputs: tuple[str, ...]  # those of the int inputs that are ranks
     scales: Mapping[str, int]  # decimal inputs: digits after the point
+    clocks: Mapping[str, tuple[str, str]]  # inputs read off the clocks: the column and the zone
     literals: tuple[str, ...]  # string constants; their ranks fill the last int constants
     code: NDArray[np.int64]
     guard_offset: NDArray[np.int64]
@@ -79,6 +80,8 @@ class _Compiler(Operators):
         self._float_inputs: dict[str, int] = {}
         self._text: dict[str, None] = {}
         self._scales: dict[str, int] = {}
+        self._clocks: dict[str, tuple[str, str]] = {}
+        self._by_the_clocks = False
         self._most_cells = 1
         self._int_registers: list[int] = []  # initial values
         self._float_registers = 0
@@ -151,6 +154,14 @@ class _Compiler(Operators):
             case _:
                 raise TooHardError(f"{node.function} is kept as a list")
 
+    def _clock_reading(self, node: Typed) -> Value:
+        if not isinstance(node.origin, c.Column | c.Navigate):
+            return super()._clock_reading(node)
+        self._by_the_clocks = True
+        value = self._leaf(node.origin)
+        self._by_the_clocks = False
+        return value
+
     def _load(self, name: str, row: int) -> Value:
         column, kind = self._input(name)
         operation = vm.LOAD_FLOAT if kind.name == "float" else vm.LOAD_INT
@@ -158,6 +169,9 @@ class _Compiler(Operators):
 
     def _input(self, name: str) -> tuple[int, kinds.Kind]:
         kind = self._kinds[name]
+        if self._by_the_clocks:
+            column, name = name, f"{name} by the clocks"
+            self._clocks[name] = column, self._zone
         if kind.name == "float":
             return self._float_inputs.setdefault(name, len(self._float_inputs)), kind
         if kind.name == "decimal":
@@ -337,6 +351,7 @@ class _Compiler(Operators):
             float_inputs=tuple(self._float_inputs),
             text_inputs=tuple(self._text),
             scales=self._scales,
+            clocks=self._clocks,
             literals=literals,
             code=np.array(self._code, np.int64).reshape(-1, 4),
             guard_offset=np.array(offsets, np.int64),

@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue.automaton.guards import Guards
+from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.evaluate.batch import unscaled
+from ensue.evaluate.columns.time import wall_clock
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,10 @@ def load_banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> 
     float_nulls = np.zeros(floats.shape, np.bool_)
     dictionary = _dictionary(guards, columns)
     for index, name in enumerate(guards.int_inputs):
-        column = columns[name]
+        if name in guards.clocks:
+            column = _clock_readings(columns[guards.clocks[name][0]], guards.clocks[name][1])
+        else:
+            column = columns[name]
         if name in guards.text_inputs:
             ints[index] = pc.fill_null(pc.index_in(column, dictionary), 0).to_numpy()
         else:
@@ -59,6 +64,15 @@ def _dictionary(guards: Guards, columns: Mapping[str, pa.Array]) -> pa.Array:
     parts.append(pa.array(guards.literals, pa.string()))
     values = pc.unique(pa.concat_arrays(parts)).drop_null()
     return values.take(pc.sort_indices(values))
+
+
+def _clock_readings(column: pa.Array, zone: str) -> pa.Array:
+    instants = column.cast(pa.timestamp("us", zone), safe=False)
+    readings = wall_clock(instants, from_arrow(instants.type))
+    if readings is not None:
+        return readings
+    values = [value and value.replace(tzinfo=None) for value in instants.to_pylist()]
+    return pa.array(values, pa.timestamp("us"))
 
 
 def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:

@@ -24,6 +24,7 @@ from ensue import aggregate, errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
 from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.evaluate.columns.rows import session_zone
 from ensue.evaluate.values import Compiled, compile_value
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
@@ -59,10 +60,11 @@ class Guards:
         self._bounds = [bound.within for bound in subsets.automaton.bounds]
         self._reads_of: dict[int, frozenset[Read]] = {}
         self._tests: dict[int, list[tuple[c.Condition, Compiled]]] = {}
+        zone = session_zone(columns)
         for index, test in enumerate(plan.tests):
             if test.correlated:
                 self._tests[index] = [
-                    (part, compile_value(part, self._kind)) for part in test.correlated
+                    (part, compile_value(part, self._kind, zone)) for part in test.correlated
                 ]
                 self._reads_of[index] = frozenset(
                     read for part in test.correlated for read in _reads(part)

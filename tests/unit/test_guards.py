@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 
 import pyarrow as pa
@@ -189,3 +190,17 @@ def test_too_many_threads_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(errors.LimitError, match="more than 64 partial matches"):
         query.matches(table)
+
+
+@pytest.mark.parametrize("year", [2021, 2045])
+def test_the_time_between_instants_is_that_of_the_clocks(year: int) -> None:
+    """As Spark subtracts: in a zone whose clocks changed in between, not the time that passed."""
+    instants = [dt.datetime(year, 3, 1, tzinfo=dt.UTC), dt.datetime(year, 4, 1, tzinfo=dt.UTC)]
+    for zone, hours in (("UTC", 0), ("Europe/Berlin", 1), ("+02:00", 0)):
+        ts = pa.array(instants, pa.timestamp("us", zone))
+        assert rows_of(f"B.ts - A.ts = INTERVAL '{744 + hours}' HOUR", ts=ts) == 1
+        table = pa.table({"t": [0, 1], "x": [0, 1], "ts": ts, "k": ["a", "a"]})
+        condition = f"B.ts - A.ts = INTERVAL '{744 + hours}' HOUR"
+        for text in (condition, f"{condition} AND upper(A.k) = upper(B.k)"):
+            events = ensue.pattern("A ->> B").define(A="x = 0", B=text).order_by("t")
+            assert len(events.matches(table)) == 1, (zone, text)

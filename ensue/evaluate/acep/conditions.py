@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ensue import aggregate
 from ensue.automaton.plan import Plan
+from ensue.evaluate.columns.rows import session_zone
 from ensue.evaluate.sequence_guards import leaf_kind
 from ensue.evaluate.values import Compiled, compile_value
 from ensue.pattern import condition as c
@@ -32,8 +33,9 @@ class Conditions:
         self._columns = columns
         self._lists: dict[str, list[Any]] = {}
         self.labels = plan.program.labels
+        zone = session_zone(columns)
         self._parts: list[list[tuple[c.Condition, Compiled]]] = [
-            [(part, compile_value(part, self._kind)) for part in test.correlated]
+            [(part, compile_value(part, self._kind, zone)) for part in test.correlated]
             for test in plan.tests
         ]
         self._members = {

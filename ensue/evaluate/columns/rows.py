@@ -36,10 +36,7 @@ class Rows:
 
     @property
     def session_zone(self) -> str:
-        if self.zone:
-            return self.zone
-        zones = (a.type.tz for a in self.columns.values() if pa.types.is_timestamp(a.type))
-        return next((zone for zone in zones if zone), DEFAULT_ZONE)
+        return self.zone or session_zone(self.columns)
 
     def raw(self, column: Column) -> pa.Array:
         """The column as it came, struct fields followed."""
@@ -63,6 +60,12 @@ class Rows:
             raw = self.raw(column)
             self._cache[column] = normalized(raw, from_arrow(raw.type))
         return self._cache[column]
+
+
+def session_zone(columns: Mapping[str, pa.Array]) -> str:
+    """The zone that times are read in: that of the first timestamp column."""
+    zones = (a.type.tz for a in columns.values() if pa.types.is_timestamp(a.type))
+    return next((zone for zone in zones if zone), DEFAULT_ZONE)
 
 
 def normalized(values: pa.Array, kind: Kind) -> pa.Array:

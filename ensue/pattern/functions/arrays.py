@@ -18,6 +18,10 @@ def _resolve_element(given: Sequence[Given]) -> Signature | None:
     return Signature((array, k.INT if index.name == "null" else index), array.element, True)
 
 
+def _resolve_element_at(given: Sequence[Given]) -> Signature | None:
+    return None if given[1].kind == k.BIGINT else _resolve_element(given)
+
+
 def _element(values: list[Any], index: int) -> Any:
     if not 0 <= index < len(values):
         raise BadValueError(f"index {index} of an array of {len(values)}, counted from 0")
@@ -132,7 +136,7 @@ ARRAYS = (
         "The element at i, counted from 1, or from the end where negative.",
         2,
         2,
-        _resolve_element,
+        _resolve_element_at,
         same(_element_at),
     ),
     Function(
