@@ -16,8 +16,8 @@ conditions that read other events, Ensue evaluates the functions below, with the
 Spark 4 in its default ANSI mode: overflow, division by zero and malformed casts are errors that
 name the row, NaN equals NaN and is the greatest number, and the second side of AND, OR, CASE and
 COALESCE is evaluated only where it is needed. An operator stops at its first null argument, so that
-what comes after it cannot fail (`/`, `%` and `div` begin with the divisor). Anything else is refused
-by name; compute it as a column first, or run on Spark.
+what comes after it cannot fail (`/`, `%` and `div` begin with the divisor). Anything else is
+refused by name; compute it as a column first, or run on Spark.
 
 This page is written by `python tools/functions.py` from the catalogue in
 `ensue/pattern/functions`; `tests/spark/functions.toml` holds the expressions by which each entry
@@ -48,6 +48,7 @@ zone, which in process is the zone of the first timestamp column, else UTC.
 - A decimal of more than 34 digits keeps them all where Spark rounds it or raises: in `-x`, `abs(x)`
   and casts to whole numbers. `x div y` of decimals raises where the quotient does not fit a bigint;
   Spark keeps its low 64 bits, as it keeps the low 32 of a bigint index in `x[i]`.
+- `initcap` writes the `i` of a small `İ` as `I` and a dot above, Spark as `İ`.
 - The last bit of `power`, `exp`, `ln`, `log`, `log10` can differ, as it does between Java versions.
 - Regular expressions are Java's where Python's mean the same; `\\p{...}`, named groups, class
   intersections and a few rarer constructs are refused by name.

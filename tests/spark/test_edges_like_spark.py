@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 
 from ensue.evaluate.arrow_kinds import from_arrow
+from tests import edge_machines as machines
 from tests import edges
 
 MOST = int(os.environ.get("ENSUE_EDGES", "6"))
@@ -72,8 +73,8 @@ def test_values_and_columns_are_those_of_spark(answers: dict[str, pa.Array], nam
         theirs = from_arrow(column.type.value_type)
         if theirs != case.kind and theirs.name != "interval":
             problems.append(f"{case.text}: type {case.kind}, Spark {theirs}")
-        values = edges.by_values(case)
-        for engine, found in (("values", values), ("columns", edges.by_columns(case, values))):
+        values = machines.by_values(case)
+        for engine, found in (("values", values), ("columns", machines.by_columns(case, values))):
             for row, ours in zip(case.rows, found, strict=True):
                 wanted = _answer(column[row])
                 if _agree(ours, wanted, name not in INEXACT):
@@ -117,4 +118,6 @@ def _known(name: str, given: dict[str, Any], ours: edges.Answer, theirs: edges.A
     if name == "intdiv" and any(isinstance(v, Decimal) for v in given.values()):
         return ours[0] == "error" and ours[1][0] == "overflow"
     wide = any(isinstance(v, int) and not -(2**31) <= v < 2**31 for v in given.values())
+    if name == "initcap" and "İı" in given.values():
+        return True
     return name == "element" and wide and ours[0] == "error"

@@ -16,6 +16,7 @@ import ensue
 from ensue import errors
 from ensue import quantify as q
 from ensue.pattern.functions import CATALOGUE, FORMS
+from tests import edge_machines as machines
 from tests import edges
 
 MOST = int(os.environ.get("ENSUE_EDGES", "10"))
@@ -37,12 +38,12 @@ def test_the_evaluators_agree(name: str) -> None:
     cases = edges.sample(name, MOST, ROWS)
     assert cases, f"no kinds fit {name}: give its text in edges.TEXTS"
     for case in cases:
-        wanted = edges.by_values(case)
+        wanted = machines.by_values(case)
         answers = {
-            "columns": edges.by_columns(case, wanted),
-            "guards": edges.by_guards(case),
-            "quantify": edges.by_quantify(case),
-            "arcs": edges.by_arcs(case),
+            "columns": machines.by_columns(case, wanted),
+            "guards": machines.by_guards(case),
+            "quantify": machines.by_quantify(case),
+            "arcs": machines.by_arcs(case),
         }
         for engine, found in answers.items():
             if isinstance(found, str):

@@ -1,0 +1,259 @@
+"""The evaluators of conditions, asked for the value of an expression of `tests/edges.py`.
+
+Not for matches of a pattern: the code comes from the compilers that the engines use, and is run row
+by row. A machine that does not hold an expression gives its reason instead.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.guard_operators import TooHardError
+from ensue.automaton.guards import _Compiler
+from ensue.automaton.register_code import Code
+from ensue.automaton.registers import FIELD, Arc, Field, Machine
+from ensue.evaluate.columns import Rows, evaluate
+from ensue.evaluate.guard_banks import load_banks
+from ensue.evaluate.quantify.assemble import Assembly, NotNumericError, bits_of, require_number
+from ensue.evaluate.quantify.model import Operation
+from ensue.evaluate.values import compile_value
+from ensue.kernels import guards as vm
+from ensue.kernels import quantify_code as opcodes
+from ensue.kernels.revision_quick import run_quick
+from ensue.kernels.revision_steps import run_arc
+from ensue.pattern import condition as c
+from ensue.pattern import kinds as k
+from tests.edges import (
+    COLUMNS,
+    FAR,
+    HANDED_OVER,
+    KINDS,
+    TABLE,
+    UTC,
+    Answer,
+    Asked,
+    answer,
+    column_of,
+    kind_of,
+)
+
+
+def by_values(case: Asked) -> list[Answer]:
+    compiled = compile_value(case.condition, kind_of)
+
+    def one(row: int) -> Any:
+        return compiled(lambda leaf: COLUMNS[column_of(leaf)][row])
+
+    return [answer(lambda row=row: one(row)) for row in case.rows]
+
+
+def by_columns(case: Asked, expected: list[Answer]) -> list[Answer]:
+    """Rows expected to raise are asked one by one, the others together."""
+    found: dict[int, Answer] = {}
+    fine = [row for row, (what, _) in zip(case.rows, expected, strict=True) if what == "value"]
+    try:
+        column = _over(case, fine)
+        found = {row: ("value", x) for row, x in zip(fine, _listed(column), strict=True)}
+    except errors.DataError:
+        pass
+    for row in case.rows:
+        if row not in found:
+            found[row] = answer(lambda row=row: _listed(_over(case, [row, row]))[0])
+    return [found[row] for row in case.rows]
+
+
+def _over(case: Asked, rows: list[int]) -> pa.Array:
+    taken = TABLE.select(list(case.names)).take(pa.array(rows, pa.int64()))
+    return evaluate(case.condition, Rows({n: taken[n].combine_chunks() for n in case.names},
+                                         len(rows), zone="UTC"))  # fmt: skip
+
+
+def _listed(column: pa.Array) -> list[Any]:
+    found = []
+    for value in column:
+        try:
+            found.append(value.as_py())
+        except (OverflowError, ValueError):
+            found.append(FAR)
+    return found
+
+
+class _Rows(_Compiler):
+    """Guards over the columns of a row."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(None, {name: KINDS[name] for name in names})  # type: ignore[arg-type]
+
+    def finished(self, case: Asked) -> Any:
+        value = self._condition(case.condition)
+        self._plan = _NoPlan()  # type: ignore[assignment]
+        return value, self._finish([0, len(self._code)])
+
+
+class _NoProgram:
+    labels: tuple[str, ...] = ()
+    states = 0
+
+
+class _NoPlan:
+    program = _NoProgram()
+
+
+def by_guards(case: Asked) -> list[Answer] | str:
+    """The register machine; the reason where it does not hold the expression."""
+    try:
+        value, guards = _Rows(case.names).finished(case)
+    except TooHardError as problem:
+        return str(problem)
+    found: list[Answer] = []
+    for row in case.rows:
+        columns = {name: TABLE[name].combine_chunks().slice(row, 1) for name in case.names}
+        banks = load_banks(guards, columns, 1)
+        if banks is None:
+            found.append(HANDED_OVER)
+            continue
+        cells = guards.cells + value.cell + 200
+        ints, floats, nulls = np.zeros(cells, np.int64), np.zeros(cells), np.zeros(cells, np.bool_)
+        none = np.zeros(1, np.int64)
+        status = vm.run_guard(
+            guards.code, 0, len(guards.code), 0, 0, 0, 1, 1, none, np.zeros(1), banks.ints,
+            banks.floats, banks.int_nulls, banks.float_nulls, banks.int_constants,
+            guards.float_constants, ints, floats, nulls,
+        )  # fmt: skip
+        texts = _texts(guards, columns)
+        number = floats[value.cell] if value.floating else ints[value.cell]
+        found.append(_read(status, number, bool(nulls[value.cell]), value.kind, texts))
+    return found
+
+
+def _texts(guards: Any, columns: Any) -> list[str]:
+    found = [v for name in guards.text_inputs for v in columns[name].to_pylist() if v is not None]
+    return sorted({*found, *guards.literals}, key=lambda text: text.encode())
+
+
+def _read(status: int, number: Any, null: bool, kind: k.Kind, texts: list[str]) -> Answer:
+    if status == vm.OVERFLOW:
+        return HANDED_OVER
+    if status == vm.BY_ZERO:
+        return "error", ("other", "division by zero")
+    if null:
+        return "value", None
+    match kind.name:
+        case "float":
+            return "value", float(number)
+        case "boolean":
+            return "value", bool(number)
+        case "int":
+            return "value", int(number)
+        case "decimal":
+            return "value", Decimal(int(number)).scaleb(-kind.scale)
+        case "string":
+            return "value", texts[int(number)]
+        case "interval":
+            return "value", dt.timedelta(microseconds=int(number))
+        case "date":
+            try:
+                return "value", dt.date(1970, 1, 1) + dt.timedelta(days=int(number))
+            except OverflowError:
+                return "value", FAR
+        case "timestamp":
+            zone = UTC if kind.zoned else None
+            try:
+                start = dt.datetime(1970, 1, 1, tzinfo=zone)
+                return "value", start + dt.timedelta(microseconds=int(number))
+            except OverflowError:
+                return "value", FAR
+        case _:
+            return "value", None
+
+
+def by_quantify(case: Asked) -> list[Answer] | str:
+    kinds = [KINDS[name] for name in case.names]
+    assembly = Assembly()
+    cells = [assembly._cell(0, opcodes.NULL) for _ in case.names]
+    try:
+        for kind in (*kinds, case.kind):
+            require_number(kind)
+        begin, end = assembly._operation(
+            Operation(case.names, case.condition), list(kinds), list(cells), case.kind
+        )
+    except NotNumericError as problem:
+        return str(problem)
+    code = np.array(assembly._code, np.int64).reshape(-1, 2)
+    found = []
+    for row in case.rows:
+        bits = np.array([cell for cell, _ in assembly._cells], np.int64)
+        marks = np.array([mark for _, mark in assembly._cells], np.uint8)
+        for cell, name, kind in zip(cells, case.names, kinds, strict=True):
+            bits[cell], marks[cell] = bits_of(COLUMNS[name][row], kind)
+        ints, stack = np.zeros(64, np.int64), np.zeros(64, np.uint8)
+        opcodes.run_code(code, begin, end, bits, marks, ints, ints.view(np.float64), stack)
+        status = {opcodes.OVERFLOW: vm.OVERFLOW, opcodes.BY_ZERO: vm.BY_ZERO}.get(int(stack[0]), 1)
+        number = ints.view(np.float64)[0] if case.kind.name == "float" else ints[0]
+        found.append(_read(status, number, bool(stack[0] == opcodes.NULL), case.kind, []))
+    return found
+
+
+def by_arcs(case: Asked) -> list[Answer] | str:
+    """The transfer of an AFA's arc over its register; short ones run in the quick machine."""
+    fields = tuple(Field(name, KINDS[name]) for name in case.names)
+    machine = Machine((*fields, Field("out", case.kind)), starts=("q",))
+
+    def into_register(node: c.Condition) -> c.Condition | None:
+        return c.Column(FIELD + node.name) if isinstance(node, c.Column) else None
+
+    moved = c.transform(case.condition, into_register)
+    code = Code(machine, {})
+    compiled = code.compiled(Arc("q", "q", set=(("out", moved),)))
+    if compiled.slow is not None:
+        return compiled.slow
+    lines = np.array(code.code, np.int64).reshape(-1, 4)
+    found = []
+    for row in case.rows:
+        cells, nulls = np.zeros(code.cells, np.int64), np.zeros(code.cells, np.bool_)
+        for cell, bits in code._filled.items():
+            cells[cell] = bits
+        for place, name in enumerate(case.names):
+            value = COLUMNS[name][row]
+            nulls[place] = value is None
+            if value is not None:
+                cells[place] = _bits(code, value, KINDS[name])
+        floats = cells.view(np.float64)
+        if code.is_quick(compiled):
+            status = _quick_machine()(lines, compiled.begin, compiled.end, cells, floats, nulls)
+        else:
+            status = run_arc(
+                0, 0, lines, compiled.begin, compiled.end, cells, floats, nulls,
+                np.zeros((1, 1), np.int64), np.zeros((1, 1)), np.zeros((1, 1), np.bool_),
+            )  # fmt: skip
+        out = compiled.outputs[-1]
+        number = floats[out] if case.kind.name == "float" else cells[out]
+        found.append(_read(status, number, bool(nulls[out]), case.kind, code.texts.values))
+    return found
+
+
+def _bits(code: Code, value: Any, kind: k.Kind) -> int:
+    return (
+        value // dt.timedelta(microseconds=1)
+        if kind.name == "interval"
+        else code.encoded(value, kind)
+    )
+
+
+@cache
+def _quick_machine() -> Any:
+    """It is written into its callers; here it has one of its own."""
+    from numba import njit
+
+    @njit
+    def run(code, begin, end, cells, floats, nulls):  # type: ignore[no-untyped-def]
+        return run_quick(code, begin, end, cells, floats, nulls)
+
+    return run
