@@ -90,6 +90,7 @@ EDGES: dict[str, tuple[pa.DataType, list[Any]]] = {
     ),
     "bytes": (pa.binary(), [b"", b"\x00\xff", b"a", None]),
     "ints": (pa.list_(pa.int32()), [[], [-(2**31), 2**31 - 1], [None], [0, None, 1], None]),
+    "texts": (pa.list_(pa.string()), [[], ["a", None], [""], ["ß", "b"], None]),
     "reals": (pa.list_(pa.float64()), [[], [NAN, -0.0], [0.0], [INF, None], None]),
 }  # fmt: skip
 SIDES, WIDE = "abc", 12

@@ -21,9 +21,9 @@ from ensue.evaluate.arrow_kinds import from_arrow
 from tests import edge_machines as machines
 from tests import edges
 
-MOST = int(os.environ.get("ENSUE_EDGES", "6"))
+MOST = int(os.environ.get("ENSUE_EDGES", "4"))
 ROWS = None if "ENSUE_EDGES" in os.environ else 16
-PER_JOB = 300
+PER_JOB = 100
 INEXACT = ("power", "exp", "ln", "log", "log10", "sqrt")
 SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",

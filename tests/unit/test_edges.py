@@ -19,7 +19,7 @@ from ensue.pattern.functions import CATALOGUE, FORMS
 from tests import edge_machines as machines
 from tests import edges
 
-MOST = int(os.environ.get("ENSUE_EDGES", "10"))
+MOST = int(os.environ.get("ENSUE_EDGES", "18"))
 ROWS = None if "ENSUE_EDGES" in os.environ else 12
 # C and Python differ in the last bit of these.
 INEXACT = ("power", "exp", "ln", "log", "log10", "sqrt")
