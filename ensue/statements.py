@@ -19,6 +19,7 @@ from ensue.evaluate.warm import warm_up
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable
+from ensue.front.translate import spark_sql
 
 if TYPE_CHECKING:
     from ensue.spark.sql import Frame, Session
@@ -85,7 +86,7 @@ class _Statement:
         patterns = [n for n in tree.find_all(MatchTable, exp.Window) if _is_pattern(n)]
         if not patterns:
             _refuse(self.budget, "the statement has no row pattern, so nothing can be shed")
-            text = self.text if self.dialect == "spark" else _spark_sql(tree)
+            text = self.text if self.dialect == "spark" else self._spark_sql(tree)
             return self.session.sql(text)
         warm_up()
         if isinstance(tree, exp.Create) and str(tree.args.get("kind")).upper() == "VIEW":
@@ -168,7 +169,7 @@ class _Statement:
     def _input(self, below: exp.Expression, clause: Clause, node: exp.Expression) -> Frame:
         from ensue.spark import sql as runner
 
-        text, tables = _spark_sql(below), self._used(below)
+        text, tables = self._spark_sql(below), self._used(below)
         if not _below_a_query(node):
             return runner.frame(self.session, text, tables)
         correlated = errors.UnsupportedError(
@@ -181,7 +182,13 @@ class _Statement:
     def _frame(self, tree: exp.Expression) -> Frame:
         from ensue.spark import sql as runner
 
-        return runner.frame(self.session, _spark_sql(tree), self._used(tree))
+        return runner.frame(self.session, self._spark_sql(tree), self._used(tree))
+
+    def _spark_sql(self, tree: exp.Expression) -> str:
+        window_clause.refuse_left(tree, self.text)
+        for node in tree.find_all(exp.In):
+            _name_literal(node.args.get("query"))
+        return spark_sql(tree, self.text, self.dialect)
 
     def _register(self, found: Frame) -> str:
         name = f"{_TABLE}{len(self.tables) + 1}_"
@@ -227,12 +234,6 @@ def _below_a_query(node: exp.Expression) -> bool:
             return True
         above = above.parent
     return False
-
-
-def _spark_sql(tree: exp.Expression) -> str:
-    for node in tree.find_all(exp.In):
-        _name_literal(node.args.get("query"))
-    return tree.sql(dialect="spark")
 
 
 def _name_literal(query: Any) -> None:

@@ -17,6 +17,26 @@ from sqlglot.dialects.dialect import Dialect
 FRAME = "__FRAME"  # __FRAME('FINAL', f(...)): how a prefixed call travels through the tree
 _NAMED = ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")
 
+# Aggregates of Spark that sqlglot reads as any other function.
+_AGGREGATES = {
+    "bitmap_and_agg", "collect_union", "count_min_sketch", "every", "first", "grouping",
+    "grouping_id", "histogram_numeric", "hll_sketch_agg", "hll_union_agg", "kll_merge_agg_bigint",
+    "kll_merge_agg_double", "kll_merge_agg_float", "kll_sketch_agg_bigint", "kll_sketch_agg_double",
+    "kll_sketch_agg_float", "last", "mean", "measure", "some", "std", "theta_intersection_agg",
+    "theta_sketch_agg", "theta_union_agg", "try_avg", "try_sum", "tuple_intersection_agg_double",
+    "tuple_intersection_agg_integer", "tuple_sketch_agg_double", "tuple_sketch_agg_integer",
+    "tuple_union_agg_double", "tuple_union_agg_integer",
+}  # fmt: skip
+
+
+def is_aggregate(node: Any) -> bool:
+    """Whether a call is an aggregate of Spark."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.casefold() in _AGGREGATES
+    if isinstance(node, exp.Any):  # also the quantifier of a comparison
+        return not (isinstance(node.parent, exp.Binary) and node.parent.expression is node)
+    return isinstance(node, exp.AggFunc)
+
 
 def _named(name: str) -> Callable[..., exp.Expression]:
     def build(args: list[exp.Expression], *_: object, **__: object) -> exp.Expression:

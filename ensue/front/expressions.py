@@ -18,7 +18,8 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from ensue import errors
-from ensue.front.dialect import FRAME, row_dialect
+from ensue.front.dialect import FRAME, is_aggregate, row_dialect
+from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.pattern import condition as c
 from ensue.pattern.variables import resolve
 
@@ -173,7 +174,7 @@ class _Reader:
             return replace(aggregate, where=where)
         if type(node) in _AGGREGATES:
             return self._aggregate(node, final)
-        if isinstance(node, exp.AggFunc):
+        if is_aggregate(node):
             raise errors.UnsupportedFunctionError(
                 f"{self._scope.where}: the aggregate {node.sql('spark')!r} is not supported over "
                 "the rows of a match",
@@ -396,6 +397,8 @@ class _Reader:
         match node:
             case exp.Paren():
                 return visit(node.this)
+            case exp.Try():
+                return visit(self._tried(node))
             case exp.Literal():
                 return _literal(node)
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
@@ -423,6 +426,16 @@ class _Reader:
             role not in ("this", "to") for role, _ in arguments
         )
         return c.Call("cast" if plain_cast else node.key, tuple(arguments))
+
+    def _tried(self, node: exp.Try) -> exp.Expression:
+        found = tried(node.this)
+        if found is None:
+            raise errors.UnsupportedFunctionError(
+                f"{self._scope.where}: {node.sql()} has no equal in Spark's SQL: {NO_TRY}",
+                remedy=INSTEAD_OF_TRY,
+                place=self._place(node, "TRY"),
+            )
+        return found
 
     def _forbid(self, node: exp.Expression) -> None:
         array_exists = isinstance(node, exp.Exists) and node.args.get("expression") is not None

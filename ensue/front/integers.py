@@ -28,7 +28,7 @@ def divide_integers(tree: Any, columns: frozenset[str]) -> Any:
 
 def _is_integer(node: Any, columns: frozenset[str]) -> bool:
     match node:
-        case exp.Paren() | exp.Neg() | exp.Abs() | exp.Sum() | exp.Min() | exp.Max():
+        case exp.Paren() | exp.Try() | exp.Neg() | exp.Abs() | exp.Sum() | exp.Min() | exp.Max():
             return _is_integer(node.this, columns)
         case exp.Literal():
             return not node.is_string and node.name.isdigit()

@@ -20,10 +20,10 @@ from sqlglot import exp
 from ensue import errors
 from ensue.front import integers
 from ensue.front.clause import OVER_ALL, Clause, Item, MatchTable, Name
-from ensue.front.dialect import row_dialect
 from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.statement import base_dialect, clause_of, parse_statement
+from ensue.front.translate import spark_sql
 from ensue.pattern import condition as c
 from ensue.pattern import nodes, rules
 from ensue.pattern.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
@@ -264,9 +264,9 @@ class _ClauseReader:
             tree = integers.divide_integers(tree, self._integer_columns)
         checked = from_sqlglot(tree, scope, self._clause.text, item.start)
         self._no_aggregate_of_aggregates(checked, item, scope)
+        text = spark_sql(tree, self._clause.text, self._dialect)
         if base_dialect(self._dialect) in ("spark", "databricks"):
             return checked
-        text = tree.sql(dialect=row_dialect("spark"))
         return parse_condition(text, replace(scope, fold=True))
 
     def _no_aggregate_of_aggregates(self, value: c.Condition, item: Item, scope: Scope) -> None:

@@ -15,9 +15,11 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.front.clause import Clause, MatchTable
+from ensue.front.dialect import is_aggregate
 from ensue.front.expressions import Scope, from_sqlglot
 from ensue.front.sql import read_clause
 from ensue.front.statement import clause_of, visible_ctes, with_ctes
+from ensue.front.translate import start_of
 from ensue.pattern import condition as c
 from ensue.pattern import nodes
 from ensue.pattern.query import Measure, Query
@@ -83,6 +85,33 @@ def _own(select: exp.Select, kind: Any) -> Iterator[Any]:
                 yield node
 
 
+def _is_called_over(node: exp.Expression) -> bool:
+    """Whether an aggregate is called OVER a window, or is a part of the aggregate that is."""
+    above: Any = node
+    while isinstance(
+        above.parent, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.WithinGroup)
+    ):
+        above = above.parent
+    return isinstance(above.parent, exp.Window) and above.parent.this is above
+
+
+def _shown(node: exp.Expression) -> str:
+    shown = node.sql("spark")
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def refuse_left(tree: exp.Expression, text: str) -> None:
+    """What is read over a pattern may stand in SELECT, ORDER BY and QUALIFY, and nowhere else."""
+    for window in tree.find_all(exp.Window):
+        if clause_of(window) or isinstance(window.this, exp.Column):
+            raise errors.QueryError(
+                f"{_shown(window)} cannot stand here: a row pattern window is computed of the "
+                "rows that FROM, WHERE and GROUP BY left, and read by the SELECT that has it",
+                remedy="name it in a sub-query, and use its name outside",
+                place=errors.Place.at_offset(text, start_of(window) or 0),
+            )
+
+
 def wanted(window: PatternWindow) -> list[str]:
     """Names of the columns that are read over a window."""
     return [measure.name for measure in window.window.query.measures or ()]
@@ -105,6 +134,7 @@ class _Reader:
 
     def read(self) -> PatternSelect:
         select = self._select
+        self._refuse_nesting()
         self._refuse_groups()
         for window in list(_own(select, exp.Window)):
             if window.args.get("over") or window.parent_select is not select:
@@ -118,16 +148,51 @@ class _Reader:
         below, alias = self._below(found)
         return PatternSelect(select, below, found, alias)
 
+    def _refuse_nesting(self) -> None:
+        """Windows are computed of the rows that grouping left, so no aggregate can hold one."""
+        for reference in _own(self._select, exp.Window):
+            if not reference.args.get("over") or self._pattern_of(reference) is None:
+                continue
+            above: Any = reference.parent
+            while above is not None and above is not self._select:
+                inside = (
+                    "an aggregate"
+                    if isinstance(above, exp.Filter)
+                    or (is_aggregate(above) and not _is_called_over(above))
+                    else "another window function"
+                    if isinstance(above, exp.Window)
+                    else None
+                )
+                if inside:
+                    raise errors.QueryError(
+                        f"{_shown(reference)} stands inside {inside}: {_shown(above)}",
+                        remedy="name it in a sub-query, and use its name outside: "
+                        "SELECT max(m) FROM (SELECT m OVER w AS m FROM ...)",
+                        place=self._place_of(reference),
+                    )
+                above = above.parent
+
     def _refuse_groups(self) -> None:
         select = self._select
-        grouped = select.args.get("group") or select.args.get("having")
-        if grouped:
+        aggregates = (n for n in _own(select, exp.Expression) if is_aggregate(n))
+        plain = next((n for n in aggregates if not _is_called_over(n)), None)
+        if plain is not None or select.args.get("group") or select.args.get("having"):
             clause = next(filter(None, map(clause_of, _own(select, exp.Window))))
             raise errors.UnsupportedError(
-                "a row pattern window stands in a SELECT with GROUP BY or HAVING",
+                "a row pattern window stands in a SELECT with GROUP BY, HAVING or an aggregate"
+                + (f" of its rows: {_shown(plain)}" if plain is not None else ""),
                 remedy="group in a sub-query, and use the window on its result",
-                place=clause.place(),
+                place=clause.place() if plain is None else self._place_of(plain),
             )
+
+    def _pattern_of(self, reference: exp.Window) -> Clause | None:
+        name = reference.args.get("alias")
+        named = self._named.get(name.name.casefold()) if name is not None else None
+        return clause_of(reference) or (clause_of(named) if named is not None else None)
+
+    def _place_of(self, node: exp.Expression) -> errors.Place | None:
+        clause = next(filter(None, map(clause_of, _own(self._select, exp.Window))))
+        return clause.place(start_of(node))
 
     # -- one reference ---------------------------------------------------------------------------
 
@@ -162,6 +227,7 @@ class _Reader:
                 raise errors.QueryError(
                     f"{reference.this.sql('spark')} OVER a window that has no row pattern",
                     remedy="give the window MEASURES and PATTERN, or call a window function",
+                    place=self._place_of(reference),
                 )
             return None
         return window.this.name.casefold(), window

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -387,7 +388,40 @@ def _comparison(name: str) -> Function:
     )
 
 
-OPERATORS = (
+def _tried(name: str, operation: Function) -> Function:
+    """The same, but null where the operation raises (its arguments may still raise)."""
+
+    def resolve(given: Sequence[Given]) -> Signature | None:
+        signature = operation.resolve(given)
+        # Spark's dates and intervals go on where ours end: that must stay an error.
+        if signature is None or not signature.result.numeric:
+            return None
+        return replace(signature, fails=False)
+
+    def implement(signature: Signature) -> Scalar:
+        function = operation.implement(signature)
+
+        def tried(a: Any, b: Any) -> Any:
+            try:
+                return function(a, b)
+            except BadValueError:
+                return None
+
+        return tried
+
+    return Function(
+        name,
+        f"{name}(a, b)",
+        "operators",
+        f"{operation.usage}; null where that raises.",
+        2,
+        2,
+        resolve,
+        implement,
+    )
+
+
+_PLAIN = (
     *(_comparison(name) for name in _COMPARISONS),
     Function(
         "nullsafeeq",
@@ -473,4 +507,16 @@ OPERATORS = (
         _resolve_negation,
         _implement_negation,
     ),
+)
+
+_TRIED = {
+    "try_add": "add",
+    "try_subtract": "sub",
+    "try_multiply": "mul",
+    "try_divide": "div",
+    "try_mod": "mod",
+}
+OPERATORS = (
+    *_PLAIN,
+    *(_tried(name, entry) for name, of in _TRIED.items() for entry in _PLAIN if entry.name == of),
 )

@@ -62,6 +62,10 @@ _ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
             "second",
         )
     },
+    "safeadd": ("try_add", ("this", "expression")),
+    "safesubtract": ("try_subtract", ("this", "expression")),
+    "safemultiply": ("try_multiply", ("this", "expression")),
+    "safedivide": ("try_divide", ("this", "expression")),
     "negative": ("neg", ("this",)),
     "dayofmonth": ("day", ("this",)),
     "dayofweek": ("dayofweek", ("this",)),
