@@ -26,6 +26,7 @@ from ensue.kernels import (
     revision,
     revision_append,
     revision_arcs,
+    revision_ignore,
     revision_intervals,
     revision_output,
     revision_steps,
@@ -42,6 +43,7 @@ _MODULES = (
     revision_steps,
     revision_intervals,
     revision_append,
+    revision_ignore,
     revision,
     revision_time,
 )
@@ -54,10 +56,10 @@ def compiled_kernels() -> Any:
     return SimpleNamespace(**{n: v for module in _MODULES for n, v in vars(module).items()})
 
 
-def _leave(*given: Any) -> tuple[Any, ...]:
-    """In place of `append`: nothing was done."""
-    names = list(inspect.signature(revision_append.append).parameters)
-    return tuple(given[names.index(name)] for name in ("change", "events", "nodes", "rows"))
+def _leave(loop: Any, *kept: str) -> Callable[..., tuple[Any, ...]]:
+    """In place of a loop without calls: nothing was done."""
+    names = list(inspect.signature(loop).parameters)
+    return lambda *given: tuple(given[names.index(name)] for name in kept)
 
 
 def plain_kernels(run_arc: Answer) -> Any:
@@ -71,8 +73,10 @@ def plain_kernels(run_arc: Answer) -> Any:
         if isinstance(plain, FunctionType) and plain.__module__ in names:
             space[name] = FunctionType(plain.__code__, space, name, plain.__defaults__)
     space["run_arc"] = run_arc
-    # The loop without calls knows only compiled arcs; it leaves every event to `process`.
-    space["append"] = _leave
+    # The loops without calls know only compiled arcs; every event is left to `process`.
+    plain, ignoring = revision_append.append, revision_ignore.append_ignoring
+    space["append"] = _leave(plain, "change", "events", "nodes", "rows")
+    space["append_ignoring"] = _leave(ignoring, "change", "store", "rows", "source")
     return SimpleNamespace(**space)
 
 

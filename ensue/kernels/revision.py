@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ensue.kernels.revision_append import append
 from ensue.kernels.revision_arcs import MOST_ARCS, REGISTER_FIELDS, SILENT_FACTOR, Arcs
+from ensue.kernels.revision_ignore import append_ignoring
 from ensue.kernels.revision_intervals import (
     alive_at,
     alive_at_last,
@@ -234,7 +235,8 @@ def process(
     fields = arcs.sizes[REGISTER_FIELDS]
     most, factor = arcs.sizes[MOST_ARCS], arcs.sizes[SILENT_FACTOR]
     control = store.control
-    plain = not (ignoring or traced) and not (arcs.silent.shape[0] or arcs.closing.shape[0])
+    simple = not traced and not (arcs.silent.shape[0] or arcs.closing.shape[0])
+    plain, intervals = simple and not ignoring, simple and ignoring and not sequenced
     change = -2 if resume != NONE else -1
     while change + 1 < operations.shape[0]:
         change += 1
@@ -259,6 +261,13 @@ def process(
                 store.slots,
                 control,
             )
+            if change == operations.shape[0]:
+                break
+        if intervals and change >= 0:
+            change, store, rows, source = append_ignoring(
+                store, arcs, operations, keys, values, change, unique, faults, counts, rows,
+                source, cells, floats, nulls, no_ints, no_floats, no_nulls,
+            )  # fmt: skip
             if change == operations.shape[0]:
                 break
         propagate = False

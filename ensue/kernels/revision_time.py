@@ -214,7 +214,9 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
         if ignoring:
             block = store.order[0]
             store.reach[block] = max(store.reach[block], events[kept, REACH])
-            control[STALE] = 1
+            if kept == control[LAST]:
+                # Open intervals stand in its list now, and would be met there once more.
+                control[STALE] = 1
 
 
 @njit(cache=True, nogil=True)
