@@ -193,7 +193,7 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
         node = events[event, HEAD]
         while node >= 0:
             after = nodes[node, AFTER]
-            if ignoring and is_alive(store, node, kept):
+            if ignoring and nodes[node, UNTIL] != event and is_alive(store, node, kept):
                 link_node(store, node, kept)  # the list it leaves goes as a whole
                 _forget_past(store, node, kept)
                 if nodes[node, UNTIL] == OPEN:

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from ensue.automaton_text import make_arc
 from ensue.errors import EnsueError
 from ensue.evaluate.revision_operator import Operator
 from tests import oracle_revision as oracle
 from tests.revision_cases import (
+    FIELDS,
     INF,
     Case,
     Net,
@@ -85,6 +87,46 @@ def run(pick: random.Random, mode: str, slow: bool = False) -> None:
 def test_net_output_is_that_of_the_ordered_stream(mode: str, block: int) -> None:
     for seed in range(PER_BLOCK * block, PER_BLOCK * (block + 1)):
         run(random.Random(f"{mode} {seed}"), mode)
+
+
+@pytest.mark.compiled
+def test_long_streams_that_are_mostly_ignored_and_mostly_in_order() -> None:
+    """Intervals over more events than a block of the index holds, in batches of any size, some of
+    them late: what runs in the loop for events in order, and what `process` goes on with."""
+    for seed in range(max(6, PER_BLOCK // 5)):
+        pick = random.Random(f"ignored {seed}")
+        case = usable(pick)
+        for state in sorted({arc.source for arc in case.arcs} - {"q0"}):
+            name = f"ignores {state}"
+            case.arcs.append(make_arc(FIELDS, state, state, "kind = 'c'", None, name=name))
+            ignores = oracle.OracleArc(
+                state, state, lambda e, r: e["kind"] == "c", lambda e, r: r, False, False
+            )
+            case.oracle.append(ignores)
+        share = pick.choice([0.5, 0.8, 0.95])
+        stream = Stream.random(pick, 600, uneven=pick.random() < 0.3)
+        window = pick.choice([6, 25])
+        for event in stream.events:
+            event["re"] = min(event["re"], event["le"] + window)
+            if pick.random() < share:
+                event["kind"], event["x"] = "c", 0
+        late = pick.choice([0.0, 0.02])
+        places = [n + (pick.randint(1, 30) if pick.random() < late else 0) for n in range(600)]
+        arriving = [e for _, e in sorted(zip(places, stream.events, strict=True), key=_first)]
+        operator = new_operator(case)
+        net = Net(operator)
+        while arriving:
+            size = pick.choice([1, 7, 60, 300])
+            batch, arriving = arriving[:size], arriving[size:]
+            net.add(operator.insert(table(batch), times(batch)))
+            if arriving and pick.random() < 0.4:
+                net.add(operator.advance(min(e["le"] for e in arriving) - pick.choice([0, 20])))
+        net.add(operator.end())
+        assert net.matches == expected(case, stream.events), seed
+
+
+def _first(pair: tuple[int, Any]) -> int:
+    return pair[0]
 
 
 def test_plain_python_gives_the_same_answer() -> None:
