@@ -39,7 +39,7 @@ _KEPT = {
     exp.Lambda: "a lambda",
 }
 
-_WITH_FLAGS = ("trino", "snowflake", "oracle")  # of REGEXP_LIKE
+_OTHERS = ("trino", "snowflake", "oracle")  # dialects that are not Spark's own, or close to it
 
 
 @lru_cache(maxsize=4)
@@ -110,7 +110,7 @@ def _refusal(
 
 def _shown(node: exp.Expression, dialect: str) -> str:
     """A node as its dialect writes it; of Spark's, what Spark lacks would be missing."""
-    own = dialect if dialect in ("trino", "snowflake", "oracle") else None
+    own = dialect if dialect in _OTHERS else None
     shown = node.sql(dialect=own, unsupported_level=ErrorLevel.IGNORE).strip()
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
@@ -171,7 +171,7 @@ def _regular(node: exp.RegexpLike, text: str, dialect: str) -> exp.Expression:
     if flags is None and not node.args.get("full_match"):
         return node
     known = "" if flags is None else flags.name.lower() if flags.is_string else "?"
-    if set(known) - set("ims") or (flags is not None and dialect not in _WITH_FLAGS):
+    if set(known) - set("ims") or (flags is not None and dialect not in _OTHERS):
         raise _refusal(
             node,
             text,
@@ -211,6 +211,19 @@ def _cast(node: exp.Cast, text: str, dialect: str) -> exp.Expression:
     return node
 
 
+def _try_cast(node: exp.TryCast, text: str, dialect: str) -> exp.Expression:
+    """TRY_TO_DATE('x') and the like are not marked; in Spark's dialects the mark means TRY_CAST."""
+    if dialect in _OTHERS:
+        node.set("safe", True)
+    return node
+
+
+def _to_double(node: exp.ToDouble, text: str, dialect: str) -> exp.Expression:
+    if not node.args.get("safe") or node.args.get("format") is not None:
+        return node
+    return exp.TryCast(this=node.this, to=exp.DataType.build("double"), safe=True)
+
+
 def _to_date(node: exp.TsOrDsToDate, text: str, dialect: str) -> exp.Expression:
     """TRY_TO_DATE; sqlglot prints it as TO_DATE, which raises."""
     if not node.args.get("safe"):
@@ -227,6 +240,8 @@ _EXACT: dict[Any, Callable[[Any, str, str], exp.Expression]] = {
     exp.DateDiff: _date_difference,
     exp.RegexpLike: _regular,
     exp.Cast: _cast,
+    exp.TryCast: _try_cast,
+    exp.ToDouble: _to_double,
     exp.TsOrDsToDate: _to_date,
 }
 
@@ -270,6 +285,8 @@ def _lost(node: exp.Expression) -> tuple[str, str] | None:
                 f"{node.side} JOIN UNNEST keeps rows whose array is empty",
                 "use LATERAL VIEW OUTER explode(...) in a sub-query in Spark's SQL",
             )
+        case exp.ToBoolean() | exp.ParseJSON() if node.args.get("safe"):
+            return "a conversion that gives null where it fails", "use TRY_CAST"
         case exp.DataType(this=exp.DType.TIME):
             return "the type TIME", "keep a timestamp, or a text"
     return None

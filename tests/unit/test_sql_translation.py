@@ -63,7 +63,11 @@ OWN: dict[str, list[tuple[str, str | None]]] = {
     ],
     "snowflake": [
         ("TRY_TO_DATE(a)", "TRY_CAST(a AS DATE)"),
+        ("TRY_TO_DATE('x')", "TRY_CAST('x' AS DATE)"),
+        ("TRY_TO_TIMESTAMP('x')", "TRY_CAST('x' AS TIMESTAMP)"),
+        ("TRY_TO_DOUBLE(a)", "TRY_CAST(a AS DOUBLE)"),
         ("TRY_TO_NUMBER(a)", None),
+        ("TRY_TO_BOOLEAN(a)", None),
         ("REGEXP_LIKE(a, 'x', 'i')", r"a RLIKE '\\A(?i)(?:x)\\z'"),
         ("REGEXP_REPLACE(a, 'x', 'y', 1, 2)", None),
         ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a DESC)",
