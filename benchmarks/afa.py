@@ -449,7 +449,6 @@ def run_disorder(settings: Settings) -> bool:
 
 def run_ignorable(settings: Settings) -> bool:
     """afa16            throughput and partial matches against ignorable events (16 and 17)."""
-    # What costs what is in docs/revision.md.
     count = settings.rows or 50_000
     rows = []
     for share in (0.0, 0.2, 0.4, 0.6, 0.8, 0.9):

@@ -298,7 +298,7 @@ def _given(node: exp.Expression, role: str, default: str) -> bool:
 
 
 def _refuse_lost(tree: exp.Expression, text: str, dialect: str) -> None:
-    for node in tree.walk():
+    for node in tree.find_all(exp.Expression):
         found = _lost(node)
         if found is not None:
             raise _refusal(node, text, dialect, *found)
