@@ -219,7 +219,11 @@ class UndecidedError(AutomatonError):
     """A predicate about which the solver cannot decide; a declaration is needed."""
 
 
-class DistributivityError(AutomatonError):
+class LawError(AutomatonError):
+    """A fold or a collect operation that breaks a law it must keep, on values that are shown."""
+
+
+class DistributivityError(LawError):
     """A fold that does not distribute over the collect operation."""
 
 

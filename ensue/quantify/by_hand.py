@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ensue.evaluate.quantify.build import MISSING
+from ensue.evaluate.quantify.laws import examples, require_collect
 from ensue.evaluate.quantify.model import (
     RESULT,
     Action,
@@ -41,17 +42,21 @@ def automaton(
     collect: str | Collect | Callable[..., Any] | None = None,
     finish: Given | Operation | None = None,
     distributive: bool = False,
+    samples: Sequence[Any] = (),
     name: str = "automaton",
 ) -> AutomatonBuilder:
     """A streaming automaton state by state, as the paper draws them.
 
-    `distributive=True` declares that the fold distributes over the collect operation, which is
-    tested on sample values otherwise.
+    `distributive=True` declares that the fold distributes over the collect operation. Otherwise
+    that is tested, as are the laws of a collect operation of your own: on values of the types that
+    the states begin with, or on `samples`.
     """
     operation = None if finish is None else read_operation(finish, 1)
     joins = read_collect(collect)
     if joins is not None and distributive:
         joins = replace(joins, distributive=True)
+    if joins is not None and samples:
+        joins = replace(joins, samples=tuple(samples))
     return AutomatonBuilder(read_fold(fold), joins, operation, name)
 
 
@@ -109,7 +114,8 @@ class AutomatonBuilder:
         return self
 
     def build(self) -> Quantity:
-        """The query. What is no matter of an allowed cost is refused now: a cycle of ε."""
+        """The query. What is no matter of an allowed cost is refused now: a cycle of ε, and a
+        collect operation that depends on the order of paths."""
         built = Automaton(
             tuple(self._states),
             tuple(self._transitions),
@@ -120,4 +126,5 @@ class AutomatonBuilder:
             name=self._name,
         )
         silent_order(built)
+        require_collect(built.collect, examples(built))
         return Quantity.of(built)

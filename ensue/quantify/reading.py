@@ -7,12 +7,13 @@ values named a, b, c, ..., a fold `state` and `value`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ensue import errors
 from ensue.evaluate.quantify import build, folds
+from ensue.evaluate.quantify.laws import require_monoid
 from ensue.evaluate.quantify.model import (
     ALWAYS,
     Automaton,
@@ -128,9 +129,14 @@ def read_fold(given: str | Fold | Callable[..., Any]) -> Fold:
     return folds.fold_of(given)
 
 
-def monoid(fold: str | Callable[..., Any], identity: Any) -> Fold:
-    """A fold declared to be associative with an identity, so that it may run in parallel."""
-    return replace(read_fold(fold), associative=True, identity=identity)
+def monoid(fold: str | Callable[..., Any], identity: Any, *, samples: Sequence[Any] = ()) -> Fold:
+    """A fold declared to be associative with an identity, so that it may run in parallel.
+
+    That is tried out on values of the identity's type, or on `samples`: the values that occur.
+    """
+    read = read_fold(fold)
+    require_monoid(read, identity, samples)
+    return replace(read, associative=True, identity=identity)
 
 
 def read_collect(given: str | Collect | Callable[..., Any] | None) -> Collect | None:
@@ -144,7 +150,7 @@ def read_collect(given: str | Collect | Callable[..., Any] | None) -> Collect | 
             )
         return folds.COLLECTS[given]
     if callable(given):
-        return Collect(getattr(given, "__name__", "collect"), given)
+        return Collect(folds.users_name(given, "collect"), given)
     raise errors.AutomatonError(
         f"{given!r} is not a collect operation",
         remedy=f"use one of {', '.join(folds.COLLECTS)} or a callable of two values",

@@ -9,13 +9,10 @@ lower bound that says why (Theorems 5 and 6) unless its cost is allowed.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ensue import errors
-from ensue.evaluate.quantify.folds import DISTRIBUTIVE
 from ensue.evaluate.quantify.language import (
     Nfa,
     Word,
@@ -23,10 +20,9 @@ from ensue.evaluate.quantify.language import (
     distinguishing_word,
     underlying,
 )
+from ensue.evaluate.quantify.laws import distributes
 from ensue.evaluate.quantify.model import (
-    Action,
     Automaton,
-    Constant,
     Expression,
     Function,
     Invocation,
@@ -38,7 +34,6 @@ from ensue.pattern.kinds import Kind
 
 LINEAR = "linear space"
 EXPONENTIAL = "exponential space"
-_TRIALS = 200
 
 
 @dataclass(frozen=True)
@@ -277,69 +272,9 @@ class _Check:
         for automaton in self._automaton.hierarchy():
             if automaton.collect is None:
                 continue
-            actions = [a for t in automaton.transitions for a in t.actions]
-            actions += [a for final in automaton.final.values() for a in final]
-            verdicts.add(_distributes(automaton, actions))
+            verdicts.add(distributes(automaton))
         order = ["tested", "declared", "known"]
         return next((verdict for verdict in order if verdict in verdicts), "")
-
-
-def _distributes(automaton: Automaton, actions: list[Action]) -> str:
-    collect = automaton.collect
-    assert collect is not None
-    if collect.distributive:
-        return "declared"
-    names = {action.fold.name for action in actions}
-    signed = collect.name in ("max", "min") and "product" in names
-    known = all((collect.name, name) in DISTRIBUTIVE for name in names)
-    if automaton.width == 1 and known and not signed:
-        return "known"
-    randomness = random.Random(7)
-    for action in actions:
-        for _ in range(_TRIALS):
-            y, z = _sample(automaton, randomness), _sample(automaton, randomness)
-            weights = tuple(
-                w.value if isinstance(w, Constant) else randomness.choice(_NUMBERS)
-                for w in action.weights
-            )
-            try:
-                one = action.apply(_join(automaton, y, z), weights)
-                two = _join(automaton, action.apply(y, weights), action.apply(z, weights))
-            except (TypeError, ArithmeticError, errors.EnsueError):
-                continue
-            if not _same(one, two):
-                raise errors.DistributivityError(
-                    f"{automaton.name}: the fold {action.fold} does not distribute over the "
-                    f"collect {collect}: with y={y}, z={z}, x={weights}, (y ⊕ z) ⊗ x is {one} and "
-                    f"(y ⊗ x) ⊕ (z ⊗ x) is {two}",
-                    remedy="use a fold and a collect that form a semiring, such as sum and max, or "
-                    "declare distributive=True if such values never occur",
-                )
-    return "tested"
-
-
-_NUMBERS = (-3, -2, -1, 0, 1, 2, 3, 5)
-
-
-def _sample(automaton: Automaton, randomness: random.Random) -> tuple[Any, ...]:
-    return tuple(randomness.choice(_NUMBERS) for _ in range(automaton.width))
-
-
-def _join(automaton: Automaton, y: tuple[Any, ...], z: tuple[Any, ...]) -> tuple[Any, ...]:
-    assert automaton.collect is not None
-    if automaton.width == 1:
-        return (automaton.collect.function(y[0], z[0]),)
-    return tuple(automaton.collect.function(y, z))
-
-
-def _same(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
-    close = [
-        abs(a - b) <= 1e-9 * max(1.0, abs(a), abs(b))
-        if isinstance(a, (int, float)) and isinstance(b, (int, float))
-        else a == b
-        for a, b in zip(one, two, strict=True)
-    ]
-    return all(close)
 
 
 def _accepts(nfa: Nfa, word: Word) -> bool:

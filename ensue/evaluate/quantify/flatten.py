@@ -22,8 +22,8 @@ from ensue.evaluate.quantify.assemble import (
     is_float,
     require_number,
 )
-from ensue.evaluate.quantify.folds import COLLECTS
 from ensue.evaluate.quantify.general import GeneralConfiguration
+from ensue.evaluate.quantify.laws import joined_in_place
 from ensue.evaluate.quantify.model import (
     Action,
     Automaton,
@@ -66,11 +66,11 @@ def flatten(automaton: Automaton, columns: Mapping[str, Kind], joined: bool = Fa
     `joined`: paths meet, and are joined by the collect operation (rank 0).
     """
     if joined:
-        collect = automaton.collect
         if automaton.rank or automaton.width > 1:
             raise NotNumericError("paths of nested automata cannot be joined in place")
-        if collect is None or COLLECTS.get(collect.name) != collect:
-            raise NotNumericError(f"the collect operation {collect} is not one of the known")
+        reason = joined_in_place(automaton)
+        if reason:
+            raise NotNumericError(reason)
     return _Flattening(automaton, types_of(automaton, columns), joined).numeric()
 
 
@@ -242,7 +242,7 @@ class _Flattening(Assembly):
         if self._joined:
             started = GeneralConfiguration(place.automaton)
             started.start()
-            first = started.values
+            first = started.joined_values()
         else:
             first = closure(place.automaton)
         for state, values in first.items():

@@ -158,27 +158,39 @@ FOLDS: dict[str, Fold] = {
     )
 }
 
-# (collect, fold) pairs known to be left-distributive: the semirings of the tests and the docs.
-DISTRIBUTIVE = {
-    ("max", "sum"),  # max-plus
-    ("min", "sum"),  # min-plus
-    ("sum", "product"),  # counting, probability
-    ("max", "product"),  # where weights are not negative, see `checks.py`
-    ("max", "min"),
-    ("min", "max"),
-    ("max", "max"),
-    ("min", "min"),
-    ("any", "all"),
-    ("all", "any"),
-    ("any", "any"),
-    ("all", "all"),
-    ("sum", "replace"),
-    ("max", "replace"),
-    ("min", "replace"),
+# The fold that puts together what chunks have folded, where it is another.
+MERGED = {"count": "sum", "rows": "sum"}
+
+# (collect, fold) pairs that are left-distributive, (y ⊕ z) ⊗ x = (y ⊗ x) ⊕ (z ⊗ x), for all values
+# that both take; and those where y and z may be null too. Tests derive both from the law.
+DISTRIBUTIVE_WITH_NULLS = {
+    *(("max", fold) for fold in ("max", "any", "last", "replace")),
+    *(("min", fold) for fold in ("min", "all", "last", "replace")),
+    *(("any", fold) for fold in ("any", "max", "last", "replace")),
+    *(("all", fold) for fold in ("all", "min", "last", "replace")),
+}
+DISTRIBUTIVE = DISTRIBUTIVE_WITH_NULLS | {
+    *(("max", fold) for fold in ("sum", "count", "rows", "min", "all", "first")),  # max-plus
+    *(("min", fold) for fold in ("sum", "count", "rows", "max", "any", "first")),  # min-plus
+    *(("any", fold) for fold in ("all", "min", "first")),  # boolean
+    *(("all", fold) for fold in ("any", "max", "first")),
+    *(("sum", fold) for fold in ("product", "first")),  # counting, probability
 }
 COLLECTS: dict[str, Collect] = {
     name: Collect(name, FOLDS[name].function) for name in ("max", "min", "sum", "any", "all")
 }
+
+
+def is_known(part: Fold | Collect) -> bool:
+    """Whether it is one of these, and not the user's."""
+    known = FOLDS.get(part.name)
+    return known is not None and known.function is part.function
+
+
+def users_name(function: Callable[..., Any], otherwise: str) -> str:
+    """The name of a user's function, which is never that of a fold that is known here."""
+    name = str(getattr(function, "__name__", otherwise))
+    return f"{name}()" if name in FOLDS else name
 
 
 def fold_of(given: Any) -> Fold:
@@ -188,7 +200,7 @@ def fold_of(given: Any) -> Fold:
     if isinstance(given, Operation):
         return Fold(str(given), given, operation=given, result=_operation_result(given))
     if callable(given):
-        return Fold(getattr(given, "__name__", "fold"), given)
+        return Fold(users_name(given, "fold"), given)
     raise errors.AutomatonError(
         f"{given!r} is not a fold",
         remedy=f"use one of {', '.join(FOLDS)}, SQL over `state` and `value`, or a callable of two",

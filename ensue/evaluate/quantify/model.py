@@ -237,6 +237,7 @@ class Collect:
     name: str
     function: Callable[[Value, Value], Value]
     distributive: bool | None = None  # None: to be tested
+    samples: tuple[Value, ...] = ()  # to test on; empty: values of the types at hand
 
     def __str__(self) -> str:
         return self.name

@@ -4,7 +4,9 @@ At rank 0 with associative folds, what a chunk does is a table: for each pair of
 of the weights on the path between them (one at most, by unambiguity). Chunks are summarised in
 threads (the compiled loop holds no lock), then the table of each is applied to the tokens so far.
 Work is that of the sequential run times the number of states; the answer is the same, up to the
-rounding of float sums.
+rounding of float sums. A chunk starts from the identity of each fold: null for those of SQL, which
+skip it, and what `monoid` was given for others. Where a chunk alone fails (its own sum leaves 64
+bits, say), the whole is run in one thread, which answers or says which row is to blame.
 """
 
 from __future__ import annotations
@@ -16,15 +18,15 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.evaluate.quantify.folds import FOLDS
-from ensue.evaluate.quantify.model import Automaton, Fold, State, folded
-from ensue.evaluate.quantify.run import Machine, Outcome, as_array, whole
+from ensue.evaluate.quantify.assemble import NotNumericError, bits_of
+from ensue.evaluate.quantify.folds import FOLDS, MERGED
+from ensue.evaluate.quantify.model import Automaton, Fold, State, folded, guarded
+from ensue.evaluate.quantify.run import Machine, Outcome, as_array, plain_value, whole
 from ensue.evaluate.quantify.stages import AutomatonStage, Bound, Stage
 from ensue.evaluate.quantify.tokens import Configuration, closure
-from ensue.kernels import quantify_code as opcodes
+from ensue.pattern.kinds import Kind
 
 Slots = tuple[Any, ...]
-_MERGED = {"count": "sum", "rows": "sum"}  # the monoid of a fold whose weights are of another type
 
 
 def refusal(stage: Stage) -> str:
@@ -49,7 +51,7 @@ def monoids(automaton: Automaton) -> list[Fold]:
     merges: list[Fold | None] = [None] * automaton.width
     for transition in automaton.transitions:
         for action in transition.actions:
-            name = _MERGED.get(action.fold.name, action.fold.name)
+            name = MERGED.get(action.fold.name, action.fold.name)
             merge = FOLDS.get(name, action.fold)
             known = merges[action.slot]
             if not merge.associative or merge.width > 1 or known not in (None, merge):
@@ -72,19 +74,27 @@ def parallel(stage: Stage, bound: Bound, table: pa.Table, threads: int) -> Outco
         raise errors.UnsupportedError(
             "an ambiguous query is evaluated in one thread", remedy="leave threads out"
         )
-    automaton = machine.automaton
     size = max(1, -(-table.num_rows // threads))
     pieces = [table.slice(begin, size) for begin in range(0, table.num_rows, size)]
-    with ThreadPoolExecutor(threads) as pool:
-        summaries = list(pool.map(lambda piece: _summary(machine, piece), pieces))
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            summaries = list(pool.map(lambda piece: _summary(machine, piece), pieces))
+        return _together(machine, summaries)
+    except errors.DataError:
+        return machine.run(table, whole(table))
+
+
+def _together(machine: Machine, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:
+    automaton = machine.automaton
     merges = monoids(automaton)
-    tokens = closure(automaton)
+    tokens = {state: _typed(machine, slots) for state, slots in closure(automaton).items()}
     for summary in summaries:
         after: dict[State, Slots] = {}
         for source, slots in tokens.items():
             for target, gained in summary[source].items():
                 after[target] = tuple(
-                    merge.function(y, x) for merge, y, x in zip(merges, slots, gained, strict=True)
+                    guarded(merge.function, merge.name, (y, x))
+                    for merge, y, x in zip(merges, slots, gained, strict=True)
                 )
         tokens = after
     for state, actions in automaton.final.items():
@@ -114,22 +124,25 @@ def _summary(machine: Machine, piece: pa.Table) -> dict[State, dict[State, Slots
             }
             for place, state in enumerate(states)
         }
-    program = machine.numeric.program
+    program, kinds, width = machine.numeric.program, machine.slot_kinds(), automaton.width
+    start = [_bits(identity, kind) for identity, kind in zip(identities, kinds, strict=True)]
     for place in range(len(states)):
+        own = int(program.own[place])
         kept.occupied[place] = False
         kept.occupied[place, place] = True
+        kept.bits[place, own : own + width] = [bits for bits, _ in start]
+        kept.marks[place, own : own + width] = [mark for _, mark in start]
         _run_from(machine, piece, kept, place)
     found: dict[State, dict[State, Slots]] = {}
-    kinds = machine.slot_kinds()
     for place, state in enumerate(states):
         found[state] = {}
         for number, target in enumerate(states):
             if kept.occupied[place, number]:
                 own = int(program.own[number])
-                bits = kept.bits[place, own : own + automaton.width]
-                marks = kept.marks[place, own : own + automaton.width]
+                bits = kept.bits[place, own : own + width]
+                marks = kept.marks[place, own : own + width]
                 found[state][target] = tuple(
-                    _plain(bits[i : i + 1], int(marks[i]), kinds[i]) for i in range(automaton.width)
+                    plain_value(int(bits[i]), int(marks[i]), kinds[i]) for i in range(width)
                 )
     return found
 
@@ -144,9 +157,23 @@ def _run_from(machine: Machine, piece: pa.Table, kept: Any, place: int) -> None:
     )
 
 
-def _plain(bits: Any, mark: int, kind: str) -> Any:
-    if mark != opcodes.VALUE:
-        return None
-    if kind == "float":
-        return float(bits.view(np.float64)[0])
-    return bool(bits[0]) if kind == "boolean" else int(bits[0])
+def _typed(machine: Machine, slots: Slots) -> Slots:
+    """Slots at the start, as a chunk of the compiled loop gives those it has gained."""
+    if machine.numeric is None:
+        return slots
+    kinds = machine.slot_kinds()
+    return tuple(
+        plain_value(*bits_of(value, kind), kind) for value, kind in zip(slots, kinds, strict=True)
+    )
+
+
+def _bits(identity: Any, kind: Kind) -> tuple[int, int]:
+    if isinstance(identity, float) and identity.is_integer() and kind.name == "int":
+        identity = int(identity)  # 0.0 begins whole numbers as well
+    try:
+        return bits_of(identity, kind)
+    except NotNumericError:
+        raise errors.OperationTypeError(
+            f"the identity {identity!r} begins a fold of type {kind}, which it is not",
+            remedy="give monoid an identity of the type that is folded",
+        ) from None

@@ -99,10 +99,9 @@ class Machine:
         kind = self._types.outputs[id(self.automaton)]
         return None if kind is None or kind.name == "other" else to_arrow(kind)
 
-    def slot_kinds(self) -> list[str]:
-        """Names of the kinds of the outermost automaton's slots."""
-        slots = self._types.slots[id(self.automaton)]
-        return ["" if kind is None else kind.name for kind in slots]
+    def slot_kinds(self) -> list[Kind]:
+        """The kinds of the outermost automaton's slots, all of which are known if compiled."""
+        return [kind for kind in self._types.slots[id(self.automaton)] if kind is not None]
 
     def explain(self) -> str:
         if self.numeric is not None:
@@ -221,21 +220,7 @@ class Machine:
         self, bits: NDArray[np.int64], marks: NDArray[np.uint8]
     ) -> tuple[pa.Array, NDArray[np.bool_]]:
         assert self.numeric is not None
-        missing = marks != opcodes.VALUE
-        kind = self.numeric.output
-        mask = missing if missing.any() else None
-        if kind.name == "null":
-            return pa.nulls(len(bits)), marks != vm.UNDEFINED
-        wanted = to_arrow(kind)
-        if kind.name == "float":
-            values = pa.array(bits.view(np.float64), mask=mask)
-        elif kind.name == "boolean":
-            values = pa.array(bits != 0, mask=mask)
-        elif kind.name == "date":
-            values = pa.array(bits.astype(np.int32), mask=mask).cast(wanted)
-        else:
-            values = pa.array(bits, mask=mask)
-        return (values if values.type == wanted else values.cast(wanted)), marks != vm.UNDEFINED
+        return _from_bits(bits, marks, self.numeric.output), marks != vm.UNDEFINED
 
     # -- quantiles of whole partitions -----------------------------------------------------------
 
@@ -330,6 +315,29 @@ class Machine:
         defined = np.array([value is not UNDEFINED for value in values], np.bool_)
         plain = [None if value is UNDEFINED else value for value in values]
         return as_array(plain, self.output_type), defined
+
+
+def _from_bits(bits: NDArray[np.int64], marks: NDArray[np.uint8], kind: Kind) -> pa.Array:
+    """Cells of the compiled loop as values of their kind."""
+    if kind.name == "null":
+        return pa.nulls(len(bits))
+    missing = marks != opcodes.VALUE
+    mask = missing if missing.any() else None
+    wanted = to_arrow(kind)
+    if kind.name == "float":
+        values = pa.array(bits.view(np.float64), mask=mask)
+    elif kind.name == "boolean":
+        values = pa.array(bits != 0, mask=mask)
+    elif kind.name == "date":
+        values = pa.array(bits.astype(np.int32), mask=mask).cast(wanted)
+    else:
+        values = pa.array(bits, mask=mask)
+    return values if values.type == wanted else values.cast(wanted)
+
+
+def plain_value(bits: int, mark: int, kind: Kind) -> Any:
+    """One cell of the compiled loop as a Python value."""
+    return _from_bits(np.array([bits]), np.array([mark], np.uint8), kind)[0].as_py()
 
 
 def as_array(values: list[Any], wanted: pa.DataType | None) -> pa.Array:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.evaluate.base import Key
+from ensue.evaluate.quantify.general import GeneralConfiguration, Paths
 from ensue.evaluate.quantify.memory import Memory
 from ensue.evaluate.quantify.model import Automaton, Operation
 from ensue.evaluate.quantify.sketch import Sketch
@@ -110,6 +111,13 @@ def _save(memory: Memory, path: str, entries: list[tuple[str, str, str, bytes]])
 
 
 def _tokens(configuration: Any) -> Any:
+    if isinstance(configuration, GeneralConfiguration) and not configuration.flights:
+        return {
+            "paths": {
+                state: [_encoded(paths.value), _encoded(paths.number), _encoded(paths.nulls)]
+                for state, paths in configuration.values.items()
+            }
+        }
     if not isinstance(configuration, Configuration):
         raise errors.UnsupportedError(
             "a query that runs in linear or exponential space keeps no snapshot",
@@ -157,8 +165,7 @@ def _load(memory: Memory, path: str, entries: dict[str, Any], stage: Stage) -> N
         saved = entries.get(f"{path}configurations", [None] * len(occupied))
         assert isinstance(stage, AutomatonStage)
         kept.configurations = [
-            None if held is None else _configuration(Configuration(stage.automaton), held)
-            for held in saved
+            None if held is None else _restored(stage.automaton, held) for held in saved
         ]
         count = len(occupied)
         memory.numbers, memory.seen = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -173,6 +180,14 @@ def _load(memory: Memory, path: str, entries: dict[str, Any], stage: Stage) -> N
         }
     for index, (inner, part) in enumerate(zip(memory.inner, stage.parts(), strict=True)):
         _load(inner, f"{path}{index}/", entries, part)
+
+
+def _restored(automaton: Automaton, saved: Any) -> Configuration | GeneralConfiguration:
+    if "paths" not in saved:
+        return _configuration(Configuration(automaton), saved)
+    joined = GeneralConfiguration(automaton)
+    joined.values = {state: Paths(*map(_decoded, paths)) for state, paths in saved["paths"].items()}
+    return joined
 
 
 def _configuration(configuration: Configuration, saved: Any) -> Configuration:

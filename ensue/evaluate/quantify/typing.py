@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ensue import errors
+from ensue.evaluate.quantify.folds import FOLDS, is_known
 from ensue.evaluate.quantify.model import (
     Action,
     Automaton,
@@ -97,6 +98,7 @@ class _Typing:
             for transition in automaton.transitions:
                 result = self._results.get(id(transition))
                 slots = self._after(automaton, slots, transition.actions, result)
+            slots = self._collected(automaton, slots)
             if slots == before:
                 break
         else:
@@ -159,6 +161,20 @@ class _Typing:
             changed = self._joined(automaton, old, new)
             slots = slots[: action.slot] + changed + slots[end:]
         return slots
+
+    def _collected(self, automaton: Automaton, slots: MaybeKinds) -> MaybeKinds:
+        """The kind of joined paths, which collect makes of two values of one kind."""
+        collect = automaton.collect
+        if collect is None or not is_known(collect) or automaton.width > 1 or slots[0] is None:
+            return slots
+        result = FOLDS[collect.name].result
+        assert result is not None
+        try:
+            return self._joined(automaton, slots, result(_known(slots), _known(slots)))
+        except errors.OperationTypeError as problem:
+            raise errors.OperationTypeError(
+                f"{automaton.name}, collect {collect}: {problem.problem}", remedy=problem.remedy
+            ) from None
 
     def _joined(self, automaton: Automaton, old: MaybeKinds, new: MaybeKinds) -> MaybeKinds:
         joined: list[Kind | None] = []
