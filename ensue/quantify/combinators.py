@@ -108,8 +108,11 @@ def windows(
 ) -> Quantity:
     """f on each tumbling window: of `rows` events, of `time` in the column `by`, or `until` holds.
 
-    The value comes at the event that ends the window; for windows of time, at the first event of
-    the next one, and, unless partial=False, for the last window at the end of the table.
+    A window counts if an event ends it: its own last one or, of windows of time, the first event
+    after it; the value comes with that event. With `partial`, which windows of time have unless you
+    say partial=False, the window that is open at the end counts too; of time it is emitted as soon
+    as a watermark has passed its end. Without it a watermark ends nothing: a table, its pieces and
+    a stream give the same values.
     """
     kinds = [kind for kind in (rows, time, until) if kind is not None]
     if len(kinds) != 1:

@@ -7,6 +7,7 @@ all keys together), and with a watermark that closes windows before the next eve
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from typing import Any
 
@@ -22,6 +23,7 @@ from ensue.evaluate.quantify.operator import QuantifyOperator
 from tests.oracle_quantify import NOTHING
 from tests.oracle_stages import final, told
 
+CASES = int(os.environ.get("ENSUE_QUANTIFY_CASES", "30"))
 SCHEMA = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("x", pa.int64()), ("t", pa.int64())])
 
 
@@ -62,7 +64,7 @@ def nested(
     if kind == "until":
         return q.windows(inner, until=f"{column} <= 0"), columns
     if kind == "time" and by:
-        partial = randomness.random() < 0.9
+        partial = randomness.random() < 0.6
         size = randomness.choice([3, 5, 10])
         window = q.windows(inner, time=size, by=randomness.choice(by), partial=partial)
         return window, ("window_start",)
@@ -146,41 +148,79 @@ def test_whole_tables_equal_the_definition(seed: int) -> None:
 def test_pieces_watermarks_and_restored_state_equal_the_definition(seed: int) -> None:
     randomness = random.Random(100 + seed)
     for _ in range(20):
-        f, events = random_query(randomness), random_events(randomness)
-        output = randomness.choice(["every", "defined", "defined", "demand"])
-        operator = QuantifyOperator(f.stage, ("k",), output)
-        operator.open(None, SCHEMA)
-        cuts = sorted({0, len(events), *(randomness.randint(0, len(events)) for _ in range(4))})
-        told_tables: list[pa.Table] = []
-        for begin, end in itertools.pairwise(cuts):
-            told_tables += operator.insert(table(events[begin:end])).tables()
-            if randomness.random() < 0.5:
-                later = [e["t"] for e in events[end:]]
-                mark = min(later, default=events[end - 1]["t"] + randomness.randint(0, 12))
-                due = operator.next_time()
-                found = list(operator.advance(Watermark(mark)).tables())
-                assert (due is not None and due <= mark) or not sum(map(len, found))
-                assert (operator.next_time() or mark + 1) > mark
-                told_tables += found
-            so_far = events[:end]
-            here = operator.result().sort_by("k").to_pydict()
-            keys = sorted({e["k"] for e in so_far})
-            expected = [plain(final(f.stage, [e for e in so_far if e["k"] == k])) for k in keys]
-            assert here == {"k": keys, "value": expected}, output
-            if randomness.random() < 0.5:
-                operator = restored(f, output, operator, randomness)
-        told_tables += operator.end().tables()
-        for key, values in by_key(told_tables).items():
+        in_pieces(random_query(randomness), random_events(randomness), randomness)
+
+
+def test_windows_equal_the_definition_whatever_the_cuts_and_watermarks() -> None:
+    """Windows alone and one in another, with or without the last, by rows, time and `until`."""
+    randomness = random.Random(73)
+    for _ in range(CASES):
+        f, columns = random_windows(randomness, q.sum("x"), ("x", "t"))
+        if randomness.random() < 0.5:
+            inner = randomness.choice([q.sum("value"), q.count(), q.last("value")])
+            second, _ = random_windows(randomness, inner, (*columns, "value"))
+            f = f >> (second if randomness.random() < 0.7 else inner)
+        events = random_events(randomness)
+        for key in {e["k"] for e in events}:
             stream = [e for e in events if e["k"] == key]
-            known = told(f.stage, stream)
-            if output == "every":
-                at = {t.at: t.value for t in known}
-                assert [v for _, v in values] == [at.get(i) for i in range(len(stream))]
-            elif output == "defined":
-                expected = [(t.carried.get("window_start"), t.value) for t in known]
-                assert values == expected
-            elif stream:
-                assert [v for _, v in values] == [plain(final(f.stage, stream))]
+            assert f.eval(table(stream)) == plain(final(f.stage, stream))
+            expected = [t.value for t in told(f.stage, stream)]
+            assert f.values(table(stream))["value"].to_pylist() == expected
+        in_pieces(f, events, randomness)
+
+
+def random_windows(
+    randomness: random.Random, inner: q.Quantity, columns: tuple[str, ...]
+) -> tuple[q.Quantity, tuple[str, ...]]:
+    partial = randomness.random() < 0.5
+    by = [name for name in ("t", "window_start") if name in columns]
+    kind = randomness.choice(["rows", "until", "time", "time", "time"] if by else ["rows"])
+    if kind == "time":
+        size = randomness.choice([1, 2, 3, 5, 10])
+        window = q.windows(inner, time=size, by=randomness.choice(by), partial=partial)
+        return window, ("window_start",)
+    column = "value" if "value" in columns else "x"
+    after = () if partial else tuple(name for name in columns if name != "value")
+    if kind == "until":
+        return q.windows(inner, until=f"{column} <= 0", partial=partial), after
+    return q.windows(inner, rows=randomness.randint(1, 3), partial=partial), after
+
+
+def in_pieces(f: q.Quantity, events: list[dict[str, int]], randomness: random.Random) -> None:
+    output = randomness.choice(["every", "defined", "defined", "demand"])
+    operator = QuantifyOperator(f.stage, ("k",), output)
+    operator.open(None, SCHEMA)
+    cuts = sorted({0, len(events), *(randomness.randint(0, len(events)) for _ in range(4))})
+    told_tables: list[pa.Table] = []
+    for begin, end in itertools.pairwise(cuts):
+        told_tables += operator.insert(table(events[begin:end])).tables()
+        if randomness.random() < 0.5:
+            later = [e["t"] for e in events[end:]]
+            mark = min(later, default=events[end - 1]["t"] + randomness.randint(0, 12))
+            due = operator.next_time()
+            found = list(operator.advance(Watermark(mark)).tables())
+            assert (due is not None and due <= mark) or not sum(map(len, found))
+            assert (operator.next_time() or mark + 1) > mark
+            told_tables += found
+        so_far = events[:end]
+        here = operator.result().sort_by("k").to_pydict()
+        keys = sorted({e["k"] for e in so_far})
+        expected = [plain(final(f.stage, [e for e in so_far if e["k"] == k])) for k in keys]
+        assert here == {"k": keys, "value": expected}, output
+        if randomness.random() < 0.5:
+            operator = restored(f, output, operator, randomness)
+    told_tables += operator.end().tables()
+    for key, values in by_key(told_tables).items():
+        stream = [e for e in events if e["k"] == key]
+        known = told(f.stage, stream)
+        if output == "every":
+            at = {t.at: t.value for t in known}
+            assert [v for _, v in values] == [at.get(i) for i in range(len(stream))]
+        elif output == "defined":
+            expected = [(t.carried.get("window_start"), t.value) for t in known]
+            assert values == expected
+        elif stream:
+            assert [v for _, v in values] == [plain(final(f.stage, stream))]
 
 
 def restored(

@@ -5,7 +5,7 @@ with all of them; `result` may be asked for at any time and changes nothing. Wha
 
 - "every": a row per event, with the value of the key's stream up to it;
 - "defined": a row per value (the ends of blocks and windows). A window of time is told as soon as
-  the watermark has passed its end (`advance`), or with the next event;
+  the watermark has passed its end (`advance`), or with the next event; without `partial` only so;
 - "demand": nothing until `result()`, or `end`.
 """
 

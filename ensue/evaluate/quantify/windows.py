@@ -2,9 +2,13 @@
 
 A window only cuts the partitions of its input into more; the stage inside runs over all of them at
 once. What an earlier call left open goes on: it is the first piece of its partition, with no event
-of its own where the next event belongs to another window. A window of time is over when an event
-of a later one comes, or when time has passed its end (`advance`), whichever is known first; its
-value is the same, and so is what it carries.
+of its own where the next event belongs to another window.
+
+A window counts if an event ends it: its own last one or, of windows of time, the first event after
+it. With `partial` the one that is open at the end of the input counts as well; of time it is then
+known as soon as time has passed its end (`advance`), for whether another event comes makes no
+difference any more. Without `partial` it makes all the difference, and time alone ends nothing:
+so the values are the same at once, in pieces and with any watermarks.
 """
 
 from __future__ import annotations
@@ -171,9 +175,13 @@ class _BoundWindows(Bound):
             extra = Extra(pieces.owner[tails], found.ends.take(pa.array(tails)), shown)
         return Outcome(ends, ends_defined, values, defined, carried, extra)
 
+    @property
+    def _ends_with_time(self) -> bool:
+        return self._stage.time is not None and self._stage.partial
+
     def advance(self, places: Indices, memory: Memory, mark: Mark) -> Extra | None:
         size = self._stage.time
-        if size is None or mark.column.lower() != self._by.lower():
+        if size is None or not self._ends_with_time or mark.column.lower() != self._by.lower():
             return None
         memory.grow(int(places.max(initial=-1)) + 1)
         over = memory.open[places] & ((memory.numbers[places] + 1) * size <= mark.time)
@@ -189,7 +197,9 @@ class _BoundWindows(Bound):
 
     def due(self, memory: Memory, column: str) -> int | None:
         size = self._stage.time
-        if size is None or column.lower() != self._by.lower() or not memory.open.any():
+        if size is None or not self._ends_with_time or column.lower() != self._by.lower():
+            return None
+        if not memory.open.any():
             return None
         return int(memory.numbers[memory.open].min() + 1) * size
 
@@ -197,7 +207,8 @@ class _BoundWindows(Bound):
         size = self._stage.time
         if size is None:
             return mark
-        if mark.column.lower() != self._by.lower():
+        # A window that waits for an event may still come, however late it is.
+        if not self._ends_with_time or mark.column.lower() != self._by.lower():
             return None
         return Mark(WINDOW, mark.time // size * size)
 
@@ -205,7 +216,7 @@ class _BoundWindows(Bound):
         size = self._stage.time
         if size is None:
             return mark
-        if mark.column.lower() != WINDOW:
+        if not self._ends_with_time or mark.column.lower() != WINDOW:
             return None
         return Mark(self._by, -(-mark.time // size) * size)
 
