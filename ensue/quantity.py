@@ -49,17 +49,17 @@ class Quantity:
     ) -> Report:
         """What the query costs and why; raises, with a witness, where it cannot run.
 
-        With a table (or a schema) predicates are decided with the types of its columns.
+        With a table (also of Spark's) or a schema, predicates are decided with the types of its
+        columns. Without, for all types they may have: where those differ, UndecidedError says so.
         """
-        schema = None
-        if table is not None:
-            schema = table if isinstance(table, pa.Schema) else to_arrow(table).schema
+        schema = None if table is None else _schema(table)
         reports = self.allowing(allow, assume).stage.reports(schema)
         return max(reports, key=lambda report: report.rank)
 
     def checked(self) -> Quantity:
         """The query itself, checked now as far as that is possible without its columns' types."""
-        # Types may decide what is undecided, and so may a declaration: `eval` will ask again.
+        # Types may decide what is undecided, and so may a declaration: `eval` will ask again. What
+        # is refused here is refused for all types.
         with contextlib.suppress(errors.UndecidedError):
             self.stage.reports(None)
         return self
@@ -72,7 +72,7 @@ class Quantity:
 
     def explain(self, table: Any) -> str:
         """How each part will be evaluated, and why."""
-        return "\n".join(self.stage.bind(to_arrow(table).schema).explain())
+        return "\n".join(self.stage.bind(_schema(table)).explain())
 
     def plot(self) -> HierarchyPicture:
         """The query as a picture, everything inside it included: `.svg`, `.save(path)`."""
@@ -247,10 +247,20 @@ class Quantity:
         `output` is "every" (a row per event), "defined" (per event where the query is defined: the
         ends of blocks) or "demand" (nothing until `result()`).
         """
-        given = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
         operator = QuantifyOperator(self.stage, _names(partition_by), output)
-        operator.open(None, given)
+        operator.open(None, _schema(schema))
         return operator
+
+
+def _schema(given: Any) -> pa.Schema:
+    """The columns of a table, or a schema itself; no rows are read."""
+    if isinstance(given, pa.Schema):
+        return given
+    if is_spark(given):
+        from ensue.spark.quantify import arrow_schema
+
+        return arrow_schema(given)
+    return to_arrow(given).schema
 
 
 def _taken(table: Any, options: dict[str, Any]) -> dict[str, Any]:

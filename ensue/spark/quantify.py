@@ -70,11 +70,11 @@ def _plain(
     if not isinstance(stage, AutomatonStage):
         return None
     try:
-        kind = stage.bind(_arrow_schema(df)).output_type
+        kind = stage.bind(arrow_schema(df)).output_type
     except errors.UnsupportedFunctionError:
         return None  # a function that only Spark knows: its type comes with the columns
     found = plain_aggregate(stage, df, keys, order)
-    if found is None or _arrow_schema(found).field(VALUE).type != kind:
+    if found is None or arrow_schema(found).field(VALUE).type != kind:
         return None
     return found
 
@@ -107,8 +107,8 @@ def values(
     keys, stage = operator.partition_by, operator.stage
     known_columns(df, keys, order)
     prepared, inner = _prepared(stage, df, list(df.columns))
-    schema = _arrow_schema(prepared)
-    shown = _arrow_schema(df).names
+    schema = arrow_schema(prepared)
+    shown = arrow_schema(df).names
     operator = QuantifyOperator(inner, keys, "defined")
     operator.open(None, schema)
     output = pa.schema([f for f in operator.schema if f.name in (*shown, VALUE, WINDOW)])
@@ -140,7 +140,7 @@ def known_columns(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, .
 
 
 def _empty_value(stage: Stage, df: DataFrame) -> Any:
-    bound = stage.bind(_arrow_schema(df))
+    bound = stage.bind(arrow_schema(df))
     starts = np.zeros(2, np.int64)
     batch = Batch.whole(bound.schema.empty_table(), starts)
     return bound.run(batch, bound.memory(), False).ends[0].as_py()
@@ -161,7 +161,7 @@ def _run(
         )
     carried = list(df.columns) if per_row is not None else needed(stage, df, keys, order)
     prepared, inner = _prepared(stage, df, carried)
-    schema = _arrow_schema(prepared)
+    schema = arrow_schema(prepared)
     bound = inner.bind(schema)
     kind = bound.output_type
     if kind is None:
@@ -203,7 +203,7 @@ def inputs(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[list[Any], 
     if not isinstance(stage, AutomatonStage):
         return columns, stage
     # Types and disjointness are decided on what the user wrote, before it becomes columns.
-    kinds = column_kinds(_arrow_schema(df))
+    kinds = column_kinds(arrow_schema(df))
     report = check(stage.automaton, kinds, allow=stage.allow, assume=stage.assume)
     names: dict[Expression, Expression] = {}
     parts = (*stage.automaton.predicates(), *stage.automaton.weights())
@@ -231,7 +231,8 @@ class _Checked(AutomatonStage):
         return [replace(self._report)]
 
 
-def _arrow_schema(df: DataFrame) -> pa.Schema:
+def arrow_schema(df: DataFrame) -> pa.Schema:
+    """The columns as Arrow's types, in the session's time zone."""
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
     return to_arrow_schema(df.schema, timezone=zone)
 

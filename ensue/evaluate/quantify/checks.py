@@ -28,7 +28,7 @@ from ensue.evaluate.quantify.model import (
     Invocation,
     Step,
 )
-from ensue.evaluate.quantify.predicates import Alphabet, alphabet
+from ensue.evaluate.quantify.predicates import Alphabet, Letter, alphabet
 from ensue.evaluate.quantify.tokens import silent_order
 from ensue.pattern.kinds import Kind
 
@@ -245,6 +245,13 @@ class _Check:
                 )
 
     def _undecided(self, automaton: Automaton, word: Word, what: str) -> errors.UndecidedError:
+        if all(letter.certain or letter.by_type for letter in map(self._letter, word)):
+            columns = ", ".join(self._alphabet.untyped)
+            return errors.UndecidedError(
+                f"{automaton.name}: it depends on the types of the columns ({columns}) whether "
+                f"there are {what} an input such as {self._shown(word)}",
+                remedy="give the types: check(table) or check(schema); eval and the like know them",
+            )
         unsure = [
             str(p)
             for p in self._alphabet.predicates
@@ -258,10 +265,11 @@ class _Check:
             "check(assume='unambiguous')",
         )
 
+    def _letter(self, index: int) -> Letter:
+        return self._alphabet.letters[index]
+
     def _shown(self, word: Word) -> str:
-        events = [
-            self._alphabet.letters[letter].shown(self._alphabet.predicates) for letter in word
-        ]
+        events = [self._letter(index).shown(self._alphabet.predicates) for index in word]
         return "[" + ", ".join(events) + "]" if events else "with no event at all"
 
     # -- left-distributivity ---------------------------------------------------------------------

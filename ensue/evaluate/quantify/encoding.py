@@ -3,7 +3,9 @@
 A term that z3 does not model as Spark computes it (float arithmetic, a string function) is an
 unknown value, the same wherever the same text stands; so what z3 calls impossible is impossible.
 AND, OR, NOT, CASE and comparisons keep their meaning around opaque parts: of two values, one is
-less, equal or greater, whatever they are. Dates and times are whole numbers of their unit.
+less, equal or greater, whatever they are. A column is what its type holds: whole numbers of its
+width, decimals of its scale, any other number real; dates and times are whole numbers of their
+unit. A double is a real too, and what rounding makes of a witness is tried out by `predicates.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from ensue import errors
 from ensue.evaluate.quantify.model import Event
@@ -28,6 +32,10 @@ _MODELLED = ("boolean", "string", "int", "float", "decimal", "date", "timestamp"
 _EPOCH = dt.datetime(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999
 _DAY = 86_400_000_000  # microseconds
+_EXACT = 2**53  # whole numbers up to it are doubles
+_DIGITS = 15  # decimals of so many digits are told apart as doubles
+_ROUNDING = Fraction(1, 2**53)
+_ROUNDED = ("int", "decimal")
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Encoder:
         self._columns: dict[c.Column, _Term] = {}
         self._opaque: dict[tuple[str, str], _Term] = {}
         self.facts: list[Any] = []
+        self.preferred: list[Any] = []  # true of events that are easily confirmed: nothing is
+        self.halves: list[Any] = []  # rounded, and better still, all is a multiple of one half
 
     def truth(self, tree: c.Condition) -> Any:
         """Whether the condition is true, neither false nor null."""
@@ -111,13 +121,11 @@ class Encoder:
         """Concrete values of the columns in a model of the solver."""
         event: dict[str, Any] = {}
         for column, term in self._columns.items():
-            if column.path:
-                continue
             # z3's name for the value of a term in a model: no text is executed.
             null = model.eval(term.null, model_completion=True)
             value = model.eval(term.value, model_completion=True)
             missing = self._z3.is_true(null)
-            event[column.name] = None if missing else self._plain(value, self._kind(column))
+            event[dotted(column)] = None if missing else self._plain(value, self._kind(column))
         return event
 
     def _plain(self, value: Any, kind: Kind) -> Any:
@@ -135,7 +143,10 @@ class Encoder:
         number = Fraction(value.as_fraction()) if hasattr(value, "as_fraction") else Fraction(0)
         if kind.name == "decimal":
             return Decimal(number.numerator) / Decimal(number.denominator)
-        return int(number) if number.denominator == 1 else float(number)
+        if number.denominator == 1 and kind.bits == 64:
+            return int(number)
+        with np.errstate(over="ignore"):
+            return float(np.float32(number) if kind.bits == 32 else np.float64(number))
 
     def _term(self, node: Typed) -> _Term:
         z3 = self._z3
@@ -162,6 +173,11 @@ class Encoder:
             case "cast" if _exact_cast(node):
                 inner = self._term(node.operands[0])
                 return _Term(self._as_sort(inner.value, node.kind), inner.null)
+            case "cast" if _from_days(node):
+                inner = self._term(node.operands[0])
+                return _Term(inner.value * _DAY, inner.null)
+            case "cast" if node.kind == k.DOUBLE and node.operands[0].kind.name in _ROUNDED:
+                return self._rounded(node)
             case operation if operation in _ORDER:
                 return self._compare(node)
             case "add" | "sub" | "mul" | "neg" if _whole(node):
@@ -169,7 +185,23 @@ class Encoder:
             case "case":
                 return self._case(node)
             case _:
-                return self._unknown(c.dump(node.origin), node.kind)
+                return self._unknown(_text(node), node.kind)
+
+    def _rounded(self, node: Typed) -> _Term:
+        """A wide integer or a decimal as a double: nearly the same, and often the same."""
+        z3, inner = self._z3, self._term(node.operands[0])
+        exact = self._as_sort(inner.value, node.kind)
+        rounded = self._unknown(_text(node), node.kind).value
+        low, high = exact * z3.RealVal(str(1 - _ROUNDING)), exact * z3.RealVal(str(1 + _ROUNDING))
+        self.facts.append(
+            z3.If(exact >= 0, _within(z3, low, rounded, high), _within(z3, high, rounded, low))
+        )
+        if node.operands[0].kind.name == "int":
+            small = z3.And(exact >= -_EXACT, exact <= _EXACT)
+            self.facts.append(z3.Implies(small, rounded == exact))
+        self.preferred.append(rounded == exact)
+        self.halves.append(z3.IsInt(exact * 2))
+        return _Term(rounded, inner.null)
 
     def _sort(self, kind: Kind) -> Any:
         z3 = self._z3
@@ -200,7 +232,7 @@ class Encoder:
             case "float" | "decimal" if not (isinstance(value, float) and math.isnan(value)):
                 return _Term(z3.RealVal(str(Fraction(value))), false)
             case _:
-                return self._unknown(c.dump(node.origin), node.kind)
+                return self._unknown(_text(node), node.kind)
 
     def _column(self, node: Typed) -> _Term:
         column = node.origin
@@ -211,11 +243,22 @@ class Encoder:
             name = c.dump(column).lower()
             value = self._z3.Const(name, self._sort(node.kind))
             self._columns[column] = _Term(value, self._z3.Bool(f"null {name}"))
-            if node.kind.temporal:
-                unit = 1 if node.kind.name == "date" else _DAY
-                first, last = _FIRST_DAY * unit, _LAST_DAY * unit
-                self.facts.append(self._z3.And(value >= first, value <= last))
+            self._held(value, node.kind, name)
         return self._columns[column]
+
+    def _held(self, value: Any, kind: Kind, name: str) -> None:
+        """What a column of the type can hold."""
+        z3 = self._z3
+        if kind.temporal:
+            unit = 1 if kind.name == "date" else _DAY
+            self.facts.append(z3.And(value >= _FIRST_DAY * unit, value <= _LAST_DAY * unit))
+        elif kind.name == "int":
+            first, last = k.bounds(kind)
+            self.facts.append(z3.And(value >= first, value <= last))
+        elif kind.name == "decimal":
+            units, most = z3.Int(f"units {name}"), 10**kind.precision
+            self.facts.append(z3.And(units > -most, units < most))
+            self.facts.append(value * 10**kind.scale == z3.ToReal(units))
 
     def _unknown(self, text: str, kind: Kind) -> _Term:
         key = (text, kind.name)
@@ -244,7 +287,7 @@ class Encoder:
         for condition, value in reversed(list(zip(branches[::2], branches[1::2], strict=True))):
             asked, chosen = self._term(condition), self._term(value)
             if chosen.value.sort() != result.value.sort():
-                return self._unknown(c.dump(node.origin), node.kind)
+                return self._unknown(_text(node), node.kind)
             holds = z3.And(z3.Not(asked.null), asked.value)
             result = _Term(
                 z3.If(holds, chosen.value, result.value), z3.If(holds, chosen.null, result.null)
@@ -261,21 +304,22 @@ class Encoder:
         elif isinstance(value, dt.date):
             number = (value - _EPOCH.date()).days
         else:
-            return self._unknown(c.dump(node.origin), node.kind)
+            return self._unknown(_text(node), node.kind)
         return _Term(self._z3.IntVal(number), self._z3.BoolVal(False))
 
     def _in(self, node: Typed) -> _Term:
         z3 = self._z3
         subject, *choices = (self._term(operand) for operand in node.operands)
         if any(str(choice.value.sort()) != str(subject.value.sort()) for choice in choices):
-            return self._unknown(c.dump(node.origin), node.kind)
+            return self._unknown(_text(node), node.kind)
         equal = z3.Or([z3.And(z3.Not(x.null), subject.value == x.value) for x in choices])
         null = z3.Or(subject.null, z3.And(z3.Not(equal), z3.Or([x.null for x in choices])))
         return _Term(equal, null)
 
     def _compare(self, node: Typed) -> _Term:
         z3 = self._z3
-        a, b = (self._term(operand) for operand in node.operands)
+        one, two = node.operands
+        a, b = self._beside(one, two), self._beside(two, one)
         text = node.operands[0].kind.name == "string"
         if text and node.operation in ("lt", "lte", "gt", "gte"):
             # Spark orders strings by bytes, z3 by code points: keep trichotomy, nothing more.
@@ -290,7 +334,7 @@ class Encoder:
                 same = z3.Or(z3.And(a.null, b.null), z3.And(z3.Not(null), a.value == b.value))
                 return _Term(same, z3.BoolVal(False))
         if node.operands[0].kind.name == "boolean":
-            return self._unknown(c.dump(node.origin), node.kind)
+            return self._unknown(_text(node), node.kind)
         match node.operation:
             case "lt":
                 return _Term(a.value < b.value, null)
@@ -300,6 +344,19 @@ class Encoder:
                 return _Term(a.value > b.value, null)
             case _:
                 return _Term(a.value >= b.value, null)
+
+    def _beside(self, node: Typed, other: Typed) -> _Term:
+        """An operand of a comparison. A short decimal compares with a double as with the decimal
+        that is read as that double, if there is one: no two are read alike."""
+        if _short_decimal(node) and other.operation == "literal":
+            return self._term(node.operands[0])
+        if node.operation == "literal" and node.value is not None and _short_decimal(other):
+            value = float(node.value)
+            if math.isfinite(value):
+                written = round(Fraction(value), other.operands[0].kind.scale)
+                exact = written if float(written) == value else Fraction(value)
+                return _Term(self._z3.RealVal(str(exact)), self._z3.BoolVal(False))
+        return self._term(node)
 
     def _text_order(self, node: Typed, a: _Term, b: _Term) -> _Term:
         z3 = self._z3
@@ -335,20 +392,48 @@ class Encoder:
         return self._z3.ToReal(value) if real and value.is_int() else value
 
 
+def dotted(column: c.Column) -> str:
+    return ".".join((column.name, *column.path))
+
+
+def _text(node: Typed) -> str:
+    """The same for nodes that compute the same. A cast that types have put in has no text of its
+    own, and one text may hold two comparisons (BETWEEN)."""
+    if node.operation in ("cast", "trycast"):
+        return f"{node.operation} {_text(node.operands[0])} as {node.kind}"
+    return f"{node.operation} {c.dump(node.origin)}"
+
+
 def _exact_cast(node: Typed) -> bool:
-    """Casts that keep the value: to a wider integer, or a small number to a float."""
-    given = node.operands[0].kind
-    if given.name == node.kind.name == "int":
-        return given.bits <= node.kind.bits
-    if given.name == node.kind.name == "float":
-        return given.bits <= node.kind.bits
-    if node.kind.name not in ("float", "decimal"):
-        return False
-    if node.operands[0].operation == "literal":
-        value = node.operands[0].value
-        return value is not None and Fraction(float(value)) == Fraction(value)
-    # A wide integer may be rounded on its way to a float, which keeps order but not equality.
-    return given.name == "int" and (given.bits <= 32 or node.kind.name == "decimal")
+    """Casts that keep the value, where they do not fail."""
+    given, wanted = node.operands[0].kind, node.kind
+    match given.name, wanted.name:
+        case ("int", "int") | ("float", "float"):
+            return given.bits <= wanted.bits
+        case "int", "decimal":
+            return True
+        case "decimal", "decimal":
+            return given.scale <= wanted.scale
+        case "int", "float":
+            return given.bits <= wanted.bits // 2
+        case _:
+            return False
+
+
+def _short_decimal(node: Typed) -> bool:
+    """A decimal of so few digits, cast to a double, that the double tells which it was."""
+    given = node.operands[0].kind if node.operation == "cast" else node.kind
+    return node.kind == k.DOUBLE and given.name == "decimal" and given.precision <= _DIGITS
+
+
+def _within(z3: Any, low: Any, value: Any, high: Any) -> Any:
+    return z3.And(low <= value, value <= high)
+
+
+def _from_days(node: Typed) -> bool:
+    """A date as the midnight it begins with, which in a time zone takes a calendar."""
+    wall = node.kind.name == "timestamp" and not node.kind.zoned
+    return wall and node.operands[0].kind.name == "date"
 
 
 def _whole(node: Typed) -> bool:

@@ -26,7 +26,11 @@ class Pipe(Stage):
     second: Stage
 
     def reports(self, schema: pa.Schema | None) -> list[Report]:
-        return self.first.reports(schema) + self.second.reports(None)
+        between = None
+        if schema is not None:
+            first = self.first.bind(schema)
+            between = None if first.output_type is None else _passed(first, first.output_type)
+        return self.first.reports(schema) + self.second.reports(between)
 
     def allowing(self, allow: str | None, assume: str | None) -> Stage:
         return Pipe(self.first.allowing(allow, assume), self.second.allowing(allow, assume))
@@ -50,8 +54,13 @@ class Pipe(Stage):
                 "cannot be prepared",
                 remedy="use SQL text in place of the Python callable, as in apply('a * 2', f)",
             )
-        kept = [f for f in first.carried if f.name.lower() != VALUE]
-        return _BoundPipe(first, self.second.bind(pa.schema([*kept, pa.field(VALUE, kind)])))
+        return _BoundPipe(first, self.second.bind(_passed(first, kind)))
+
+
+def _passed(first: Bound, kind: pa.DataType) -> pa.Schema:
+    """The columns of the values that go on as events."""
+    kept = [f for f in first.carried if f.name.lower() != VALUE]
+    return pa.schema([*kept, pa.field(VALUE, kind)])
 
 
 class _BoundPipe(Bound):

@@ -8,23 +8,27 @@ tried out on a concrete event; only if that fails is the letter *uncertain*, and
 depends on it says so and asks for a declaration. Predicates that share no column divide events
 independently, so the solver is asked about each such family alone and letters are combined.
 Letters are at most `MAX_LETTERS`.
+
+`n > 0 AND n < 1` has an event if n is a double and none if it is an integer. Before a table is seen
+the question is asked for each type that the text allows (`_candidates`): what none of them has is
+impossible, what all of them have is certain, and a letter in between is certain of no type.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from ensue import errors
-from ensue.evaluate.quantify.encoding import Encoder, flat
+from ensue.evaluate.quantify.encoding import Encoder, dotted, flat
 from ensue.evaluate.quantify.model import Event, Expression, Function, Predicate
 from ensue.evaluate.values import compile_value
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
-from ensue.pattern.infer import infer
+from ensue.pattern.infer import Typed, typed
 from ensue.pattern.kinds import Kind
 
 MAX_LETTERS = 4096
@@ -38,6 +42,7 @@ class Letter:
     holds: int
     event: Event | None  # None: made of Python predicates, or not confirmed
     certain: bool
+    by_type: bool = False  # some types of columns not known yet have it, others have not
 
     def shown(self, predicates: Sequence[Predicate]) -> str:
         if self.event is not None:
@@ -51,6 +56,7 @@ class Letter:
 class Alphabet:
     predicates: tuple[Predicate, ...]
     letters: tuple[Letter, ...]
+    untyped: tuple[str, ...] = ()  # columns of several possible types
 
     def bit(self, predicate: Predicate) -> int:
         return 1 << self.predicates.index(predicate)
@@ -65,12 +71,13 @@ def alphabet(predicates: Sequence[Predicate], kinds: Mapping[str, Kind] | None =
 @lru_cache(maxsize=256)
 def _alphabet(distinct: tuple[Predicate, ...], kinds: tuple[tuple[str, Kind], ...]) -> Alphabet:
     """Each part of a query is checked when it is built: the same question comes again and again."""
-    known = {**_guessed(distinct), **dict(kinds)}
+    known = dict(kinds)
+    candidates = _candidates(distinct, known)
     families = _families(distinct)
     divided = []
     total = 1
     for family in families:
-        letters = _Division(tuple(distinct[i] for i in family), known, len(distinct)).letters()
+        letters = _divided(tuple(distinct[i] for i in family), known, candidates, len(distinct))
         total *= len(letters)
         if total > MAX_LETTERS:
             raise too_many(len(distinct))
@@ -78,7 +85,38 @@ def _alphabet(distinct: tuple[Predicate, ...], kinds: tuple[tuple[str, Kind], ..
     combined = [
         _combined(families, choice) for choice in itertools.product(*divided)
     ]  # one letter, without predicates, where there are none
-    return Alphabet(distinct, tuple(combined))
+    untyped = tuple(name for name, possible in candidates.items() if len(possible) > 1)
+    return Alphabet(distinct, tuple(combined), untyped)
+
+
+def _divided(
+    predicates: tuple[Predicate, ...],
+    known: Mapping[str, Kind],
+    candidates: Mapping[str, tuple[Kind, ...]],
+    of: int,
+) -> list[Letter]:
+    """The letters of one family, whatever the types of its columns turn out to be.
+
+    Columns with the same candidates are of one type here. That is enough for numbers: what holds
+    of whole numbers holds of any mixture, and what is impossible of reals is impossible of all.
+    """
+    columns = {name for p in predicates for name in _dotted(p) if name in candidates}
+    sorts = sorted({candidates[name] for name in columns}, key=str)
+    found: list[dict[int, Letter]] = []
+    for choice in itertools.product(*sorts):
+        chosen = dict(zip(sorts, choice, strict=True))
+        kinds = {name: chosen[candidates[name]] for name in columns}
+        letters = _Division(predicates, {**known, **kinds}, of).letters()
+        found.append({letter.holds: letter for letter in letters})
+    merged = []
+    for holds in dict.fromkeys(holds for letters in found for holds in letters):
+        ways = [letters[holds] for letters in found if holds in letters]
+        certain = [letter for letter in ways if letter.certain]
+        everywhere = len(certain) == len(found)
+        first = (certain or ways)[0]
+        by_type = bool(certain) and not everywhere
+        merged.append(replace(first, certain=everywhere, by_type=by_type))
+    return merged
 
 
 def too_many(predicates: int) -> errors.LimitError:
@@ -115,7 +153,12 @@ def _combined(families: list[list[int]], letters: tuple[Letter, ...]) -> Letter:
         for position, index in enumerate(family):
             holds |= (letter.holds >> position & 1) << index
         event = None if event is None or letter.event is None else {**event, **letter.event}
-    return Letter(holds, event, all(letter.certain for letter in letters))
+    return Letter(
+        holds,
+        event,
+        all(letter.certain for letter in letters),
+        any(letter.by_type for letter in letters),
+    )
 
 
 class _Division:
@@ -134,7 +177,7 @@ class _Division:
 
     def _kind(self, leaf: c.Condition) -> Kind:
         assert isinstance(leaf, c.Column)
-        return k.DOUBLE if leaf.path else self._kinds.get(leaf.name.lower(), k.DOUBLE)
+        return column_kind(leaf, self._kinds) or self._kinds.get(dotted(leaf).lower(), k.DOUBLE)
 
     def _truth(self, index: int, predicate: Predicate) -> Any:
         if isinstance(predicate, Function):
@@ -151,7 +194,7 @@ class _Division:
 
         def test(event: Event) -> bool:
             by_name = {name.lower(): value for name, value in event.items()}
-            return compiled(lambda leaf: by_name[leaf.name.lower()]) is True  # type: ignore[union-attr]
+            return compiled(lambda leaf: by_name[dotted(leaf).lower()]) is True  # type: ignore[arg-type]
 
         return test
 
@@ -183,8 +226,7 @@ class _Division:
             if index == len(self._predicates):
                 if len(found) == MAX_LETTERS:
                     raise too_many(self._of)
-                model = solver.model() if verdict == z3.sat else None
-                found.append(self._letter(holds, model))
+                found.append(self._letter(holds, self._model(solver, verdict)))
                 return
             for truth in (True, False):
                 solver.push()
@@ -195,6 +237,21 @@ class _Division:
 
         divide(0, 0)
         return found
+
+    def _model(self, solver: Any, verdict: Any) -> Any:
+        """What the solver found, by choice an event that is easily confirmed; or None."""
+        if verdict != self._z3.sat:
+            return None
+        model, encoder = solver.model(), self._encoder
+        for wanted in ([*encoder.preferred, *encoder.halves], encoder.preferred):
+            if wanted:
+                solver.push()
+                solver.add(*wanted)
+                better = solver.model() if solver.check() == self._z3.sat else None
+                solver.pop()
+                if better is not None:
+                    return better
+        return model
 
     def _letter(self, holds: int, model: Any) -> Letter:
         python = [p for p in self._predicates if isinstance(p, Function)]
@@ -227,35 +284,105 @@ def _solver_library() -> Any:
     return z3
 
 
-def _guessed(predicates: Sequence[Predicate]) -> dict[str, Kind]:
-    """Kinds of columns from what they are compared with, for checks before any table is seen."""
-    found: dict[str, Kind] = {}
+def column_kind(column: c.Column, kinds: Mapping[str, Kind]) -> Kind | None:
+    """The kind of a column, or of a part of it; None where it is not known."""
+    kind = kinds.get(column.name.lower())
+    for step in column.path:
+        fields = {} if kind is None else {name.lower(): part for name, part in kind.fields}
+        kind = fields.get(step.lower())
+    return kind
 
-    def literal_kind(node: Any) -> Kind | None:
+
+def _columns(predicate: Predicate) -> list[c.Column]:
+    if not isinstance(predicate, Expression):
+        return []
+    return [node for node in c.walk(predicate.tree) if isinstance(node, c.Column)]
+
+
+def _dotted(predicate: Predicate) -> list[str]:
+    return [dotted(column).lower() for column in _columns(predicate)]
+
+
+_NUMBERS = (k.BIGINT, k.DOUBLE)
+
+
+def _candidates(
+    predicates: Sequence[Predicate], known: Mapping[str, Kind]
+) -> dict[str, tuple[Kind, ...]]:
+    """The kinds that a column without a known one may have, by what it is compared with."""
+    compared = _compared(predicates)
+    found: dict[str, tuple[Kind, ...]] = {}
+    for predicate in predicates:
+        for column in _columns(predicate):
+            name = dotted(column).lower()
+            if column_kind(column, known) is None and name not in found:
+                found[name] = _possible(compared.get(name, []))
+    return found
+
+
+def _possible(compared: list[Typed]) -> tuple[Kind, ...]:
+    if not compared:
+        return _NUMBERS
+    kind = compared[0].kind
+    if kind == k.DATE:
+        return (k.DATE, k.TIMESTAMP)
+    if kind.name == "timestamp":
+        return (kind, k.DATE)
+    if kind != k.STRING:
+        return (kind,)
+    # Text is compared with a date or a number by reading it as one.
+    texts = [node.value for node in compared if node.kind == k.STRING]
+    read = [other for other in (k.DATE, k.TIMESTAMP, *_NUMBERS) if _all_read(texts, other)]
+    return (k.STRING, *read)
+
+
+def _all_read(texts: list[Any], kind: Kind) -> bool:
+    try:
+        nodes = [
+            typed(c.binary("eq", c.Column("a"), c.Literal("string", text)), lambda _leaf: kind)
+            for text in texts
+            if text is not None
+        ]
+    except errors.EnsueError:
+        return False
+    return bool(nodes) and all(node.operands[1].operation == "literal" for node in nodes)
+
+
+def _compared(predicates: Sequence[Predicate]) -> dict[str, list[Typed]]:
+    """By column: the constants that are no numbers and stand beside it, which tell its kind."""
+    found: dict[str, list[Typed]] = {}
+
+    def constant(node: Any) -> Typed | None:
         if not isinstance(node, c.Condition) or any(True for _ in c.columns(node)):
             return None
         try:
-            kind = infer(node, lambda leaf: k.NULL)
+            read = typed(node, lambda leaf: k.NULL)
         except errors.EnsueError:
             return None
-        return kind if kind.name in ("string", "boolean", "date", "timestamp") else None
+        telling = read.kind.name in ("string", "boolean", "date", "timestamp")
+        return read if telling else None
 
+    def tell(column: c.Column, node: Typed) -> None:
+        found.setdefault(dotted(column).lower(), []).append(node)
+
+    boolean = Typed("literal", k.BOOLEAN, c.TRUE)
+    text = Typed("literal", k.STRING, c.TRUE)
     for predicate in predicates:
         if not isinstance(predicate, Expression):
             continue
         if isinstance(predicate.tree, c.Column):
-            found[predicate.tree.name.lower()] = k.BOOLEAN
+            tell(predicate.tree, boolean)
         for node in c.walk(predicate.tree):
             if not isinstance(node, c.Call):
                 continue
             parts = [v for _, value in node.arguments for v in flat(value)]
-            kinds = [kind for kind in map(literal_kind, parts) if kind is not None]
-            boolean = node.function in ("and", "or", "not")
-            like = node.function in ("like", "rlike", "upper", "lower", "length", "regexplike")
+            constants = [read for read in map(constant, parts) if read is not None]
+            if node.function in ("and", "or", "not"):
+                constants = constants or [boolean]
+            elif node.function in ("like", "rlike", "upper", "lower", "length", "regexplike"):
+                constants = [text]
             for part in parts:
                 if isinstance(part, c.Column):
-                    guess = k.BOOLEAN if boolean else k.STRING if like else None
-                    guess = kinds[0] if kinds else guess
-                    if guess is not None:
-                        found.setdefault(part.name.lower(), guess)
+                    for read in constants:
+                        tell(part, read)
     return found
