@@ -1,6 +1,7 @@
 """Combinators: small queries put together, in the style of quantitative regular expressions.
 
-Each says its domain. That every input has one reading is checked when a query is built.
+Each says its domain. That every input has one reading is checked when a query is built, as far as
+that holds for all types its columns may have, and again when it meets a table.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ QUERIES: dict[str, q.Quantity] = {
     "winning bidder": q.argmax("bidder", "price"),  # Q9
     "average of the last ten": q.windows(q.mean("price"), rows=10),  # Q6
     "bids per minute": MINUTES,  # Q5
+    "minutes that an event ends": q.windows(q.count(), time="1 minute", by="at", partial=False),
     "busiest minute": MINUTES >> q.argmax("window_start", "value"),
     "minutes, the best of five": MINUTES
     >> q.windows(q.max("value"), time="5 minutes", by="window_start"),

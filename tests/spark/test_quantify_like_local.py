@@ -194,3 +194,14 @@ def test_sums_never_wrap_round_in_silence(spark: Any) -> None:
             assert {row["k"]: row["value"] for row in rows} == {2: 7, 3: None}
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def test_the_types_of_a_dataframe_decide_what_predicates_share(spark: Any) -> None:
+    f = q.choose(q.event("n > 0", 1), q.event("n < 1", 2))
+    whole = spark.createDataFrame(pa.table({"n": pa.array([1], pa.int32())}))
+    assert f.check(whole).tokens
+    assert f.eval(whole) == 1
+    halves = spark.createDataFrame(pa.table({"n": [0.25]}))
+    for ask in (f.check, f.eval):
+        with pytest.raises(errors.AmbiguousError, match=r"\{n="):
+            ask(halves)

@@ -28,9 +28,9 @@ CASES = int(os.environ.get("ENSUE_QUANTIFY_CASES", "60"))
 DOMAIN: dict[pa.DataType, list[Any]] = {
     pa.int64(): [*range(-4, 5), None],
     pa.int8(): [*range(-4, 5), None],
-    pa.float64(): [*(i / 8 for i in range(-24, 25)), None],
-    pa.float32(): [*(i / 8 for i in range(-24, 25)), None],
-    pa.decimal128(4, 1): [*(Decimal(i) / 10 for i in range(-30, 31)), None],
+    pa.float64(): [*(i / 8 for i in range(-36, 37)), None],
+    pa.float32(): [*(i / 8 for i in range(-36, 37)), None],
+    pa.decimal128(4, 1): [*(Decimal(i) / 10 for i in range(-45, 46)), None],
     pa.decimal128(4, 0): [*map(Decimal, range(-4, 5)), None],
 }
 

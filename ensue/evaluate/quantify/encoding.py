@@ -56,7 +56,7 @@ class Encoder:
         self._opaque: dict[tuple[str, str], _Term] = {}
         self.facts: list[Any] = []
         self.preferred: list[Any] = []  # true of events that are easily confirmed: nothing is
-        self.halves: list[Any] = []  # rounded, and better still, all is a multiple of one half
+        self.halves: list[Any] = []  # rounded, and better still, all is small and whole or half
 
     def truth(self, tree: c.Condition) -> Any:
         """Whether the condition is true, neither false nor null."""
@@ -196,11 +196,12 @@ class Encoder:
         self.facts.append(
             z3.If(exact >= 0, _within(z3, low, rounded, high), _within(z3, high, rounded, low))
         )
-        if node.operands[0].kind.name == "int":
-            small = z3.And(exact >= -_EXACT, exact <= _EXACT)
-            self.facts.append(z3.Implies(small, rounded == exact))
-        self.preferred.append(rounded == exact)
-        self.halves.append(z3.IsInt(exact * 2))
+        fits = z3.And(exact >= -_EXACT, exact <= _EXACT)
+        if node.operands[0].kind.name == "decimal":
+            fits = z3.And(exact >= -_EXACT // 16, exact <= _EXACT // 16, z3.IsInt(exact * 16))
+        self.facts.append(z3.Implies(fits, rounded == exact))
+        self.preferred.append(fits)
+        self.halves.append(z3.And(z3.IsInt(exact * 2), exact >= -1000, exact <= 1000))
         return _Term(rounded, inner.null)
 
     def _sort(self, kind: Kind) -> Any:
