@@ -56,7 +56,7 @@ class Encoder:
         self._opaque: dict[tuple[str, str], _Term] = {}
         self.facts: list[Any] = []
         self.preferred: list[Any] = []  # true of events that are easily confirmed: nothing is
-        self.halves: list[Any] = []  # rounded, and better still, all is small and whole or half
+        self.handy: list[Any] = []  # rounded, and better still, numbers are small and double
 
     def truth(self, tree: c.Condition) -> Any:
         """Whether the condition is true, neither false nor null."""
@@ -198,11 +198,23 @@ class Encoder:
         )
         fits = z3.And(exact >= -_EXACT, exact <= _EXACT)
         if node.operands[0].kind.name == "decimal":
-            fits = z3.And(exact >= -_EXACT // 16, exact <= _EXACT // 16, z3.IsInt(exact * 16))
+            fits = self._sixteenths(node.operands[0])
         self.facts.append(z3.Implies(fits, rounded == exact))
-        self.preferred.append(fits)
-        self.halves.append(z3.And(z3.IsInt(exact * 2), exact >= -1000, exact <= 1000))
+        self.preferred.append(rounded == exact)
+        self.handy.append(z3.And(fits, exact >= -1000, exact <= 1000))
         return _Term(rounded, inner.null)
+
+    def _sixteenths(self, node: Typed) -> Any:
+        """Whether a short decimal column is a multiple of 1/16, which a double holds as it is."""
+        kind = node.kind
+        if node.operation != "leaf" or kind.precision > _DIGITS:
+            return self._z3.BoolVal(False)
+        step = 10**kind.scale // math.gcd(10**kind.scale, 16)
+        return self._units(c.dump(node.origin).lower()) % step == 0
+
+    def _units(self, name: str) -> Any:
+        """A decimal column as a number of its last digit."""
+        return self._z3.Int(f"units {name}")
 
     def _sort(self, kind: Kind) -> Any:
         z3 = self._z3
@@ -257,7 +269,7 @@ class Encoder:
             first, last = k.bounds(kind)
             self.facts.append(z3.And(value >= first, value <= last))
         elif kind.name == "decimal":
-            units, most = z3.Int(f"units {name}"), 10**kind.precision
+            units, most = self._units(name), 10**kind.precision
             self.facts.append(z3.And(units > -most, units < most))
             self.facts.append(value * 10**kind.scale == z3.ToReal(units))
 
@@ -417,6 +429,8 @@ def _exact_cast(node: Typed) -> bool:
             return given.scale <= wanted.scale
         case "int", "float":
             return given.bits <= wanted.bits // 2
+        case "decimal", "float":
+            return given.scale == 0 and given.precision <= _DIGITS and wanted.bits == 64
         case _:
             return False
 

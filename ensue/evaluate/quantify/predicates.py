@@ -243,7 +243,7 @@ class _Division:
         if verdict != self._z3.sat:
             return None
         model, encoder = solver.model(), self._encoder
-        for wanted in ([*encoder.preferred, *encoder.halves], encoder.preferred):
+        for wanted in ([*encoder.preferred, *encoder.handy], encoder.preferred):
             if wanted:
                 solver.push()
                 solver.add(*wanted)
