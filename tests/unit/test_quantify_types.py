@@ -157,6 +157,8 @@ def test_whole_numbers_exclude_what_numbers_in_between_would_share() -> None:
             f.check(pa.schema([("n", kind)]))
     with pytest.raises(errors.AmbiguousError, match=r"\{n=0\.5\}"):
         f.eval(pa.table({"n": [0.25]}))
+    with pytest.raises(errors.UnknownColumnError, match="'n'"):
+        f.eval(pa.table({"m": [0.25]}))
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ensue import errors
 from ensue.evaluate.quantify.checks import Report, check
 from ensue.evaluate.quantify.memory import Flags, Indices, Memory
 from ensue.evaluate.quantify.model import Automaton
 from ensue.evaluate.quantify.run import Extra, Machine, Outcome, column_kinds
+from ensue.evaluate.quantify.typing import types_of
 
 VALUE = "value"
 WINDOW = "window_start"
@@ -180,9 +182,12 @@ class AutomatonStage(Stage):
         return self.automaton.name
 
     def bind(self, schema: pa.Schema) -> Bound:
-        return BoundAutomaton(
-            Machine(self.automaton, schema, self.reports(schema)[0], self.compiled)
-        )
+        try:
+            (report,) = self.reports(schema)
+        except errors.UndecidedError:
+            types_of(self.automaton, column_kinds(schema))  # a column that is missing comes first
+            raise
+        return BoundAutomaton(Machine(self.automaton, schema, report, self.compiled))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reports": dict(self._reports)}
