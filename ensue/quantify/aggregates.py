@@ -12,7 +12,7 @@ from ensue import errors
 from ensue.evaluate.quantify import build, folds
 from ensue.evaluate.quantify.build import MISSING
 from ensue.evaluate.quantify.model import Action, Fold, Operation, Predicate, Weight
-from ensue.evaluate.quantify.sketch import AddToSketch, QuantileOf
+from ensue.evaluate.quantify.sketch import LEAST_ERROR, AddToSketch, QuantileOf
 from ensue.pattern import kinds as k
 from ensue.quantify.reading import Given, read_operation, read_predicate, read_weight
 from ensue.quantity import Quantity
@@ -184,12 +184,13 @@ def _argument(name: str, value: Given, key: Given, over: Given, where: Given) ->
 def quantile(
     value: Given, part: float, *, error: float = 0.01, over: Given = None, where: Given = None
 ) -> Quantity:
-    """An approximate quantile by a sketch of constant size, right to a relative `error`."""
+    """The value at place `part` * (n - 1) of the sorted ones, to a relative `error`."""
     if not _number(part) or not 0 <= part <= 1:
         raise errors.QueryError(f"the quantile {part}", remedy="give a number from 0 to 1")
-    if not _number(error) or not 0 < error < 1:
+    if not _number(error) or not LEAST_ERROR <= error < 1:
         raise errors.QueryError(
-            f"the error {error} of a quantile", remedy="give a number between 0 and 1, such as 0.01"
+            f"the error {error} of a quantile",
+            remedy=f"give a number from {LEAST_ERROR} and below 1, such as 0.01",
         )
     fold = folds.sketch(AddToSketch(error))
     finish = Operation(("a",), function=QuantileOf(part), text=f"quantile {part}", result=k.DOUBLE)

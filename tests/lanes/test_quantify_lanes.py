@@ -44,6 +44,7 @@ QUERIES: dict[str, q.Quantity] = {
     ),
     "session budget": q.windows(q.sum("price"), until="price > 900") >> q.max("value"),
     "median": q.quantile("price", 0.5),
+    "low end, nine decades": q.quantile("price * price * price - 1000000", 0.1),
 }
 HOW = {"every": "label", "defined": "values", "demand": "eval"}
 

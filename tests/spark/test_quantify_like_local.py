@@ -13,6 +13,7 @@ import ensue
 from ensue import errors
 from ensue import quantify as q
 from tests.spark import batches
+from tests.unit.test_quantify_quantile import PARTS, SPREADS
 
 
 def bids(count: int = 3000) -> pa.Table:
@@ -178,6 +179,27 @@ def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
             assert there.to_pylist() == here
     # Without an order nobody knows which event is last.
     assert plain_aggregate(q.last("price").stage, df, ("auction",)) is None
+
+
+def test_quantiles_of_every_spread_in_one_job(spark: Any) -> None:
+    chance = np.random.default_rng(5)
+    names, values = [], []
+    for name, make in SPREADS.items():
+        names += [name] * 200
+        values += make(chance, 200).astype(float).tolist()
+    events = pa.table({"name": names, "x": values, "t": range(len(names))})
+    events = events.take(pa.array(chance.permutation(len(names))))
+    df = spark.createDataFrame(events).repartition(3)
+    joined = None
+    for part in PARTS:
+        found = q.quantile("x", part).eval(df, partition_by="name", order_by="t")
+        found = found.selectExpr("name", f"{part} AS part", "value")
+        joined = found if joined is None else joined.union(found)
+    there = joined.toArrow().sort_by("name")
+    for part in PARTS:
+        here = q.quantile("x", part).eval(events, partition_by="name").sort_by("name")["value"]
+        rows = [row["value"] for row in there.to_pylist() if float(row["part"]) == part]
+        assert repr(rows) == repr(here.to_pylist())
 
 
 def test_sums_never_wrap_round_in_silence(spark: Any) -> None:

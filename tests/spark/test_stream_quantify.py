@@ -29,7 +29,7 @@ def streaming(spark: Any, folder: Path) -> Any:
 
 
 def test_batch_and_stream_on_spark_agree(spark: Any, tmp_path: Path) -> None:
-    """Four queries in one stream each: labelled, block by block, windows of time, key by key."""
+    """Five queries in one stream each: labelled, block by block, windows of time, key by key."""
     events = bids(300)
     files(events, tmp_path / "in")
     frame = spark.createDataFrame(events)
@@ -38,6 +38,7 @@ def test_batch_and_stream_on_spark_agree(spark: Any, tmp_path: Path) -> None:
         ("longest run below 700", "every"),
         ("bids per minute", "defined"),
         ("session budget", "defined"),
+        ("low end, nine decades", "demand"),
     ]
     running = []
     for number, (name, output) in enumerate(asked):

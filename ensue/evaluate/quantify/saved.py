@@ -19,7 +19,7 @@ from ensue.evaluate.base import Key
 from ensue.evaluate.quantify.general import GeneralConfiguration, Paths
 from ensue.evaluate.quantify.memory import Memory
 from ensue.evaluate.quantify.model import Automaton, Operation
-from ensue.evaluate.quantify.sketch import Sketch
+from ensue.evaluate.quantify.sketch import Sketch, restored, stored
 from ensue.evaluate.quantify.stages import AutomatonStage, Stage
 from ensue.evaluate.quantify.tokens import Configuration
 from ensue.evaluate.state import from_bytes, to_bytes
@@ -226,9 +226,7 @@ def _encoded(value: Any) -> Any:
             kind = "list" if isinstance(value, list) else "tuple"
             return {kind: [_encoded(item) for item in value]}
         case Sketch():
-            sides = [[list(i) for i in s.items()] for s in (value.positive, value.negative)]
-            rest = [value.zeros, value.lowest, value.highest, value.nans]
-            return {"sketch": [value.error, value.count, rest, *sides]}
+            return {"sketch": stored(value)}
         case np.generic():
             return _encoded(value.item())
         case _:
@@ -264,8 +262,6 @@ def _decoded(stored: Any) -> Any:
         case "tuple":
             return tuple(_decoded(item) for item in value)
         case "sketch":
-            error, count, rest, positive, negative = value
-            sides = [{int(k): int(v) for k, v in side} for side in (positive, negative)]
-            return Sketch(error, count, *rest, *sides)
+            return restored(value)
         case _:
             raise ValueError(kind)

@@ -1,132 +1,150 @@
-"""Quantiles in constant space: a histogram of logarithmic buckets (DDSketch, VLDB 2019).
+"""Quantiles in constant space: how many values fell into each bucket (DDSketch, VLDB 2019).
 
-A value falls into the bucket of its logarithm, so an answer is within `error` of the true value,
-relatively. At most `BUCKETS` are kept: past that the smallest magnitudes share one bucket. Values
-are ordered as Spark orders them: NaN above infinity. A sketch is never changed in place, because a
-token that is copied shares it.
+Buckets grow with the values, so the middle of one is within `error` of every value in it,
+relatively. Every octave has the same number of them, cut at tabulated bounds: which bucket a value
+falls into is a matter of exact comparisons, the same on every machine, one by one or in arrays.
+Buckets are numbered in the order of their values, from -infinity by 0 to infinity and NaN, as Spark
+orders them; so a sketch is two flat arrays, and the sketch of two inputs is their sum, in any
+order. Nothing is ever collapsed: doubles have 2,098 octaves of each sign, which bounds the size
+(146,865 buckets of 16 bytes for 1 %, where values really fill 600 decades). A sketch is never
+changed in place, because a token that is copied shares it.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import dataclass, field, replace
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-BUCKETS = 1024
-_LARGEST = sys.float_info.max
+from ensue import errors
+
+VERSION = 2  # of a stored sketch; 1 had at most 1,024 buckets, and lost small values past them
+LEAST_ERROR = 1e-4  # below that the buckets are more than most inputs have values
+_FIRST = -1074  # below the exponent of the least double
+_OCTAVES = 2100  # places for those of the doubles, and for infinity
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+class Scale:
+    """The buckets of one octave, from 0.5 up to 1, and the number of every bucket."""
+
+    def __init__(self, error: float) -> None:
+        growth = math.log1p(2 * error / (1 - error))
+        self.parts = math.ceil(math.log(2) / growth)
+        # By decimal arithmetic, which rounds alike everywhere; a power of floats does not.
+        exact = Context(prec=40)
+        bounds = [
+            exact.divide(exact.power(Decimal(2), exact.divide(Decimal(j), Decimal(self.parts))), 2)
+            for j in range(self.parts + 1)
+        ]
+        self.bounds = [float(bound) for bound in bounds[:-1]]
+        self.middles = [
+            float(exact.divide(exact.multiply(exact.add(low, low), high), exact.add(low, high)))
+            for low, high in pairwise(bounds)
+        ]
+        self.infinity = _OCTAVES * self.parts
+
+    def bucket(self, value: float) -> int:
+        if value == 0:
+            return 0
+        if math.isnan(value):
+            return self.infinity + 1
+        if math.isinf(value):
+            return self.infinity if value > 0 else -self.infinity
+        part, exponent = math.frexp(abs(value))
+        number = (exponent - _FIRST) * self.parts + bisect_right(self.bounds, part)
+        return number if value > 0 else -number
+
+    def buckets(self, values: Numbers) -> Integers:
+        """The same, of many values."""
+        part, exponent = np.frexp(np.abs(values))
+        inside = np.searchsorted(np.array(self.bounds), part, side="right")
+        number = (exponent.astype(np.int64) - _FIRST) * self.parts + inside
+        number[values == 0] = 0
+        number[np.isinf(values)] = self.infinity
+        number = np.where(values < 0, -number, number)
+        number[np.isnan(values)] = self.infinity + 1
+        return number
+
+    def value(self, bucket: int) -> float:
+        """The middle of a bucket."""
+        size = abs(bucket)
+        if size >= self.infinity:
+            return math.nan if size > self.infinity else math.copysign(math.inf, bucket)
+        if size == 0:
+            return 0.0
+        octave, part = divmod(size - 1, self.parts)
+        return math.copysign(math.ldexp(self.middles[part], octave + _FIRST), bucket)
+
+
+@lru_cache(maxsize=16)
+def scale(error: float) -> Scale:
+    return Scale(error)
+
+
+def _none() -> Integers:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
 class Sketch:
     error: float = 0.01
-    count: int = 0
-    zeros: int = 0
-    lowest: int = 0  # how often -infinity came
-    highest: int = 0  # infinity
-    nans: int = 0
-    positive: dict[int, int] = field(default_factory=dict)
-    negative: dict[int, int] = field(default_factory=dict)
+    buckets: Integers = field(default_factory=_none)  # those with a value, ascending
+    counts: Integers = field(default_factory=_none)  # and how many
 
-    @property
-    def _growth(self) -> float:
-        return (1 + self.error) / (1 - self.error)
+    @staticmethod
+    def of(values: Numbers, error: float) -> Sketch:
+        return Sketch(error, *np.unique(scale(error).buckets(values), return_counts=True))
 
     def add(self, value: float) -> Sketch:
-        more = replace(self, count=self.count + 1)
-        if math.isnan(value):
-            return replace(more, nans=self.nans + 1)
-        if value == 0:
-            return replace(more, zeros=self.zeros + 1)
-        if math.isinf(value):
-            if value > 0:
-                return replace(more, highest=self.highest + 1)
-            return replace(more, lowest=self.lowest + 1)
-        bucket = math.ceil(math.log(abs(value)) / math.log(self._growth))
-        side = dict(self.positive if value > 0 else self.negative)
-        side[bucket] = side.get(bucket, 0) + 1
-        if len(side) > BUCKETS:
-            least, second = sorted(side)[:2]
-            side[second] += side.pop(least)
-        return replace(more, positive=side) if value > 0 else replace(more, negative=side)
+        bucket = scale(self.error).bucket(value)
+        place = int(np.searchsorted(self.buckets, bucket))
+        if place < len(self.buckets) and self.buckets[place] == bucket:
+            counts = self.counts.copy()
+            counts[place] += 1
+            return Sketch(self.error, self.buckets, counts)
+        buckets = np.insert(self.buckets, place, bucket)
+        return Sketch(self.error, buckets, np.insert(self.counts, place, 1))
+
+    def merged(self, other: Sketch) -> Sketch:
+        """The sketch of the values of both."""
+        if other.error != self.error:
+            raise _other_error(other.error, self.error)
+        both = np.concatenate([self.buckets, other.buckets])
+        buckets, where = np.unique(both, return_inverse=True)
+        counts = np.zeros(len(buckets), np.int64)
+        np.add.at(counts, where, np.concatenate([self.counts, other.counts]))
+        return Sketch(self.error, buckets, counts)
 
     def quantile(self, part: float) -> float | None:
-        if self.count == 0:
+        ends = np.cumsum(self.counts)
+        if len(ends) == 0:
             return None
-        rank = part * (self.count - 1)
-        below = [(-self._middle(b), n) for b, n in sorted(self.negative.items(), reverse=True)]
-        above = [(self._middle(b), n) for b, n in sorted(self.positive.items())]
-        ends = [(math.inf, self.highest), (math.nan, self.nans)]
-        seen = 0
-        for value, number in [(-math.inf, self.lowest), *below, (0.0, self.zeros), *above, *ends]:
-            seen += number
-            if number and seen > rank:
-                return value
-        raise AssertionError("the numbers add up to the count")
-
-    def _middle(self, bucket: int) -> float:
-        # In logarithms: the bucket of the largest floats has a bound beyond them.
-        middle = bucket * math.log(self._growth) + math.log(2 / (self._growth + 1))
-        return math.exp(middle) if middle < math.log(_LARGEST) else _LARGEST
+        rank = _rank(part, ends[-1:])
+        place = np.searchsorted(ends, rank, side="right")
+        return scale(self.error).value(int(self.buckets[place][0]))
 
 
-def quantiles(
-    values: NDArray[np.float64], starts: NDArray[np.int64], error: float, part: float
-) -> NDArray[np.float64]:
-    """The answers of the sketches of many stretches at once; every stretch has a value.
+def _rank(part: float, count: Integers) -> Integers:
+    return np.floor(part * (count - 1)).astype(np.int64)
 
-    The same buckets as `Sketch`, found by sorting: a value's place is its sign and bucket, below
-    `-BUCKETS`-th of which all share one.
-    """
-    finite = np.isfinite(values) & (values != 0)
-    growth = (1 + error) / (1 - error)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bucket = np.ceil(np.log(np.abs(values)) / math.log(growth))
+
+def quantiles(values: Numbers, starts: Integers, error: float, part: float) -> Numbers:
+    """The answers of the sketches of many stretches at once; every stretch has a value."""
+    used = scale(error)
+    buckets = used.buckets(values)
     owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    bucket = np.where(finite, _shared(bucket, np.sign(values), owner, finite), 0.0)
-    rank = np.where(np.isnan(values), 3.0, np.where(np.isinf(values), 2.0, 1.0)) * np.where(
-        values < 0, -1.0, 1.0
-    )
-    rank[values == 0] = 0.0
-    place = np.lexsort((bucket * np.sign(rank), rank, owner))
-    asked = starts[:-1] + np.floor(part * (np.diff(starts) - 1)).astype(np.int64)
-    chosen = place[asked]
-    middle = bucket[chosen] * math.log(growth) + math.log(2 / (growth + 1))
-    with np.errstate(over="ignore"):
-        size = np.minimum(np.exp(middle), _LARGEST)
-    answers: NDArray[np.float64] = np.where(
-        finite[chosen], np.sign(values[chosen]) * size, values[chosen]
-    )
-    return answers
-
-
-def _shared(
-    bucket: NDArray[np.float64],
-    sign: NDArray[np.float64],
-    owner: NDArray[np.int64],
-    finite: NDArray[np.bool_],
-) -> NDArray[np.float64]:
-    """Buckets once the smallest magnitudes of a side share one."""
-    rows = np.flatnonzero(finite)
-    order = rows[np.lexsort((-bucket[rows], sign[rows], owner[rows]))]
-    side = (owner[order], sign[order])
-    new_side = np.ones(len(order), np.bool_)
-    new_side[1:] = (side[0][1:] != side[0][:-1]) | (side[1][1:] != side[1][:-1])
-    new = new_side.copy()
-    new[1:] |= bucket[order][1:] != bucket[order][:-1]
-    number = np.cumsum(new)
-    if len(order):
-        number = number - np.maximum.accumulate(np.where(new_side, number, 0))
-    over = number >= BUCKETS
-    if not over.any():
-        return bucket
-    kept = bucket.copy()
-    last = np.maximum.accumulate(np.where(new & ~over, np.arange(len(order)), 0))
-    kept[order[over]] = bucket[order[last[over]]]
-    return kept
+    ordered = buckets[np.lexsort((buckets, owner))]
+    chosen = ordered[starts[:-1] + _rank(part, np.diff(starts))]
+    return np.array([used.value(bucket) for bucket in chosen.tolist()], np.float64)
 
 
 class AddToSketch:
@@ -139,6 +157,8 @@ class AddToSketch:
 
     def __call__(self, state: Any, value: Any) -> Any:
         sketch = Sketch(self.error) if state is None else state
+        if sketch.error != self.error:
+            raise _other_error(sketch.error, self.error)
         return sketch if value is None else sketch.add(float(value))
 
 
@@ -152,3 +172,30 @@ class QuantileOf:
 
     def __call__(self, sketch: Any) -> float | None:
         return None if sketch is None else sketch.quantile(self.part)
+
+
+def stored(sketch: Sketch) -> list[Any]:
+    """What JSON keeps of a sketch."""
+    return [VERSION, sketch.error, sketch.buckets.tolist(), sketch.counts.tolist()]
+
+
+def restored(saved: list[Any]) -> Sketch:
+    version = saved[0] if len(saved) == 4 else 1
+    if version != VERSION:
+        raise errors.StateError(
+            f"the stored state holds a quantile of version {version}; this Ensue reads version "
+            f"{VERSION}" + (", whose buckets differ" if version < VERSION else ""),
+            remedy="start the query afresh, or restore it with the version of Ensue that wrote it",
+        )
+    _, error, buckets, counts = saved
+    found = Sketch(float(error), np.array(buckets, np.int64), np.array(counts, np.int64))
+    if len(found.buckets) != len(found.counts):
+        raise ValueError("another sketch")
+    return found
+
+
+def _other_error(given: float, wanted: float) -> errors.StateError:
+    return errors.StateError(
+        f"the stored quantile has the error {given}, and the query asks for {wanted}",
+        remedy=f"restore it with error={given}, or start afresh",
+    )
