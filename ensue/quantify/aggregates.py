@@ -11,6 +11,7 @@ from typing import Any
 from ensue import errors
 from ensue.evaluate.quantify import build, folds
 from ensue.evaluate.quantify.build import MISSING
+from ensue.evaluate.quantify.decimals import Mean
 from ensue.evaluate.quantify.model import Action, Fold, Operation, Predicate, Weight
 from ensue.evaluate.quantify.sketch import LEAST_ERROR, AddToSketch, QuantileOf
 from ensue.pattern import kinds as k
@@ -137,13 +138,14 @@ def count(
 def mean(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
     """The mean of the values that are not null; null where there is none."""
     weights = (value,)
+    whole = read_operation("CASE WHEN b > 0 THEN a / b END", 2)
     return _aggregate(
         f"mean({value})",
-        [(folds.FOLDS["sum"], weights, 0), (folds.FOLDS["count"], weights, 1)],
+        [(folds.TOTAL, weights, 0), (folds.FOLDS["count"], weights, 1)],
         (None, 0),
         over,
         where,
-        finish="CASE WHEN b > 0 THEN a / b END",
+        finish=Mean(whole.names, tree=whole.tree, text=whole.text),
     )
 
 

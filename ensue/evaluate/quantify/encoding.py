@@ -24,6 +24,7 @@ from ensue import errors
 from ensue.evaluate.quantify.model import Event
 from ensue.pattern import condition as c
 from ensue.pattern import kinds as k
+from ensue.pattern.casts import EXACT
 from ensue.pattern.infer import Typed, require_boolean, typed
 from ensue.pattern.kinds import Kind
 
@@ -142,7 +143,7 @@ class Encoder:
             return moment.replace(tzinfo=dt.UTC) if kind.zoned else moment
         number = Fraction(value.as_fraction()) if hasattr(value, "as_fraction") else Fraction(0)
         if kind.name == "decimal":
-            return Decimal(number.numerator) / Decimal(number.denominator)
+            return Decimal(int(number * 10**kind.scale)).scaleb(-kind.scale, EXACT)
         if number.denominator == 1 and kind.bits == 64:
             return int(number)
         with np.errstate(over="ignore"):
@@ -180,7 +181,7 @@ class Encoder:
                 return self._rounded(node)
             case operation if operation in _ORDER:
                 return self._compare(node)
-            case "add" | "sub" | "mul" | "neg" if _whole(node):
+            case "add" | "sub" | "mul" | "neg" if _whole(node) or _all_digits(node):
                 return self._arithmetic(node)
             case "case":
                 return self._case(node)
@@ -453,6 +454,14 @@ def _from_days(node: Typed) -> bool:
 
 def _whole(node: Typed) -> bool:
     return node.kind.name == "int" and all(o.kind.name == "int" for o in node.operands)
+
+
+def _all_digits(node: Typed) -> bool:
+    """Whether the decimal that Spark computes has all digits of the result."""
+    if node.kind.name != "decimal" or any(o.kind.name != "decimal" for o in node.operands):
+        return False
+    scales = [operand.kind.scale for operand in node.operands]
+    return node.kind.scale == (sum(scales) if node.operation == "mul" else max(scales))
 
 
 def flat(value: c.Argument) -> list[Any]:

@@ -2,21 +2,26 @@
 
 All follow SQL: a null weight is skipped (it says nothing), a null slot means "nothing yet", so the
 null slot is the identity of every associative fold. NaN is Spark's: greater than any number, equal
-to itself. Integers are exact: Python's grow, the kernel's say where they leave 64 bits.
+to itself. Integers are exact: Python's grow, the kernel's say where they leave 64 bits. So are sums
+of decimals; `decimals.py` says where they leave their type.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from ensue import errors
 from ensue.evaluate.quantify.model import Collect, Fold, Operation
 from ensue.pattern import kinds as k
+from ensue.pattern.casts import EXACT
 from ensue.pattern.kinds import Kind
 
 Kinds = tuple[Kind, ...]
+_ROOM = 10  # digits that a sum of decimals has beside those of the values
 
 
 def _skipping(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -90,6 +95,22 @@ def _logical_and(state: Any, value: Any) -> Any:
     return bool(state) and bool(value)
 
 
+def _add(state: Any, value: Any) -> Any:
+    """Decimals keep every digit, which Python's own sum of them does not."""
+    if isinstance(state, Decimal) or isinstance(value, Decimal):
+        if isinstance(state, float) or isinstance(value, float):
+            return float(state) + float(value)
+        return EXACT.add(state, value)
+    return state + value
+
+
+def _multiply(state: Any, value: Any) -> Any:
+    """Decimals as doubles: the digits of an exact product would grow with the stream."""
+    if isinstance(state, Decimal) or isinstance(value, Decimal):
+        return float(state) * float(value)
+    return state * value
+
+
 def _keeps(slots: Kinds, weights: Kinds) -> Kinds:
     kind = k.common(slots[0], weights[0])
     if kind is None:
@@ -100,7 +121,7 @@ def _keeps(slots: Kinds, weights: Kinds) -> Kinds:
     return (kind,)
 
 
-def _number(slots: Kinds, weights: Kinds) -> Kinds:
+def _total(slots: Kinds, weights: Kinds) -> Kinds:
     (kind,) = _keeps(slots, weights)
     if not (kind.numeric or kind.name == "null"):
         raise errors.OperationTypeError(
@@ -110,6 +131,21 @@ def _number(slots: Kinds, weights: Kinds) -> Kinds:
     if kind.name == "int":
         return (k.BIGINT,)
     return (k.DOUBLE,) if kind == k.FLOAT else (kind,)
+
+
+def _sum(slots: Kinds, weights: Kinds) -> Kinds:
+    """As Spark's: of decimals, room for ten digits more than the values have."""
+    (weight,) = weights
+    if weight.name == "decimal":
+        more = min(k.MAX_PRECISION, weight.precision + _ROOM)
+        weights = (k.decimal(more, weight.scale),)
+    return _total(slots, weights)
+
+
+def _product(slots: Kinds, weights: Kinds) -> Kinds:
+    """As Spark's: of decimals, a double."""
+    (kind,) = _total(slots, weights)
+    return (k.DOUBLE,) if kind.name == "decimal" else (kind,)
 
 
 def _truth(slots: Kinds, weights: Kinds) -> Kinds:
@@ -127,8 +163,8 @@ FOLDS: dict[str, Fold] = {
         REPLACE,
         Fold("last", _skipping(_replace), associative=True, result=_keeps),
         Fold("first", _first, associative=True, result=_keeps),
-        Fold("sum", _skipping(lambda y, x: y + x), associative=True, result=_number),
-        Fold("product", _skipping(lambda y, x: y * x), associative=True, result=_number),
+        Fold("sum", _skipping(_add), associative=True, result=_sum),
+        Fold("product", _skipping(_multiply), associative=True, result=_product),
         Fold("min", _skipping(_min), associative=True, result=_keeps),
         Fold("max", _skipping(_max), associative=True, result=_keeps),
         Fold("count", _count, result=lambda slots, weights: (k.BIGINT,)),
@@ -157,6 +193,8 @@ FOLDS: dict[str, Fold] = {
         ),
     )
 }
+# The sum that a mean divides: of decimals, typed as the values are.
+TOTAL = replace(FOLDS["sum"], result=_total)
 
 # The fold that puts together what chunks have folded, where it is another.
 MERGED = {"count": "sum", "rows": "sum"}

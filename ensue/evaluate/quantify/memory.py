@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.evaluate.quantify.model import Automaton
 from ensue.kernels import quantify_code as opcodes
 
 Indices = NDArray[np.int64]
@@ -27,14 +28,16 @@ class Kept:
     bits: NDArray[np.int64]
     marks: NDArray[np.uint8]
     configurations: list[Any]
+    automaton: Automaton  # whose they are
 
     @staticmethod
-    def of(states: int, slots: int) -> Kept:
+    def of(states: int, slots: int, automaton: Automaton) -> Kept:
         return Kept(
             np.zeros((0, states), np.bool_),
             np.zeros((0, slots), np.int64),
             np.zeros((0, slots), np.uint8),
             [],
+            automaton,
         )
 
     def grow(self, places: int) -> None:
@@ -54,6 +57,7 @@ class Kept:
             self.bits[places],
             self.marks[places],
             [None if c is None else c.copy() for c in held],
+            self.automaton,
         )
 
     def put(self, places: Indices, other: Kept) -> None:

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from ensue import errors
 from ensue.evaluate.values import compile_value, kind_of_value
 from ensue.pattern import kinds as k
+from ensue.pattern.casts import BadValueError, fit_decimal
 from ensue.pattern.condition import TRUE, Condition
 from ensue.pattern.condition import columns as columns_of
 from ensue.pattern.infer import infer
@@ -45,6 +47,21 @@ def guarded(function: Callable[..., Any], name: str, values: tuple[Any, ...]) ->
             remedy="let it take such values, or keep them away by a predicate; a start must be of "
             "the type of the values",
         ) from problem
+
+
+def fitted(value: Any, kind: Kind) -> Any:
+    """A number as one of a decimal's or a float's type; it says where the digits are too few."""
+    if value is None or kind.name not in ("decimal", "float"):
+        return value
+    if kind.name == "float":
+        return float(value)
+    try:
+        return fit_decimal(Decimal(value), kind)
+    except BadValueError:
+        raise errors.OverflowDataError(
+            f"the value {value} does not fit {kind}",
+            remedy="cast the values to double, or to a decimal of fewer digits",
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -104,6 +121,7 @@ class Operation:
     function: Callable[..., Value] | None = None
     text: str = ""
     result: Kind | None = None  # of a callable, where it is known
+    kinds: tuple[Kind, ...] | None = None  # of the arguments, where values do not tell them
 
     @staticmethod
     def identity() -> Operation:
@@ -119,7 +137,11 @@ class Operation:
     def __call__(self, *values: Value) -> Value:
         if self.function is not None:
             return guarded(self.function, str(self), values)
-        kinds = tuple(kind_of_value(value) for value in values)
+        kinds = self.kinds
+        if kinds is None:
+            kinds = tuple(kind_of_value(value) for value in values)
+        else:
+            values = tuple(map(fitted, values, kinds))
         compiled = self._compiled.get(kinds)
         if compiled is None:
             compiled = self._compiled[kinds] = self._compile(kinds)
@@ -134,6 +156,10 @@ class Operation:
         by_name = dict(zip(self.names, kinds, strict=True))
         assert self.tree is not None
         return compile_value(self.tree, lambda leaf: by_name[leaf.name])  # type: ignore[union-attr]
+
+    def typed(self, kinds: tuple[Kind, ...]) -> Operation:
+        """The operation on arguments of these kinds."""
+        return self if self.tree is None else replace(self, kinds=kinds)
 
     def kind(self, kinds: tuple[Kind, ...], where: str) -> Kind | None:
         """The kind of the result; None where a Python callable leaves it open."""

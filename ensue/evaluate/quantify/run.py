@@ -23,6 +23,7 @@ from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
 from ensue.evaluate.columns import Rows, evaluate, predicate
 from ensue.evaluate.quantify.assemble import NotNumericError
 from ensue.evaluate.quantify.checks import Report
+from ensue.evaluate.quantify.decimals import settled
 from ensue.evaluate.quantify.flatten import Numeric, flatten
 from ensue.evaluate.quantify.general import GeneralConfiguration
 from ensue.evaluate.quantify.memory import Kept
@@ -82,7 +83,8 @@ class Machine:
         self.kinds = column_kinds(schema)
         self.reason = ""
         self.numeric: Numeric | None = None
-        self._types = types_of(automaton, self.kinds)
+        types = types_of(automaton, self.kinds)
+        self._output, self._slots = types.outputs[id(automaton)], types.slots[id(automaton)]
         if not compiled:
             self.reason = "asked for"
         elif not report.constant_space:
@@ -92,16 +94,18 @@ class Machine:
                 self.numeric = flatten(automaton, self.kinds, joined=not report.tokens)
             except NotNumericError as problem:
                 self.reason = str(problem)
+        if self.numeric is None:
+            self.automaton = settled(automaton, types)
 
     @cached_property
     def output_type(self) -> pa.DataType | None:
         """The Arrow type of the value; None where only the values tell."""
-        kind = self._types.outputs[id(self.automaton)]
+        kind = self._output
         return None if kind is None or kind.name == "other" else to_arrow(kind)
 
     def slot_kinds(self) -> list[Kind]:
         """The kinds of the outermost automaton's slots, all of which are known if compiled."""
-        return [kind for kind in self._types.slots[id(self.automaton)] if kind is not None]
+        return [kind for kind in self._slots if kind is not None]
 
     def explain(self) -> str:
         if self.numeric is not None:
@@ -110,7 +114,8 @@ class Machine:
 
     def kept(self) -> Kept:
         program = None if self.numeric is None else self.numeric.program
-        return Kept.of(0, 0) if program is None else Kept.of(len(program.base), program.slots)
+        states, slots = (0, 0) if program is None else (len(program.base), program.slots)
+        return Kept.of(states, slots, self.automaton)
 
     def run(
         self,

@@ -163,9 +163,8 @@ def _load(memory: Memory, path: str, entries: dict[str, Any], stage: Stage) -> N
             raise ValueError("another automaton")
         kept.occupied, kept.bits, kept.marks = occupied, bits, entries[f"{path}marks"]
         saved = entries.get(f"{path}configurations", [None] * len(occupied))
-        assert isinstance(stage, AutomatonStage)
         kept.configurations = [
-            None if held is None else _restored(stage.automaton, held) for held in saved
+            None if held is None else _restored(kept.automaton, held) for held in saved
         ]
         count = len(occupied)
         memory.numbers, memory.seen = np.zeros(count, np.int64), np.zeros(count, np.int64)
