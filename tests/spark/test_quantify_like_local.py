@@ -13,6 +13,7 @@ import ensue
 from ensue import errors
 from ensue import quantify as q
 from tests.spark import batches
+from tests.unit.test_quantify_decimals import column
 from tests.unit.test_quantify_quantile import PARTS, SPREADS
 
 
@@ -194,6 +195,43 @@ def test_quantiles_of_every_spread_in_one_job(spark: Any) -> None:
     f = q.combine(f"CONCAT_WS(', ', {shown})", *[q.quantile("x", part) for part in PARTS])
     there = f.eval(df, partition_by="name", order_by="t").toArrow().sort_by("name")
     assert there.to_pydict() == f.eval(events, partition_by="name").sort_by("name").to_pydict()
+
+
+def test_decimals_are_typed_and_computed_as_spark_does(spark: Any) -> None:
+    """Spark's own aggregates in one job, and those of the workers in another."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    chance = np.random.default_rng(11)
+    shapes = {"a": (4, 2), "b": (18, 6), "c": (28, 4), "d": (38, 18), "e": (34, 30), "f": (7, 0)}
+    columns: dict[str, Any] = {"k": [i % 9 for i in range(90)], "t": list(range(90))}
+    for name, (precision, scale) in shapes.items():
+        values = column(chance, min(34, precision), scale, 90)  # no answer leaves its type
+        columns[name] = pa.array(values, pa.decimal128(precision, scale))
+    events = pa.table(columns)
+    asked, texts = {}, []
+    for name in shapes:
+        for fold, sql in {"sum": "SUM", "mean": "AVG", "min": "MIN", "max": "MAX"}.items():
+            asked[f"{fold}_{name}"] = getattr(q, fold)(name)
+            texts.append(f"{sql}({name}) AS {fold}_{name}")
+        asked[f"product_{name}"] = q.product(name)
+        asked[f"stddev_{name}"] = q.stddev(name)
+        texts.append(f"STDDEV({name}) AS stddev_{name}")
+    for one, other in ("ab", "ba", "fa", "bf"):
+        asked[f"quotient_{one}{other}"] = q.combine("a / b", q.sum(one), q.max(f"ABS({other}) + 1"))
+        texts.append(f"SUM({one}) / MAX(ABS({other}) + 1) AS quotient_{one}{other}")
+    df = spark.createDataFrame(events)
+    products = [F.product(name).alias(f"product_{name}") for name in shapes]
+    there = df.groupBy("k").agg(*map(F.expr, texts), *products).toArrow().sort_by("k")
+    for name, f in asked.items():
+        here = f.eval(events, partition_by="k", order_by="t").sort_by("k")["value"]
+        assert here.type == there[name].type, name
+        pairs = zip(here.to_pylist(), there[name].to_pylist(), strict=True)
+        assert all(alike(*pair) for pair in pairs), name
+    for name in ("mean_d", "quotient_ab"):
+        f = asked[name]
+        found = f.eval(df, partition_by="k", order_by="t").toArrow().sort_by("k")
+        assert found.to_pydict() == f.eval(events, partition_by="k").sort_by("k").to_pydict()
+        assert found["value"].type == there[name].type
 
 
 def test_sums_never_wrap_round_in_silence(spark: Any) -> None:
