@@ -168,6 +168,10 @@ def test_the_sum_of_the_report() -> None:
     assert "double" in caught.value.remedy
     back = pa.table({"x": pa.array([10**38 - 1, 5, -7], pa.decimal128(38, 0))})
     assert q.sum("x").eval(back) == Decimal(10**38 - 3)  # past 38 digits only on the way
+    assert in_pieces(q.sum("x"), back, [1, 2]) == Decimal(10**38 - 3)
+    assert q.sum("x").eval(back, threads=2) == Decimal(10**38 - 3)
+    with pytest.raises(errors.OverflowDataError):
+        q.sum("x").stream(back)
 
 
 Truth = Callable[[Decimal | None], bool | None]

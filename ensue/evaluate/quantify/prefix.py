@@ -154,6 +154,7 @@ def _run_from(machine: Machine, piece: pa.Table, kept: Any, place: int) -> None:
         kept=kept,
         places=np.array([place], np.int64),
         fresh=np.zeros(1, np.bool_),
+        asked=np.zeros(1, np.bool_),
     )
 
 

@@ -126,8 +126,12 @@ class Machine:
         kept: Kept | None = None,
         places: Indices | None = None,
         fresh: NDArray[np.bool_] | None = None,
+        asked: NDArray[np.bool_] | None = None,
     ) -> Outcome:
-        """All partitions; with `kept`, partition i goes on from its place and is left there."""
+        """All partitions; with `kept`, partition i goes on from its place and is left there.
+
+        Nobody looks at the end of a partition that is not `asked`: it may be past its type there.
+        """
         count = len(starts) - 1
         if fresh is None:
             fresh = np.ones(count, np.bool_)
@@ -135,7 +139,9 @@ class Machine:
             return self._compiled(table, starts, streaming, kept, places, fresh)
         if self._quantile is not None and kept is None and not streaming:
             return self._quantiles(table, starts)
-        return self._plain(table, starts, streaming, kept, places, fresh)
+        if asked is None:
+            asked = np.ones(count, np.bool_)
+        return self._plain(table, starts, streaming, kept, places, fresh, asked)
 
     # -- numbers ---------------------------------------------------------------------------------
 
@@ -283,6 +289,7 @@ class Machine:
         kept: Kept | None,
         places: Indices | None,
         fresh: NDArray[np.bool_],
+        asked: NDArray[np.bool_],
     ) -> Outcome:
         ends: list[Any] = []
         values: list[Any] = []
@@ -297,7 +304,7 @@ class Machine:
                 configuration.next(holds, weights)
                 if streaming:
                     values.append(configuration.output())
-            ends.append(configuration.output())
+            ends.append(configuration.output() if asked[partition] else UNDEFINED)
             if kept is not None:
                 kept.configurations[place] = configuration
         if not streaming:

@@ -212,6 +212,7 @@ class BoundAutomaton(Bound):
             kept=memory.kept,
             places=batch.places,
             fresh=batch.fresh,
+            asked=batch.complete,
         )
 
     def explain(self) -> list[str]:
