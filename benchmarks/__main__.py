@@ -22,6 +22,7 @@ from benchmarks import (
     stream,
     suse,
     suse_data,
+    suse_worst,
 )
 from benchmarks.harness import OUT, say
 
@@ -40,6 +41,7 @@ BENCHMARKS = {
     **stream.COMMANDS,
     **suse.COMMANDS,
     **suse_data.COMMANDS,
+    **suse_worst.COMMANDS,
     **quantify.COMMANDS,
     **replay.COMMANDS,
 }

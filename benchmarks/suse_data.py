@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks import suse_streams as s
 from benchmarks.harness import say
@@ -60,6 +61,11 @@ WITH moves AS (
 )
 SELECT kind, ROW_NUMBER() OVER (ORDER BY ts, symbol) AS t FROM typed
 """
+# The file, the SQL, and columns of which one tells the file from others of its name.
+SOURCES = {
+    "figure12": ("trips", CITIBIKE, {"start_station", "start_station_id"}),
+    "figure13": ("bars", NASDAQ, {"ts"}),
+}
 QUERIES = {
     "figure12": {"Q0": "E (H | K)* E", "Q1": "(E | B | F)+ C E H F"},
     "figure13": {"Q0": "A (B | G)* A", "Q1": "A* G (A | B)* G* A"},
@@ -68,20 +74,30 @@ QUERIES = {
 
 def run_figure12(settings: Settings) -> bool:
     """suse-figure12    Citi Bike: recall against FIFO and random, throughput, latency (--data)."""
-    return _run(settings, "figure12", "trips", CITIBIKE)
+    return _run(settings, "figure12")
 
 
 def run_figure13(settings: Settings) -> bool:
     """suse-figure13    NASDAQ: recall against FIFO and random, throughput, latency (--data)."""
-    return _run(settings, "figure13", "bars", NASDAQ)
+    return _run(settings, "figure13")
 
 
-def _run(settings: Settings, figure: str, name: str, sql: str) -> bool:
-    files = sorted(settings.folder.rglob(f"{name}.parquet"))
-    if not files:
-        say(f"{figure} needs {name}.parquet below {settings.folder}: give --data FOLDER")
+def stream(settings: Settings, figure: str) -> pa.Table | None:
+    """The typed events of a figure; None where the folder has no such file."""
+    name, sql, needed = SOURCES[figure]
+    for path in sorted(settings.folder.rglob(f"{name}.parquet")):
+        found = {c.lower().replace(" ", "_") for c in pq.read_schema(path).names}
+        if found & needed:
+            return _typed(settings, path, name, sql)
+    say(f"{figure} needs {name}.parquet below {settings.folder}: give --data FOLDER")
+    return None
+
+
+def _run(settings: Settings, figure: str) -> bool:
+    typed = stream(settings, figure)
+    if typed is None:
         return True
-    events = _typed(settings, files[0], name, sql).slice(0, settings.rows or 50_000)
+    events = typed.slice(0, settings.rows or 50_000)
     say(f"{figure}: {events.num_rows:,} events, {_shares(events)}")
     rows = []
     for label, text in QUERIES[figure].items():
