@@ -1,9 +1,10 @@
 """SuSe's selection by the paper's own formula (§6.1 and §6.2), to compare the library's with.
 
-B(c) = B_pres(c) + (B_exp(c, Δ_old) + B_exp(c, Δ_new)) / 2 looks ahead a whole window, as if all that
-comes could be kept; Δ_old is what is left of the window of the oldest start that is open, Δ_new of
-the newest start up to c. Old events are scored before the new one comes, and the least of them gives
-way where its benefit is smaller than that of the new one. Probabilities are those of the stream.
+B(c) = B_pres(c) + (B_exp(c, Δ_old) + B_exp(c, Δ_new)) / 2 looks ahead a whole window, as if all
+that comes could be kept; Δ_old is what is left of the window of the oldest start that is open,
+Δ_new of the newest start up to c. Old events are scored before the new one comes, and the least of
+them gives way where its benefit is smaller than that of the new one. Probabilities are those of the
+stream.
 Counters are 64-bit floats, which is enough to rank.
 """
 
@@ -18,6 +19,7 @@ from numba import njit
 
 from benchmarks import suse_streams as s
 from ensue.kernels import suse_select as kernel
+from ensue.kernels.suse_expect import coefficients
 from ensue.kernels.suse_sweep import steps_left
 
 
@@ -77,7 +79,7 @@ def select(
     states, room = final.shape[0], size + 1
     most = int(window)
     coefficient, exponent = np.zeros((most + 1, states)), np.zeros(most + 1)
-    kernel.coefficients(
+    coefficients(
         probability, class_offset, arc_from, arc_to, final, coefficient, exponent, most + 1
     )
     for t in range(most + 1):
@@ -101,10 +103,10 @@ def select(
                 continue
             numbers[kernel.COUNT] = count
             kept, kept_sum = kernel.score(
-                count, size, kernel.PRESENT, now, numbers, levels, times, classes, weights, past,
-                scores, window, True, class_offset, arc_from, arc_to, arc_valued, ordered, starts,
-                final, True, False, probability, coefficient, exponent, learning, lane_first,
-                lane_last, terminal, work, kept, kept_sum, spare,
+                count, float(size), kernel.PRESENT, now, numbers, levels, times, classes, weights,
+                past, scores, window, True, class_offset, arc_from, arc_to, arc_valued, ordered,
+                starts, final, True, False, probability, coefficient, exponent, learning,
+                lane_first, lane_last, terminal, work, kept, kept_sum, spare,
             )  # fmt: skip
             _expected(
                 count, now, window, times, classes, coefficient, class_offset, arc_from, arc_to,
@@ -130,9 +132,7 @@ def select(
             numbers[kernel.COUNT] = at + 1
 
 
-def counts(
-    text: str, events: pa.Table, size: int, window: int, asked: Sequence[int]
-) -> list[int]:
+def counts(text: str, events: pa.Table, size: int, window: int, asked: Sequence[int]) -> list[int]:
     """Matches at each trigger, by the paper's formula; one event per unit of time."""
     asked_of = s.query(text, window)
     machine = asked_of.summarize(size=size)._selection.machine

@@ -4,9 +4,8 @@ While there is room an event is only appended: no counter exists until the first
 the summary is full, the arriving event is appended tentatively, all size + 1 events are scored by
 the matches they take part in (`suse_sweep.py`), and the least is dropped; of equals the arriving
 one, else the oldest. That is the paper's rule with one change: old events are scored in the
-presence of the new one, so that all are compared in the same summary. What is expected weighs
-`foresight` times what is there: an event kept for its future can still be dropped when the future
-does not come, one dropped too early is lost.
+presence of the new one, so that all are compared in the same summary. What is expected knows that
+a full summary cannot grow (`suse_expect.py`).
 
 Scores have two parts. Starts whose window has closed add a fixed part (`past`); a start is swept
 into it once, when its window closes. Open starts are swept at every decision, with what is
@@ -19,124 +18,32 @@ Cost of a decision: one sweep of the open starts. Cost of an insert with room: O
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from ensue.kernels.suse_expect import (
+    GAP_WEIGHT,
+    GAPS,
+    arrival_rate,
+    claim,
+    foresight,
+    remaining,
+    retained_coefficients,
+    windows_held,
+)
 from ensue.kernels.suse_sweep import find_lanes, lane_room, steps_left, sweep, sweep_scaled
 
 BENEFIT, PRESENT, FIFO, RANDOM = 0, 1, 2, 3
+CLOSED, OPEN, EXPECTED = 0, 1, 2  # parts of a score
 # Places in `numbers` (integers that change) and `levels` (floats that change).
 COUNT, SETTLED, ROWS, KEPT, REMOVED, DISCARDED, IRRELEVANT, SEED, RESCALED = range(9)
-GAPS, GAP_WEIGHT, DETECTED, LATEST, FORESIGHT = range(5)
+DETECTED, LATEST, FORESIGHT = 2, 3, 4  # after GAPS and GAP_WEIGHT
 # Places in `learning`, which all keys share: weight of an event, events since the last refresh,
 # rows of the coefficient table that are filled.
 WEIGHT, AGE, FILLED = range(3)
 _HUGE = 1e280
-_ROOM = 2.0**200
-
-
-@njit(cache=True, nogil=True)
-def coefficients(
-    probability: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    final: Any,
-    coefficient: Any,
-    exponent: Any,
-    rows: int,
-) -> None:
-    """`coefficient[t, z]`: expected matches out of one partial match in z after t arrivals.
-
-    Row t is (I + P)ᵗ f, so that a counter vector times row t is the paper's Σ_F #z(t) without the
-    part of matches that start later. `exponent[t]` is the binary exponent taken out of row t.
-    """
-    states = coefficient.shape[1]
-    scale = 0.0
-    for z in range(states):
-        coefficient[0, z] = 1.0 if final[z] else 0.0
-    exponent[0] = 0.0
-    for t in range(1, rows):
-        for z in range(states):
-            coefficient[t, z] = coefficient[t - 1, z]
-        for c in range(class_offset.shape[0] - 1):
-            for a in range(class_offset[c], class_offset[c + 1]):
-                coefficient[t, arc_from[a]] += probability[c] * coefficient[t - 1, arc_to[a]]
-        if coefficient[t].max() > _ROOM:
-            coefficient[t] /= _ROOM
-            scale += 200.0
-        exponent[t] = scale
-
-
-@njit(cache=True, nogil=True)
-def arrival_rate(levels: Any, counted: bool) -> float:
-    """Events per unit of time, from recent gaps; 1 where time counts rows."""
-    if counted or levels[GAPS] <= 0.0:
-        return 1.0
-    return float(levels[GAP_WEIGHT] / levels[GAPS])
-
-
-@njit(cache=True, nogil=True)
-def expected_matches(
-    shares: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    final: Any,
-    fork: bool,
-    rows: int,
-    reach: int,
-) -> float:
-    """log2 of the matches to expect in `rows` independent arrivals of these shares.
-
-    Every arrival may start matches, which then see the arrivals up to the window's end or the end
-    of the rows: Σ over starts s of (first step)(I + P)ᵗ f with t = min(reach, rows after s).
-    """
-    states = final.shape[0]
-    ways, fresh = np.zeros(states), np.zeros(states)
-    moved = np.zeros(states, np.bool_)
-    for z in range(states):
-        ways[z] = 1.0 if final[z] else 0.0
-    total, scale = 0.0, 0.0
-    steps = min(reach, rows - 1)
-    for t in range(steps + 1):
-        begun = 0.0
-        fresh[:] = ways
-        for c in range(class_offset.shape[0] - 1):
-            for a in range(class_offset[c], class_offset[c + 1]):
-                p, gain = arc_from[a], shares[c] * ways[arc_to[a]]
-                if p == 0:
-                    begun += gain
-                    continue
-                fresh[p] += gain
-                if not fork and not moved[p]:
-                    moved[p] = True
-                    fresh[p] -= shares[c] * ways[p]
-            for a in range(class_offset[c], class_offset[c + 1]):
-                moved[arc_from[a]] = False
-        total += begun * (rows - t if t == steps else 1)
-        ways[:] = fresh
-        if max(ways.max(), total) > _ROOM:
-            ways /= _ROOM
-            total /= _ROOM
-            scale += 200.0
-    return float(math.log2(total) + scale) if total > 0.0 else -math.inf
-
-
-@njit(cache=True, nogil=True)
-def foresight(size: int, reach: float, probability: Any) -> float:
-    """The weight of what is expected, by how many windows of events fit the summary.
-
-    Below one window what is expected competes for room with what completes it, and weighs 1.
-    From one window on there is room to wait: 10 at one window, 30 from two (docs/summaries.md).
-    """
-    windows = size / max(reach * probability.sum(), 1.0)
-    if windows < 1.0:
-        return 1.0
-    return float(min(30.0, 10.0 * windows**1.6))
 
 
 @njit(cache=True, nogil=True)
@@ -168,7 +75,9 @@ def refresh_tables(
     elif rows <= learning[FILLED]:
         return
     learning[FILLED] = rows
-    coefficients(probability, class_offset, arc_from, arc_to, final, coefficient, exponent, rows)
+    retained_coefficients(
+        probability, class_offset, arc_from, arc_to, final, coefficient, exponent, rows
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -248,7 +157,7 @@ def ending_at_last(
 @njit(cache=True, nogil=True)
 def score(
     count: int,
-    size: int,
+    size: float,
     mode: int,
     now: Any,
     numbers: Any,
@@ -281,38 +190,48 @@ def score(
     kept_sum: Any,
     spare: Any,
 ) -> Any:
-    """Fills `scores[:count]` (settling closed windows); returns the kept buffers, maybe grown."""
+    """Fills `scores[:count]` (settling closed windows); returns the kept buffers, maybe grown.
+
+    One sweep of the open starts where all of them keep their events, else one for the matches that
+    are there and one, with the share that remains of these events, for those that are expected.
+    """
     states = final.shape[0]
     settled = numbers[SETTLED]
     open_from = settled
     while open_from < count and now - times[open_from] > window:
         open_from += 1
     rate = arrival_rate(levels, counted)
+    held = windows_held(size, window * rate, probability)
+    pace = rate * claim(held, probability)
     weight = levels[FORESIGHT]
     if weight <= 0.0:
-        weight = foresight(size, window * rate, probability)
+        weight = foresight(held)
     most = int(learning[FILLED]) - 1
-    overflow = False
-    for part in range(2):
-        low, high = (settled, open_from) if part == 0 else (open_from, count)
+    share = np.ones(count)
+    evicts, overflow = False, False
+    for i in range(count):
+        scores[i] = 0.0
+    for part in (CLOSED, OPEN, EXPECTED):
+        if part == EXPECTED and not evicts:
+            break
+        low, high = (settled, open_from) if part == CLOSED else (open_from, count)
         lanes = find_lanes(times, classes, starts, low, high, count, window, lane_first, lane_last)
-        if part == 1:
-            for i in range(count):
-                scores[i] = past[i]
         if lanes == 0:
             continue
+        if part == OPEN and mode == BENEFIT:
+            for k in range(lanes):
+                t = steps_left(window, now - times[lane_first[k]], pace, most)
+                evicts |= remaining(size, t, count - 1 - lane_first[k], fork) < 1.0
         for k in range(lanes):
-            if part == 1 and mode == BENEFIT:
-                t = steps_left(window, now - times[lane_first[k]], rate, most)
-                if exponent[t] > 0.0:
-                    overflow = True
+            here = 0.0 if part == EXPECTED else 1.0
+            for z in range(states):
+                terminal[z, k] = here if final[z] else 0.0
+            if part == EXPECTED or (part == OPEN and mode == BENEFIT and not evicts):
+                t = steps_left(window, now - times[lane_first[k]], pace, most)
+                share[k] = remaining(size, t, count - 1 - lane_first[k], fork)
+                overflow |= exponent[t] > 0.0
                 for z in range(states):
-                    now_done = 1.0 if final[z] else 0.0
-                    expected = coefficient[t, z] - now_done
-                    terminal[z, k] = now_done + weight * expected
-            else:
-                for z in range(states):
-                    terminal[z, k] = 1.0 if final[z] else 0.0
+                    terminal[z, k] += weight * (coefficient[t, z] - (1.0 if final[z] else 0.0))
         room = lane_room(classes, class_offset, lane_first, lane_last, lanes)
         if room > kept.shape[0]:
             kept = np.empty(2 * room)
@@ -320,34 +239,38 @@ def score(
                 kept_sum = np.empty(2 * room)
         sweep(
             classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
-            lane_first, lane_last, lanes, terminal, work[0], work[1], work[2], work[3],
-            kept, kept_sum, spare, 0, count, past if part == 0 else scores,
+            lane_first, lane_last, lanes, terminal, part == EXPECTED, share, work[0], work[1],
+            work[2], work[3], kept, kept_sum, spare, 0, count, past if part == CLOSED else scores,
         )  # fmt: skip
     numbers[SETTLED] = open_from
     for i in range(count):
+        scores[i] += past[i]
         if not scores[i] < _HUGE:
             overflow = True
     if overflow:
         numbers[RESCALED] += 1
         lanes = find_lanes(times, classes, starts, 0, count, count, window, lane_first, lane_last)
         logs = np.zeros(max(lanes, 1))
-        for k in range(lanes):
-            logs[k] = 0.0
-            for z in range(states):
-                terminal[z, k] = 1.0 if final[z] else 0.0
-            if lane_first[k] >= open_from and mode == BENEFIT:
-                t = steps_left(window, now - times[lane_first[k]], rate, most)
-                logs[k] = exponent[t]
-                for z in range(states):
-                    now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
-                    expected = coefficient[t, z] - now_done
-                    terminal[z, k] = now_done + weight * expected
+        share[:] = 1.0
         for i in range(count):
             scores[i] = -np.inf
-        sweep_scaled(
-            classes, class_offset, arc_from, arc_to, fork, lane_first, lane_last, lanes, terminal,
-            logs, scores,
-        )  # fmt: skip
+        for part in (OPEN, EXPECTED):
+            if part == EXPECTED and mode != BENEFIT:
+                break
+            for k in range(lanes):
+                for z in range(states):
+                    terminal[z, k] = 1.0 if final[z] and part == OPEN else 0.0
+                if part == EXPECTED and lane_first[k] >= open_from:
+                    t = steps_left(window, now - times[lane_first[k]], pace, most)
+                    share[k] = remaining(size, t, count - 1 - lane_first[k], fork)
+                    logs[k] = exponent[t]
+                    for z in range(states):
+                        now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
+                        terminal[z, k] = weight * (coefficient[t, z] - now_done)
+            sweep_scaled(
+                classes, class_offset, arc_from, arc_to, fork, lane_first, lane_last, lanes,
+                terminal, share, logs, scores,
+            )  # fmt: skip
     return kept, kept_sum
 
 
@@ -396,6 +319,7 @@ def resettle(
     lanes = find_lanes(times, classes, starts, low, high, count, window, lane_first, lane_last)
     if lanes == 0:
         return kept, kept_sum
+    share = np.ones(lanes)
     for k in range(lanes):
         for z in range(final.shape[0]):
             terminal[z, k] = 1.0 if final[z] else 0.0
@@ -406,7 +330,7 @@ def resettle(
             kept_sum = np.empty(2 * room)
     sweep(
         classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
-        lane_first, lane_last, lanes, terminal, work[0], work[1], work[2], work[3],
+        lane_first, lane_last, lanes, terminal, False, share, work[0], work[1], work[2], work[3],
         kept, kept_sum, spare, low_out, high_out, past,
     )  # fmt: skip
     return kept, kept_sum
@@ -496,10 +420,10 @@ def run(
                     most_arcs = max(most_arcs, class_offset[k + 1] - class_offset[k])
                 spare = np.empty((most_arcs, 2, room))
             kept, kept_sum = score(
-                at + 1, size, mode, now, numbers, levels, times, classes, weights, past, scores,
-                window, counted, class_offset, arc_from, arc_to, arc_valued, ordered, starts, final,
-                fork, sums, probability, coefficient, exponent, learning, lane_first, lane_last,
-                terminal, work, kept, kept_sum, spare,
+                at + 1, float(size), mode, now, numbers, levels, times, classes, weights, past,
+                scores, window, counted, class_offset, arc_from, arc_to, arc_valued, ordered,
+                starts, final, fork, sums, probability, coefficient, exponent, learning, lane_first,
+                lane_last, terminal, work, kept, kept_sum, spare,
             )  # fmt: skip
             least = 0
             for i in range(1, at):

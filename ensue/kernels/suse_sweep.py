@@ -95,6 +95,8 @@ def sweep(
     lane_last: Any,
     lanes: int,
     terminal: Any,
+    thinned: bool,
+    share: Any,
     forward: Any,
     backward: Any,
     forward_sum: Any,
@@ -106,7 +108,10 @@ def sweep(
     high_out: int,
     out: Any,
 ) -> None:
-    """Adds to `out[low_out:high_out]` the matches of these lanes, by event; `terminal[z, lane]`."""
+    """Adds to `out[low_out:high_out]` the matches of these lanes, by event; `terminal[z, lane]`.
+
+    `share[lane]`: how many of the *other* events of a match remain, 1 unless `thinned`.
+    """
     states = terminal.shape[0]
     for z in range(states):
         for k in range(lanes):
@@ -127,10 +132,16 @@ def sweep(
             for a in range(first, last):
                 p, q = arc_from[a], arc_to[a]
                 if p != 0:
-                    for k in range(width):
-                        ways = forward[p, low + k]
-                        kept[place + k] = ways
-                        forward[q, low + k] += ways
+                    if thinned:
+                        for k in range(width):
+                            ways = forward[p, low + k]
+                            kept[place + k] = ways
+                            forward[q, low + k] += share[low + k] * ways
+                    else:
+                        for k in range(width):
+                            ways = forward[p, low + k]
+                            kept[place + k] = ways
+                            forward[q, low + k] += ways
                     place += width
         else:
             mark = place
@@ -157,17 +168,17 @@ def sweep(
                 if arc_from[a] != 0:
                     q = arc_to[a]
                     for k in range(width):
-                        forward[q, low + k] += kept[mark + k]
+                        forward[q, low + k] += share[low + k] * kept[mark + k]
                     if sums:
                         for k in range(width):
-                            forward_sum[q, low + k] += kept_sum[mark + k]
+                            forward_sum[q, low + k] += share[low + k] * kept_sum[mark + k]
                     mark += width
         if high < lanes and lane_first[high] == i:
             for a in range(first, last):
                 if arc_from[a] == 0:
-                    forward[arc_to[a], high] += 1.0
+                    forward[arc_to[a], high] += share[high]
                     if sums and arc_valued[a]:
-                        forward_sum[arc_to[a], high] += weights[i]
+                        forward_sum[arc_to[a], high] += share[high] * weights[i]
             high += 1
     low = lanes
     high = lanes
@@ -199,10 +210,16 @@ def sweep(
                 p, q = arc_from[a], arc_to[a]
                 if p != 0:
                     place -= width
-                    for k in range(width):
-                        ways = backward[q, low + k]
-                        total += kept[place + k] * ways
-                        backward[p, low + k] += ways
+                    if thinned:
+                        for k in range(width):
+                            ways = backward[q, low + k]
+                            total += kept[place + k] * ways
+                            backward[p, low + k] += share[low + k] * ways
+                    else:
+                        for k in range(width):
+                            ways = backward[q, low + k]
+                            total += kept[place + k] * ways
+                            backward[p, low + k] += ways
         else:
             for a in range(last - 1, first - 1, -1):
                 p, q = arc_from[a], arc_to[a]
@@ -231,9 +248,9 @@ def sweep(
                 p = arc_from[a]
                 if p != 0:
                     for k in range(width):
-                        backward[p, low + k] += spare[a - first, 0, k]
+                        backward[p, low + k] += share[low + k] * spare[a - first, 0, k]
                         if sums:
-                            backward_sum[p, low + k] += spare[a - first, 1, k]
+                            backward_sum[p, low + k] += share[low + k] * spare[a - first, 1, k]
         if low_out <= i < high_out:
             out[i] += total
 
@@ -258,6 +275,7 @@ def sweep_scaled(
     lane_last: Any,
     lanes: int,
     terminal: Any,
+    share: Any,
     terminal_log: Any,
     out_log: Any,
 ) -> None:
@@ -283,9 +301,9 @@ def sweep_scaled(
                 p = arc_from[a]
                 if p == 0:
                     if i == begin:
-                        fresh[arc_to[a]] += 1.0
+                        fresh[arc_to[a]] += share[lane]
                 else:
-                    fresh[arc_to[a]] += forward[p]
+                    fresh[arc_to[a]] += share[lane] * forward[p]
             forward[:] = fresh
             if forward.max() > _ROOM:
                 forward /= _ROOM
@@ -307,7 +325,7 @@ def sweep_scaled(
                         fresh[p] = 0.0
             for a in range(first, last):
                 if arc_from[a] != 0:
-                    fresh[arc_from[a]] += backward[arc_to[a]]
+                    fresh[arc_from[a]] += share[lane] * backward[arc_to[a]]
             if total > 0.0:
                 out_log[i] = _log_add(out_log[i], math.log2(total) + exponent[i - begin] + scale)
             backward[:] = fresh

@@ -14,6 +14,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.evaluate.suse.counters import StateSummary
+from ensue.kernels import suse_expect
 from ensue.kernels import suse_select as kernel
 from tests import oracle_summary as oracle
 from tests.unit.test_summary_counters import machine_of, mask_of
@@ -132,7 +133,7 @@ def test_figure_6_coefficients() -> None:
     share = np.array([0.5, 0.2, 0.15, 0.15])
     table, exponent = np.zeros((3, 4)), np.zeros(3)
     final = np.array([False, True, False, False])  # the expectation of #z1 itself
-    kernel.coefficients(
+    suse_expect.coefficients(
         share, arrays["class_offset"], arrays["arc_from"], arrays["arc_to"], final, table,
         exponent, 3,
     )  # fmt: skip
@@ -141,7 +142,7 @@ def test_figure_6_coefficients() -> None:
     steps = []
     for state in range(1, 4):
         final = np.array([z == state for z in range(4)])
-        kernel.coefficients(
+        suse_expect.coefficients(
             share, arrays["class_offset"], arrays["arc_from"], arrays["arc_to"], final, table,
             exponent, 2,
         )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.evaluate.suse.machine import Machine
+from ensue.kernels import suse_expect
 from ensue.kernels import suse_select as kernel
 
 MODES = {
@@ -50,11 +51,7 @@ class Selection:
 
     @property
     def horizon(self) -> int:
-        """Arrivals to look ahead: what a window brings, at most twice what the summary holds.
-
-        Further ahead a small summary would wait for completions that it has no room for
-        (measured: docs/summaries.md).
-        """
+        """Rows of the coefficient table; a look ahead counts kept events, at most `size`."""
         reach = 2 * self.size
         if self.counted:
             reach = min(reach, int(self.window))
@@ -207,9 +204,9 @@ class Store:
 
     def _expected(self, shares: NDArray[np.float64]) -> float:
         chosen, arrays = self._selection, self._selection.machine.arrays()
-        reach = chosen.window * kernel.arrival_rate(self.levels, chosen.counted)
+        reach = chosen.window * suse_expect.arrival_rate(self.levels, chosen.counted)
         return float(
-            kernel.expected_matches(
+            suse_expect.expected_matches(
                 shares,
                 arrays["class_offset"],
                 arrays["arc_from"],
@@ -291,9 +288,14 @@ def subset_scores(
     if count == 0:
         return scores, False
     arrays = machine.arrays()
+    room = float(chosen.size)
     if tables is None:
         refreshed(chosen, times.dtype.type, levels)
         tables = chosen.tables()
+    else:
+        # What can take part has its share of the places too.
+        whole = chosen.tables()["probability"].sum()
+        room *= tables["probability"].sum() / whole if whole > 0 else 1.0
     scratch = numbers.copy()
     scratch[kernel.COUNT], scratch[kernel.SETTLED] = count, 0
     states = machine.states
@@ -301,7 +303,7 @@ def subset_scores(
     now = times.dtype.type(levels[kernel.LATEST])
     kernel.score(
         count,
-        chosen.size,
+        room,
         min(chosen.mode, kernel.PRESENT),
         max(now, times[-1]),
         scratch,
@@ -353,7 +355,7 @@ def with_shares(chosen: Selection, shares: NDArray[np.float64]) -> dict[str, Any
 
 def refill(chosen: Selection, tables: dict[str, Any]) -> None:
     """Coefficients from the probabilities of the tables, as far as they were filled."""
-    kernel.coefficients(
+    suse_expect.retained_coefficients(
         tables["probability"],
         **_arcs(chosen),
         coefficient=tables["coefficient"],

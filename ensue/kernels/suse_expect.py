@@ -1,0 +1,170 @@
+"""What a summary may still come to: expected matches where a full summary cannot grow.
+
+The paper expects of a partial match what all arrivals of the rest of its window would make of it
+(§6.1), as if all of them could be kept. A full summary keeps one only in the place of another. So a
+step of the expectation is an event that is *kept*: of the arrivals to come, as many as the rest of
+the window has a fair claim to (`claim`). And where these and the events of the window so far are
+together more than the summary holds, the difference is evicted: of the events so far, only a
+share remains (`remaining`) to be completed. Matches that are there now count in full.
+
+Where a window of events fits, all arrivals can be kept and nothing has to go: then this is the
+paper's expectation, for each start with its own time left.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Places in `levels` that the rate of arrivals is read from.
+GAPS, GAP_WEIGHT = 0, 1
+_ROOM = 2.0**200
+_LEAST_SHARE = 1e-12
+_MOST_FORESIGHT = 30.0
+
+
+@njit(cache=True, nogil=True)
+def coefficients(
+    probability: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    final: Any,
+    coefficient: Any,
+    exponent: Any,
+    rows: int,
+) -> None:
+    """`coefficient[t, z]`: expected matches out of one partial match in z after t arrivals.
+
+    Row t is (I + P)ᵗ f, so that a counter vector times row t is the paper's Σ_F #z(t) without the
+    part of matches that start later. `exponent[t]` is the binary exponent taken out of row t.
+    """
+    states = coefficient.shape[1]
+    scale = 0.0
+    for z in range(states):
+        coefficient[0, z] = 1.0 if final[z] else 0.0
+    exponent[0] = 0.0
+    for t in range(1, rows):
+        for z in range(states):
+            coefficient[t, z] = coefficient[t - 1, z]
+        for c in range(class_offset.shape[0] - 1):
+            for a in range(class_offset[c], class_offset[c + 1]):
+                coefficient[t, arc_from[a]] += probability[c] * coefficient[t - 1, arc_to[a]]
+        if coefficient[t].max() > _ROOM:
+            coefficient[t] /= _ROOM
+            scale += 200.0
+        exponent[t] = scale
+
+
+@njit(cache=True, nogil=True)
+def retained_coefficients(
+    probability: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    final: Any,
+    coefficient: Any,
+    exponent: Any,
+    rows: int,
+) -> None:
+    """`coefficients` where a step is an event that is kept: the shares are of relevant events."""
+    relevant = max(probability.sum(), _LEAST_SHARE)
+    coefficients(
+        probability / relevant, class_offset, arc_from, arc_to, final, coefficient, exponent, rows
+    )
+
+
+@njit(cache=True, nogil=True)
+def arrival_rate(levels: Any, counted: bool) -> float:
+    """Events per unit of time, from recent gaps; 1 where time counts rows."""
+    if counted or levels[GAPS] <= 0.0:
+        return 1.0
+    return float(levels[GAP_WEIGHT] / levels[GAPS])
+
+
+@njit(cache=True, nogil=True)
+def expected_matches(
+    shares: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    final: Any,
+    fork: bool,
+    rows: int,
+    reach: int,
+) -> float:
+    """log2 of the matches to expect in `rows` independent arrivals of these shares.
+
+    Every arrival may start matches, which then see the arrivals up to the window's end or the end
+    of the rows: Σ over starts s of (first step)(I + P)ᵗ f with t = min(reach, rows after s).
+    """
+    states = final.shape[0]
+    ways, fresh = np.zeros(states), np.zeros(states)
+    moved = np.zeros(states, np.bool_)
+    for z in range(states):
+        ways[z] = 1.0 if final[z] else 0.0
+    total, scale = 0.0, 0.0
+    steps = min(reach, rows - 1)
+    for t in range(steps + 1):
+        begun = 0.0
+        fresh[:] = ways
+        for c in range(class_offset.shape[0] - 1):
+            for a in range(class_offset[c], class_offset[c + 1]):
+                p, gain = arc_from[a], shares[c] * ways[arc_to[a]]
+                if p == 0:
+                    begun += gain
+                    continue
+                fresh[p] += gain
+                if not fork and not moved[p]:
+                    moved[p] = True
+                    fresh[p] -= shares[c] * ways[p]
+            for a in range(class_offset[c], class_offset[c + 1]):
+                moved[arc_from[a]] = False
+        total += begun * (rows - t if t == steps else 1)
+        ways[:] = fresh
+        if max(ways.max(), total) > _ROOM:
+            ways /= _ROOM
+            total /= _ROOM
+            scale += 200.0
+    return float(math.log2(total) + scale) if total > 0.0 else -math.inf
+
+
+@njit(cache=True, nogil=True)
+def windows_held(size: float, reach: float, probability: Any) -> float:
+    """How many windows of relevant events fit the summary; `reach`: arrivals in a window."""
+    return float(size / max(reach * probability.sum(), 1.0))
+
+
+@njit(cache=True, nogil=True)
+def claim(held: float, probability: Any) -> float:
+    """Events to be kept per arrival to come.
+
+    All relevant ones where a window of them fits. Where only a part `held` of a window fits, that
+    part of them, and less the scarcer room is, down to half: the events that are there have a claim
+    to the same places, and theirs is certain (measured: docs/decisions/0065).
+    """
+    share = float(probability.sum())
+    if held >= 1.0:
+        return share
+    return share * held * (1.0 + held) / 2.0
+
+
+@njit(cache=True, nogil=True)
+def remaining(size: float, steps: int, others: int, fork: bool) -> float:
+    """The share of `others`, events since a start, that is left once `steps` more were kept."""
+    if not fork or steps + others <= size:
+        return 1.0
+    return max(size - steps, 0.0) / max(others, 1)
+
+
+@njit(cache=True, nogil=True)
+def foresight(held: float) -> float:
+    """The weight of what is expected, by how many windows of events fit the summary.
+
+    Up to one window it competes for room with what is there, and both weigh 1. Beyond there is room
+    to wait: an event kept in vain can still be dropped, one dropped too early is lost.
+    """
+    return float(min(_MOST_FORESIGHT, max(held, 1.0) ** 3))
