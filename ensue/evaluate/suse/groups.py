@@ -32,6 +32,7 @@ from ensue.evaluate.suse.store import (
     subset_scores,
     with_shares,
 )
+from ensue.kernels import suse_expect as expect
 from ensue.kernels import suse_select as kernel
 from ensue.pattern.query import Query
 
@@ -136,8 +137,8 @@ class GroupedStore(Store):
         self.numbers[kernel.ROWS] += 1
         if self.numbers[kernel.ROWS] > 1:
             gap = time - self.levels[kernel.LATEST]
-            self.levels[kernel.GAPS] = self.levels[kernel.GAPS] / chosen.decay + gap
-            self.levels[kernel.GAP_WEIGHT] = self.levels[kernel.GAP_WEIGHT] / chosen.decay + 1.0
+            self.levels[expect.GAPS] = self.levels[expect.GAPS] / chosen.decay + gap
+            self.levels[expect.GAP_WEIGHT] = self.levels[expect.GAP_WEIGHT] / chosen.decay + 1.0
         self.levels[kernel.LATEST] = time
         tables = chosen.tables()
         tables["learning"][kernel.AGE] += 1.0
