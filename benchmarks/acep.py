@@ -22,7 +22,9 @@ import ensue
 from benchmarks import acep_streams as s
 from benchmarks.harness import Target, say
 from benchmarks.suse_streams import plot, write
-from ensue.kernels import acep_nodes, acep_run, acep_select
+from ensue.missing.kernels import nodes as acep_nodes
+from ensue.missing.kernels import run as acep_run
+from ensue.missing.kernels import select as acep_select
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 WINDOW, HISTORY = 80, 48
@@ -291,10 +293,10 @@ def _overhead() -> Target:
 
 def _sampled(engine: Any, pattern: Any, table: pa.Table, budget: int) -> list[float]:
     """Seconds of one selection, at a row in a hundred of a further pass."""
-    from ensue import local
     from ensue.automaton.plan import plan
-    from ensue.evaluate.acep.tracks import Track, batch_of
-    from ensue.pattern.binding import bind
+    from ensue.missing.tracks import Track, batch_of
+    from ensue.query.binding import bind
+    from ensue.run import local
 
     planned = plan(bind(pattern.query, table.column_names))
     rows = local.prepare(planned, table).combine_chunks()

@@ -17,16 +17,17 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
-from ensue import local
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from ensue.automaton.plan import plan
 from ensue.automaton.thompson import letter_states
-from ensue.evaluate.acep.budget import Allowance, BudgetEngine
-from ensue.evaluate.acep.tracks import Track, batch_of
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Metrics
-from ensue.kernels import acep_nodes, acep_run
-from ensue.pattern.binding import bind
+from ensue.missing.budget import Allowance, BudgetEngine
+from ensue.missing.kernels import nodes as acep_nodes
+from ensue.missing.kernels import run as acep_run
+from ensue.missing.tracks import Track, batch_of
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Metrics
+from ensue.query.binding import bind
+from ensue.run import local
 
 BULL, BEAR, NEWS = "bdwrhtc", ("t1", "t2", "R", "H", "B", "D"), "geu"
 # The paper's queries; a step of one character is a letter.

@@ -19,13 +19,13 @@ import pyarrow as pa
 import ensue
 from benchmarks.harness import OUT, Target, say
 from benchmarks.rows import Settings
+from ensue.api.automaton_text import make_arc
 from ensue.automaton.registers import Machine
-from ensue.automaton_text import make_arc
-from ensue.evaluate.arc_schedule import ArcSchedule, Palette
-from ensue.evaluate.revision_operator import Operator
-from ensue.evaluate.revision_parts import Settings as Options
-from ensue.evaluate.revision_parts import Times
-from ensue.pattern import kinds as k
+from ensue.revision.arc_schedule import ArcSchedule, Palette
+from ensue.revision.operator import Operator
+from ensue.revision.parts import Settings as Options
+from ensue.revision.parts import Times
+from ensue.scalar import kinds as k
 from examples.afa_trading import prices, q1, q2
 
 KINDS = {"ts": k.BIGINT, "price": k.DOUBLE, "change": k.DOUBLE}

@@ -11,7 +11,8 @@ import pyarrow as pa
 import ensue
 from benchmarks import flink_cep
 from benchmarks.harness import Target, compare, report
-from ensue.evaluate import sequence_counts, sequences
+from ensue.sequences import counts as sequence_counts
+from ensue.sequences import evaluator as sequences
 
 LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 PATTERN = "A ->> B ->> C ->> D"

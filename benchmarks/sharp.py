@@ -22,14 +22,14 @@ import pyarrow as pa
 from benchmarks import sharp_data as data
 from benchmarks import sharp_rows
 from benchmarks.sharp_baselines import BASELINES, Outcome, run
-from ensue import local
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from ensue.automaton.share import unite
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Budget, Events
-from ensue.evaluate.shared import Options, SharedEvaluator
-from ensue.evaluate.sharp.groups import groups
-from ensue.kernels.shared_select import CHECK, LEARN
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Budget, Events
+from ensue.run import local
+from ensue.shared.evaluator import Options, SharedEvaluator
+from ensue.shared.groups import groups
+from ensue.shared.kernels.select import CHECK, LEARN
 
 OUT = Path(__file__).parent / "out"
 SHARES = (10, 30, 50, 70, 90)

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
-from ensue.api import Pattern
-from ensue.evaluate.shared import Options, Report
-from ensue.evaluate.sharp import features
-from ensue.kernels.shared_select import QUALITY, RANDOM, SELECTIVITY
-from ensue.workload import Workload
+from ensue.api.pattern import Pattern
+from ensue.api.workload import Workload
+from ensue.shared import features
+from ensue.shared.evaluator import Options, Report
+from ensue.shared.kernels.select import QUALITY, RANDOM, SELECTIVITY
 
 TRAINING = 0.2  # of the stream teaches utilities
 _BINS = 8

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 
 RADIUS = 6_371_000.0
 

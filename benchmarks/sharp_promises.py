@@ -22,7 +22,7 @@ from benchmarks.harness import Target, say
 from benchmarks.sharp import PAST, inside, inside_time, learning
 from benchmarks.sharp_baselines import BASELINES, run
 from benchmarks.sharp_rows import Rows
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 
 SEEDS = (0, 1, 2, 3, 4)
 EVENTS, WINDOW, DRIFT = 10_000, 1500, 9000

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 import ensue
 from benchmarks import sharp_data as data
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 
 Ids = set[tuple[object, ...]]
 TRAINING, _BINS = 0.2, 8

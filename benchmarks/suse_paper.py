@@ -18,9 +18,9 @@ import pyarrow as pa
 from numba import njit
 
 from benchmarks import suse_streams as s
-from ensue.kernels import suse_select as kernel
-from ensue.kernels.suse_expect import coefficients
-from ensue.kernels.suse_sweep import steps_left
+from ensue.summary.kernels import select as kernel
+from ensue.summary.kernels.expect import coefficients
+from ensue.summary.kernels.sweep import steps_left
 
 
 @njit(cache=True, nogil=True)

@@ -57,8 +57,8 @@ def run(
     kind = _output_format(output, format)
     console = Console(stderr=True)
     begin = time.monotonic()
-    from ensue.spark import files as spark_files
-    from ensue.spark.session import local_session
+    from ensue.run.spark import files as spark_files
+    from ensue.run.spark.session import local_session
 
     with console.status("starting Spark") as status:
         session, _ = local_session(cores)
@@ -156,7 +156,7 @@ def _pipe(found: Any, kind: str) -> None:
             for row in batch.to_pylist():
                 sys.stdout.write(json.dumps(row, default=str) + "\n")
     else:
-        from ensue.spark import files as spark_files
+        from ensue.run.spark import files as spark_files
 
         spark_files.write_stream(found, sys.stdout.buffer, kind)
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ensue.api import Pattern
-from ensue.evaluate.lane import MATCH_ID, NEW, OP
-from ensue.evaluate.matcher import Matcher
-from ensue.evaluate.turns import Turns
+from ensue.api.pattern import Pattern
+from ensue.operator.turns import Turns
+from ensue.run.matcher import Matcher
+from ensue.run.pattern_lane import MATCH_ID, NEW, OP
 
 Row = dict[str, Any]
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")

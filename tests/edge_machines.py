@@ -15,21 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.automaton.guard_operators import TooHardError
-from ensue.automaton.guards import _Compiler
-from ensue.automaton.register_code import Code
 from ensue.automaton.registers import FIELD, Arc, Field, Machine
-from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.guard_banks import load_banks
-from ensue.evaluate.quantify.assemble import Assembly, NotNumericError, bits_of, require_number
-from ensue.evaluate.quantify.model import Operation
-from ensue.evaluate.values import compile_value
-from ensue.kernels import guards as vm
-from ensue.kernels import quantify_code as opcodes
-from ensue.kernels.revision_quick import run_quick
-from ensue.kernels.revision_steps import run_arc
-from ensue.pattern import condition as c
-from ensue.pattern import kinds as k
+from ensue.guards import machine as vm
+from ensue.guards.compile import _Compiler
+from ensue.guards.operators import TooHardError
+from ensue.operator.guard_banks import load_banks
+from ensue.quantities.assemble import Assembly, NotNumericError, bits_of, require_number
+from ensue.quantities.kernels import code as opcodes
+from ensue.quantities.model import Operation
+from ensue.query import condition as c
+from ensue.revision.code import Code
+from ensue.revision.kernels.quick import run_quick
+from ensue.revision.kernels.steps import run_arc
+from ensue.scalar import kinds as k
+from ensue.scalar.columns import Rows, evaluate
+from ensue.scalar.values import compile_value
 from tests.edges import (
     COLUMNS,
     FAR,

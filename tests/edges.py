@@ -20,12 +20,12 @@ from typing import Any
 import pyarrow as pa
 
 from ensue import errors
-from ensue.evaluate.arrow_kinds import from_arrow
 from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern import condition as c
-from ensue.pattern import kinds as k
-from ensue.pattern.functions import CATALOGUE, FORMS
-from ensue.pattern.infer import infer
+from ensue.query import condition as c
+from ensue.scalar import kinds as k
+from ensue.scalar.arrow_kinds import from_arrow
+from ensue.scalar.functions import CATALOGUE, FORMS
+from ensue.scalar.infer import infer
 
 UTC = dt.UTC
 NAN, INF = math.nan, math.inf

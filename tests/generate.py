@@ -16,8 +16,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern import nodes
-from ensue.pattern.query import Measure, OrderKey, Query, Rows, Skip, SkipMode
+from ensue.query import nodes
+from ensue.query.query import Measure, OrderKey, Query, Rows, Skip, SkipMode
 from tests.specs import Case
 
 # -- everything up to a size ----------------------------------------------------------------------

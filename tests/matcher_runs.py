@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ensue import local
-from ensue.evaluate.matcher import Matcher, Options, restored
-from ensue.pattern.query import Query
+from ensue.query.query import Query
+from ensue.run import local
+from ensue.run.matcher import Matcher, Options, restored
 from tests import oracle, oracle_sequences, specs
 
 Row = dict[str, Any]

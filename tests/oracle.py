@@ -19,9 +19,9 @@ from itertools import permutations
 from typing import Any
 
 from ensue.errors import DuplicateNameError, SkipTargetError, UnknownColumnError
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.query import Query, Rows, SkipMode, WindowKind
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.query import Query, Rows, SkipMode, WindowKind
 from tests import scalar
 
 Row = dict[str, Any]

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.query import Query, WindowKind
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.query import Query, WindowKind
 from tests.oracle_sequences import Oracle
 
 Row = dict[str, Any]

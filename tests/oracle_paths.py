@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.paths import PathQuery
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.paths import PathQuery
 
 Step = tuple[int, bool]
 _COMPARE = {

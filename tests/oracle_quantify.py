@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ensue.evaluate.quantify.model import (
+from ensue.quantities.model import (
     Automaton,
     Constant,
     Expression,
@@ -15,7 +15,7 @@ from ensue.evaluate.quantify.model import (
     Silent,
     Step,
 )
-from ensue.evaluate.values import evaluate_value
+from ensue.scalar.values import evaluate_value
 
 NOTHING = object()
 Event = dict[str, Any]

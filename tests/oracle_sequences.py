@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.nodes import Gap, Policy
-from ensue.pattern.query import Query, SkipMode, WindowKind
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.nodes import Gap, Policy
+from ensue.query.query import Query, SkipMode, WindowKind
 
 Row = dict[str, Any]
 Pairs = tuple[tuple[str, int], ...]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ensue.evaluate.quantify.groups import Groups
-from ensue.evaluate.quantify.pipes import Joined, Pipe
-from ensue.evaluate.quantify.stages import AutomatonStage, Stage
-from ensue.evaluate.quantify.windows import Windows
+from ensue.quantities.groups import Groups
+from ensue.quantities.pipes import Joined, Pipe
+from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.quantities.windows import Windows
 from tests.oracle_quantify import NOTHING, Event, evaluate, value_of
 
 

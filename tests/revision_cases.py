@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ensue.automaton.registers import Arc, Machine
-from ensue.automaton_text import make_arc, register_fields
-from ensue.evaluate.revision_operator import Operator
-from ensue.evaluate.revision_parts import Delta, Settings, Times
-from ensue.kernels import revision_output as output
-from ensue.kernels.revision_store import INFINITY
-from ensue.pattern import kinds as k
+from ensue.api.automaton_text import make_arc, register_fields
+from ensue.automaton.registers import INFINITY, Arc, Machine
+from ensue.revision.kernels import output
+from ensue.revision.operator import Operator
+from ensue.revision.parts import Delta, Settings, Times
+from ensue.scalar import kinds as k
 from tests import oracle_revision as oracle
 
 FIELDS = register_fields({"n": "bigint", "prior": "bigint"}, {})

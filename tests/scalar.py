@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from ensue.pattern import condition as c
+from ensue.query import condition as c
 
 Read = Callable[[c.Condition], Any]
 

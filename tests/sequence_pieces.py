@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ensue import local
 from ensue.automaton.plan import Plan, plan
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Events, Watermark
-from ensue.evaluate.listing import Listing
-from ensue.evaluate.sequence_pieces import TotalsInPieces
-from ensue.evaluate.sequence_totals import Finish, Grouping
-from ensue.evaluate.sequences import SequencesEvaluator
-from ensue.pattern import rules
-from ensue.pattern.binding import bind
-from ensue.pattern.query import Query
+from ensue.operator.arrange import arrange
+from ensue.operator.listing import Listing
+from ensue.operator.protocol import Events, Watermark
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.run import local
+from ensue.sequences.evaluator import SequencesEvaluator
+from ensue.sequences.pieces import TotalsInPieces
+from ensue.sequences.totals import Finish, Grouping
 
 
 def prepared(query: Query, table: pa.Table) -> tuple[Plan, pa.Table, np.ndarray]:

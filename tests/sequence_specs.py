@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow as pa
 
 import ensue
-from ensue.api import Pattern
-from ensue.chain import Chain
+from ensue.api.chain import Chain
+from ensue.api.pattern import Pattern
 
 FOLDER = Path(__file__).parent / "spec" / "sequences"
 

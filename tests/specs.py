@@ -50,10 +50,10 @@ import pyarrow as pa
 
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
-from ensue.pattern import condition as c
-from ensue.pattern import nodes, rules
-from ensue.pattern.duration import parse_duration
-from ensue.pattern.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
+from ensue.query import condition as c
+from ensue.query import nodes, rules
+from ensue.query.duration import parse_duration
+from ensue.query.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
 
 FOLDER = Path(__file__).parent / "spec"
 _ROWS = {

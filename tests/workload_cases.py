@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
-from ensue.api import Pattern
-from ensue.pattern.query import SkipMode
+from ensue.api.pattern import Pattern
+from ensue.query.query import SkipMode
 from tests import oracle_sequences
 
 NAMES = "abcdef"

@@ -233,9 +233,9 @@ def kernels_hash() -> str:
     file does; a cache per state of all of them never holds stale code.
     """
     digest = hashlib.sha256()
-    for folder in ("kernels", "aggregate"):
-        for path in sorted((ROOT / "ensue" / folder).glob("*.py")):
-            digest.update(path.name.encode() + path.read_bytes())
+    for folder in ("kernels", "aggregate", "guards"):
+        for path in sorted((ROOT / "ensue").rglob(f"{folder}/*.py")):
+            digest.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ensue.pattern.functions import CATALOGUE, FORMS
+from ensue.scalar.functions import CATALOGUE, FORMS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "functions.md"
 _HEADER = """\
@@ -20,7 +20,7 @@ what comes after it cannot fail (`/`, `%` and `div` begin with the divisor). Any
 refused by name; compute it as a column first, or run on Spark.
 
 This page is written by `python tools/functions.py` from the catalogue in
-`ensue/pattern/functions`; `tests/spark/functions.toml` holds the expressions by which each entry
+`ensue/scalar/functions`; `tests/spark/functions.toml` holds the expressions by which each entry
 is compared with Spark.
 """
 _GROUPS = {

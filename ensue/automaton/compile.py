@@ -22,8 +22,8 @@ import numpy as np
 
 from ensue import errors
 from ensue.automaton.program import ACCEPT, AT_END, AT_START, Program
-from ensue.pattern import nodes
-from ensue.pattern.query import Query
+from ensue.query import nodes
+from ensue.query.query import Query
 
 MAX_STATES = 20_000
 MAX_ARCS = 1_000_000

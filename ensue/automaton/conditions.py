@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ensue.automaton.program import Program
-from ensue.pattern import condition as c
+from ensue.query import condition as c
 
 
 @dataclass(frozen=True)

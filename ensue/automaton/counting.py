@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from ensue import errors
-from ensue.pattern import nodes
+from ensue.query import nodes
 
 MAX_STATES = 4_096
 MAX_POSITIONS = 20_000

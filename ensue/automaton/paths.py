@@ -23,8 +23,8 @@ from ensue import errors
 from ensue.automaton.compile import compile_query
 from ensue.automaton.optimize import merge_states
 from ensue.automaton.program import ACCEPT, START, Program
-from ensue.pattern.paths import EdgeTest, PathQuery
-from ensue.pattern.query import Query
+from ensue.query.paths import EdgeTest, PathQuery
+from ensue.query.query import Query
 
 MAX_STATES = 50_000
 MAX_MEMBERS = 2_000_000  # program states in all deterministic ones: memory and time to build them

@@ -23,10 +23,10 @@ from ensue.automaton import conditions, timeouts
 from ensue.automaton.compile import compile_query, label_program
 from ensue.automaton.optimize import merge_states
 from ensue.automaton.program import Program
-from ensue.pattern import condition as c
-from ensue.pattern import functions
-from ensue.pattern.query import Query, Rows
-from ensue.pattern.sql import row_sql
+from ensue.query import condition as c
+from ensue.query.query import Query, Rows
+from ensue.query.sql import row_sql
+from ensue.scalar import functions
 
 PREFIX = "__ensue_"
 FLAGS_PER_COLUMN = 63

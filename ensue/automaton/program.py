@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.pattern import condition as c
-from ensue.pattern.query import Query
+from ensue.query import condition as c
+from ensue.query.query import Query
 
 START = 0
 ACCEPT = 0  # as an arc's target: no arc leads back to the start

@@ -6,7 +6,7 @@ functions of both (the slow tier). An ε-arc consumes no event and sees only the
 *closing* arc is taken when the window of a partial match ends (Appendix E).
 
 Here everything is checked that can be checked without data: names, the graph, and, once the
-columns of the events are known, types. `register_code.py` turns it into the kernels' arrays.
+columns of the events are known, types. `revision/code.py` turns it into the kernels' arrays.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ensue import errors
-from ensue.kernels.revision_store import INFINITY, MINUS_INFINITY
-from ensue.pattern import condition as c
-from ensue.pattern import kinds as k
-from ensue.pattern.describe import describe
-from ensue.pattern.infer import infer, require_boolean
+from ensue.query import condition as c
+from ensue.query.describe import describe
+from ensue.scalar import kinds as k
+from ensue.scalar.infer import infer, require_boolean
 
 FIELD = "__register_"  # a column of this prefix is a field of the register
 MAX_FIELDS = 60
 Function = Callable[..., Any]
 Expression = c.Condition | Function
+
+INFINITY = (1 << 63) - 1  # the end of time, and before its beginning
+MINUS_INFINITY = -(1 << 63)
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ from ensue.automaton.places import (
     either,
     negated,
 )
-from ensue.pattern import nodes
-from ensue.pattern.nodes import Gap, Policy
-from ensue.pattern.query import Query
+from ensue.query import nodes
+from ensue.query.nodes import Gap, Policy
+from ensue.query.query import Query
 
 MAX_PLACES = 20_000
 

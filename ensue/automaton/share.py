@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import NOWHERE, START, Subsets
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.query import Query
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.query import Query
 
 _FLIPPED = {"gt": "lt", "gte": "lte"}
 _UNORDERED = frozenset({"eq", "neq", "nullsafeeq", "add", "mul"})

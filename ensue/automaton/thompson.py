@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ensue import errors
-from ensue.pattern import nodes
-from ensue.pattern.query import Query
+from ensue.query import nodes
+from ensue.query.query import Query
 
 MAX_STATES = 20_000
 MAX_LINKS = 500_000

@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from ensue.automaton.program import ACCEPT, START, Program
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.query import Measure, Query, Rows, Skip, SkipMode
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.query import Measure, Query, Rows, Skip, SkipMode
 
 BEYOND = "_ensue_beyond"  # label of the row after the window
 INSIDE = "_ensue_inside"  # subset of the pattern's own labels

@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 import ensue
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from ensue.demo.data import funnel, ticks
-from ensue.evaluate.timeline import draw_timeline
+from ensue.draw.timeline import draw_timeline
 
 SHOWN = 5
 
@@ -85,7 +85,7 @@ def questions() -> tuple[Question, ...]:
 
 
 def run(rows: int, picture: Path, console: Console) -> None:
-    from ensue.spark.session import local_session
+    from ensue.run.spark.session import local_session
 
     began = time.perf_counter()
     spark, java = local_session()

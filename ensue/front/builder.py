@@ -15,11 +15,11 @@ from typing import Any
 from ensue import errors
 from ensue.front.columns import column_text, is_column
 from ensue.front.expressions import Scope, parse_condition, parse_sql
-from ensue.pattern import condition as c
-from ensue.pattern import nodes, rules
-from ensue.pattern.duration import parse_duration
-from ensue.pattern.missing import Effort, Missing, as_missing
-from ensue.pattern.query import (
+from ensue.query import condition as c
+from ensue.query import nodes, rules
+from ensue.query.duration import parse_duration
+from ensue.query.missing import Effort, Missing, as_missing
+from ensue.query.query import (
     PAST_LAST_ROW,
     Measure,
     OrderKey,
@@ -30,7 +30,7 @@ from ensue.pattern.query import (
     Window,
     WindowKind,
 )
-from ensue.pattern.variables import resolve
+from ensue.query.variables import resolve
 
 MAX_WINDOW = 2**62  # microseconds, units or rows
 _ORDER = re.compile(

@@ -16,8 +16,8 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from ensue import errors
-from ensue.pattern.duration import parse_duration
-from ensue.pattern.query import Rows, SkipMode, Window, WindowKind
+from ensue.query.duration import parse_duration
+from ensue.query.query import Rows, SkipMode, Window, WindowKind
 
 CLAUSE = "ensue_clause"  # key in a node's meta
 OVER_ALL = "ensue_over_all"  # key in the meta of an aggregate: its place in the text

@@ -1,4 +1,4 @@
-"""SQL expression text to `pattern.condition` (`pattern/sql.py` prints it back).
+"""SQL expression text to `pattern.condition` (`query/sql.py` prints it back).
 
 sqlglot reads the scalar SQL; here its tree is mirrored into frozen nodes, and the
 match-dependent functions become `Navigate`, `Aggregate`, `Classifier` and `MatchNumber` under the
@@ -20,8 +20,8 @@ from sqlglot.errors import ParseError, TokenError
 from ensue import errors
 from ensue.front.dialect import FRAME, is_aggregate, row_dialect
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
-from ensue.pattern import condition as c
-from ensue.pattern.variables import resolve
+from ensue.query import condition as c
+from ensue.query.variables import resolve
 
 MAX_TEXT = 100_000
 MAX_OFFSET = 1_000_000_000

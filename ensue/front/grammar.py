@@ -15,8 +15,8 @@ from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from ensue import errors
-from ensue.pattern import nodes, rules
-from ensue.pattern.duration import parse_duration
+from ensue.query import nodes, rules
+from ensue.query.duration import parse_duration
 
 _GRAMMAR = r"""
 start: alternation

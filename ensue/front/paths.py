@@ -22,9 +22,9 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from ensue import errors
 from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.paths import EDGE, NODE, SOURCE, EdgeTest, PathQuery, mirrored
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.paths import EDGE, NODE, SOURCE, EdgeTest, PathQuery, mirrored
 
 _GRAMMAR = r"""
 start: alternation

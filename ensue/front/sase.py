@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from ensue import errors
 from ensue.front.builder import Draft, window
 from ensue.front.expressions import parse_sql
-from ensue.pattern import nodes
-from ensue.pattern.nodes import Gap, Policy
+from ensue.query import nodes
+from ensue.query.nodes import Gap, Policy
 
 _CLAUSE = re.compile(r"\b(WHERE|WITHIN|RETURN|STRATEGY)\b", re.IGNORECASE)
 _COMPONENT = re.compile(

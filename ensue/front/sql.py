@@ -24,9 +24,9 @@ from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_
 from ensue.front.grammar import parse_pattern
 from ensue.front.statement import base_dialect, clause_of, parse_statement
 from ensue.front.translate import spark_sql
-from ensue.pattern import condition as c
-from ensue.pattern import nodes, rules
-from ensue.pattern.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
+from ensue.query import condition as c
+from ensue.query import nodes, rules
+from ensue.query.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
 
 HIDDEN = "_ensue_hidden_"
 Result = TypeVar("Result")

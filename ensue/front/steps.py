@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from ensue import errors
 from ensue.front.builder import expression_text
-from ensue.pattern import nodes
-from ensue.pattern.duration import parse_duration
-from ensue.pattern.nodes import Gap, Policy
+from ensue.query import nodes
+from ensue.query.duration import parse_duration
+from ensue.query.nodes import Gap, Policy
 
 RELAXED = Gap(Policy.NEXT)
 FIRST_AND_LAST, PREVIOUS_AND_CURRENT = "first and last", "previous and current"

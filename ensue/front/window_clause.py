@@ -20,10 +20,10 @@ from ensue.front.expressions import Scope, from_sqlglot
 from ensue.front.sql import read_clause
 from ensue.front.statement import clause_of, visible_ctes, with_ctes
 from ensue.front.translate import start_of
-from ensue.pattern import condition as c
-from ensue.pattern import nodes
-from ensue.pattern.query import Measure, Query
-from ensue.pattern.window import WindowQuery
+from ensue.query import condition as c
+from ensue.query import nodes
+from ensue.query.query import Measure, Query
+from ensue.query.window import WindowQuery
 
 _COLUMN = "_ensue_over_"
 _OUTER = "_ensue_column_"

@@ -3,7 +3,7 @@
 The hash of a row is that of its columns in turn, each seeded with the hash of those before; a null
 leaves it as it is. Numbers of up to 32 bits, longs and bytes have a form each (XXH64, with the
 lengths 4, 8 and any). What Spark would compute and send along as a column costs more than computing
-it again where the rows are packed (`spark/stream_hashes.py`).
+it again where the rows are packed (`run/lanes/hashes.py`).
 """
 
 from __future__ import annotations

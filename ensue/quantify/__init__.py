@@ -16,7 +16,7 @@ values are SQL over the event's columns, or Python callables of the event as a m
 people know, `by_hand` draws automata state by state. The query itself is `ensue.quantity.Quantity`.
 """
 
-from ensue.evaluate.quantify.checks import EXPONENTIAL, LINEAR, Report
+from ensue.api.quantity import Quantity
 from ensue.quantify.aggregates import (
     all,
     any,
@@ -36,18 +36,9 @@ from ensue.quantify.aggregates import (
     variance,
 )
 from ensue.quantify.by_hand import AutomatonBuilder, automaton
-from ensue.quantify.combinators import (
-    apply,
-    choose,
-    combine,
-    event,
-    group_by,
-    iter,
-    split,
-    windows,
-)
+from ensue.quantify.combinators import apply, choose, combine, event, group_by, iter, split, windows
 from ensue.quantify.reading import disjoint, monoid
-from ensue.quantity import Quantity
+from ensue.quantities.checks import EXPONENTIAL, LINEAR, Report
 
 __all__ = [
     "EXPONENTIAL",

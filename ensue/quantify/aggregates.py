@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ensue import errors
-from ensue.evaluate.quantify import build, folds
-from ensue.evaluate.quantify.build import MISSING
-from ensue.evaluate.quantify.decimals import Mean
-from ensue.evaluate.quantify.model import Action, Fold, Operation, Predicate, Weight
-from ensue.evaluate.quantify.sketch import LEAST_ERROR, AddToSketch, QuantileOf
-from ensue.pattern import kinds as k
+from ensue.api.quantity import Quantity
 from ensue.quantify.reading import Given, read_operation, read_predicate, read_weight
-from ensue.quantity import Quantity
+from ensue.quantities import build, folds
+from ensue.quantities.build import MISSING
+from ensue.quantities.decimals import Mean
+from ensue.quantities.model import Action, Fold, Operation, Predicate, Weight
+from ensue.quantities.sketch import LEAST_ERROR, AddToSketch, QuantileOf
+from ensue.scalar import kinds as k
 
 _MOST = 2**62  # the loop counts in 64 bits, and no table has as many rows as are then left
 

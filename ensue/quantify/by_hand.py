@@ -6,9 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ensue.evaluate.quantify.build import MISSING
-from ensue.evaluate.quantify.laws import examples, require_collect
-from ensue.evaluate.quantify.model import (
+from ensue.api.quantity import Quantity
+from ensue.quantify.reading import (
+    Given,
+    automaton_of,
+    read_collect,
+    read_fold,
+    read_operation,
+    read_predicate,
+    read_weight,
+)
+from ensue.quantities.build import MISSING
+from ensue.quantities.laws import examples, require_collect
+from ensue.quantities.model import (
     RESULT,
     Action,
     Automaton,
@@ -23,17 +33,7 @@ from ensue.evaluate.quantify.model import (
     Transition,
     Weight,
 )
-from ensue.evaluate.quantify.tokens import silent_order
-from ensue.quantify.reading import (
-    Given,
-    automaton_of,
-    read_collect,
-    read_fold,
-    read_operation,
-    read_predicate,
-    read_weight,
-)
-from ensue.quantity import Quantity
+from ensue.quantities.tokens import silent_order
 
 
 def automaton(

@@ -10,15 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ensue import errors
-from ensue.evaluate.quantify import build
-from ensue.evaluate.quantify.build import MISSING
-from ensue.evaluate.quantify.groups import Groups
-from ensue.evaluate.quantify.model import Fold, Operation, Predicate, Weight
-from ensue.evaluate.quantify.pipes import Joined
-from ensue.evaluate.quantify.stages import AutomatonStage
-from ensue.evaluate.quantify.windows import Windows
+from ensue.api.quantity import Quantity
 from ensue.front.builder import window
-from ensue.pattern.query import WindowKind
 from ensue.quantify.reading import (
     Given,
     automaton_of,
@@ -29,7 +22,14 @@ from ensue.quantify.reading import (
     some_parts,
     stage_of,
 )
-from ensue.quantity import Quantity
+from ensue.quantities import build
+from ensue.quantities.build import MISSING
+from ensue.quantities.groups import Groups
+from ensue.quantities.model import Fold, Operation, Predicate, Weight
+from ensue.quantities.pipes import Joined
+from ensue.quantities.stages import AutomatonStage
+from ensue.quantities.windows import Windows
+from ensue.query.query import WindowKind
 
 
 def event(predicate: Given | Predicate = None, value: Given | Weight = None) -> Quantity:

@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from ensue import errors
-from ensue.evaluate.quantify import build, folds
-from ensue.evaluate.quantify.laws import require_monoid
-from ensue.evaluate.quantify.model import (
+from ensue.api.quantity import Quantity
+from ensue.front.expressions import Scope, parse_condition
+from ensue.quantities import build, folds
+from ensue.quantities.laws import require_monoid
+from ensue.quantities.model import (
     ALWAYS,
     Automaton,
     Collect,
@@ -26,10 +28,8 @@ from ensue.evaluate.quantify.model import (
     Predicate,
     Weight,
 )
-from ensue.evaluate.quantify.stages import AutomatonStage, Stage
-from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern import condition as c
-from ensue.quantity import Quantity
+from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.query import condition as c
 
 Given = str | Callable[..., Any] | int | float | bool | None
 _groups = itertools.count(1)

@@ -1,1 +1,1 @@
-"""Runners on Spark; the only place that imports pyspark, and only its public DataFrame API."""
+"""What users import of the Spark side; the runners themselves are in `ensue.run.spark`."""

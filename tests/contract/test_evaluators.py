@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors, local
+from ensue import errors
 from ensue.automaton.plan import plan
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Budget, Capabilities, Events, Metrics, PatternChange
-from ensue.evaluate.choose import evaluator_for
-from ensue.pattern.binding import bind
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Budget, Capabilities, Events, Metrics, PatternChange
+from ensue.query.binding import bind
+from ensue.run import local
+from ensue.run.choose import evaluator_for
 
 QUERIES = {
     "automaton": ensue.pattern("A B+").define(A="x = 1", B="x = 2"),

@@ -1,6 +1,6 @@
 """Every object with state that users hold may be shared by threads: nothing is lost.
 
-All classes that take events in are found. Each takes turns (`evaluate/turns.py`) and has a case
+All classes that take events in are found. Each takes turns (`operator/turns.py`) and has a case
 here, or is only used inside one that does. `ENSUE_CASES` says how many batches a thread inserts.
 """
 
@@ -24,7 +24,7 @@ import pytest
 
 import ensue
 import ensue.testing
-from ensue.evaluate.turns import Turns
+from ensue.operator.turns import Turns
 
 THREADS = 4
 BATCHES = int(os.environ.get("ENSUE_CASES", "6"))

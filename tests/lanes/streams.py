@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import Plan, plan
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.identity import row_hashes
-from ensue.evaluate.prepare import prepare
-from ensue.pattern import rules
-from ensue.pattern.binding import bind
-from ensue.pattern.query import OrderKey, Query, Window, WindowKind
-from ensue.spark.lane_work import Settings, Work
-from ensue.spark.lanes import Lane
+from ensue.operator.arrange import arrange
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.operator.prepare import prepare
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.query import OrderKey, Query, Window, WindowKind
+from ensue.run.lanes.lane import Lane
+from ensue.run.lanes.work import Settings, Work
 
 TIME = "event_time"
 SECOND = 1_000_000

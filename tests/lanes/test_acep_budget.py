@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors, local
-from ensue.evaluate.prepare import finish
-from ensue.spark.lanes import Lane
-from ensue.spark.stream_budget import BudgetStage, budget_work
+from ensue import errors
+from ensue.operator.prepare import finish
+from ensue.run import local
+from ensue.run.lanes.budget import BudgetStage, budget_work
+from ensue.run.lanes.lane import Lane
 from tests.lanes import streams
 
 _CHANCE = np.random.default_rng(3)

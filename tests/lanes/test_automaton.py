@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.identity import row_hashes
-from ensue.spark.automaton import Asked
-from ensue.spark.lane_work import STATUS
-from ensue.spark.stream_automaton import AutomatonWork
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.run.lanes.work import STATUS
+from ensue.run.spark.automaton import Asked
+from ensue.run.spark.stream_automaton import AutomatonWork
 from tests.lanes import streams
 
 

@@ -13,11 +13,11 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.automaton_text import read_edit
+from ensue.api.automaton_text import read_edit
+from ensue.run.lanes.edits import PATTERN, VERSION, with_version
+from ensue.run.lanes.lane import Lane
+from ensue.run.spark.stream_automaton import AutomatonWork
 from ensue.spark.control import Control
-from ensue.spark.lanes import Lane
-from ensue.spark.stream_automaton import AutomatonWork
-from ensue.spark.stream_edits import PATTERN, VERSION, with_version
 from tests.lanes import streams
 from tests.lanes.test_automaton import events, ready, work_of
 

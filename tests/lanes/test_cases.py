@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ensue import errors, local
-from ensue.evaluate.listing import Listing
-from ensue.evaluate.prepare import finish
-from ensue.pattern.query import Query
-from ensue.spark.stream_events import events_work
-from ensue.spark.stream_stages import rows_work
+from ensue import errors
+from ensue.operator.listing import Listing
+from ensue.operator.prepare import finish
+from ensue.query.query import Query
+from ensue.run import local
+from ensue.run.lanes.events import events_work
+from ensue.run.lanes.stages import rows_work
 from tests import sequence_specs, specs
 from tests.generate import generated_case, query_texts, tables
 from tests.lanes import streams

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.identity import row_hashes
 from ensue.front.sql import read_query
-from ensue.pattern import stored
-from ensue.pattern.binding import bind
-from ensue.spark.lanes import Lane
-from ensue.spark.stream_edits import EditsWork, edits_work
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.query import stored
+from ensue.query.binding import bind
+from ensue.run.lanes.edits import EditsWork, edits_work
+from ensue.run.lanes.lane import Lane
 from tests.lanes import streams
 
 SECOND = streams.SECOND

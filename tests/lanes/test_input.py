@@ -11,13 +11,13 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate import state as arrow_state
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.identity import row_hashes
-from ensue.spark import state
-from ensue.spark.lane_work import IDENTITY, SEQUENCE, SIGN, TEXT
-from ensue.spark.lanes import Lane
-from ensue.spark.stream_stages import RowsWork, rows_work
+from ensue.operator import state as arrow_state
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.run.lanes import state
+from ensue.run.lanes.lane import Lane
+from ensue.run.lanes.stages import RowsWork, rows_work
+from ensue.run.lanes.work import IDENTITY, SEQUENCE, SIGN, TEXT
 from tests.lanes import streams
 
 SECOND = streams.SECOND

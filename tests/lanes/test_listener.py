@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ensue import errors
-from ensue.spark.lane_work import GAUGES
+from ensue.run.lanes.work import GAUGES
 from ensue.spark.listener import Metrics
 
 

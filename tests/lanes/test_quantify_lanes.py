@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from ensue import quantify as q
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.identity import row_hashes
-from ensue.pattern.query import OrderKey
-from ensue.spark.stream_quantify import Asked, quantify_work
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.query.query import OrderKey
+from ensue.run.spark.stream_quantify import Asked, quantify_work
 from tests.lanes import streams
 
 

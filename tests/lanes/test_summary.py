@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.identity import row_hashes
-from ensue.evaluate.suse.options import SummaryOptions
 from ensue.front.expressions import Scope, parse_condition
-from ensue.spark.stream_summary import summary_work
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.run.lanes.summary import summary_work
+from ensue.summary.options import SummaryOptions
 from tests.lanes import streams
 
 PATTERN = (

@@ -18,32 +18,32 @@ import pyarrow.compute as pc
 import pytest
 
 import ensue
-from ensue import local
 from ensue import quantify as q
 from ensue.automaton.plan import plan
-from ensue.evaluate.arrange import flat
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.identity import row_hashes
-from ensue.evaluate.prepare import finish
-from ensue.evaluate.sequence_totals import Grouping
-from ensue.evaluate.suse.options import SummaryOptions
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.sql import read_query
-from ensue.pattern import rules
-from ensue.pattern.binding import bind
-from ensue.pattern.query import OrderKey, Query
-from ensue.spark.automaton import Asked as AskedAutomaton
-from ensue.spark.lane_work import LATE, MATCHED, REJECTED, SHOWN, STATUS, TEXT, Settings, Work
-from ensue.spark.lanes import Lane
-from ensue.spark.stream_automaton import AutomatonWork
-from ensue.spark.stream_budget import budget_work
-from ensue.spark.stream_edits import edits_work
-from ensue.spark.stream_events import events_work
-from ensue.spark.stream_quantify import Asked, quantify_work
-from ensue.spark.stream_stages import rows_work
-from ensue.spark.stream_summary import summary_work
-from ensue.spark.stream_totals import totals_work
+from ensue.operator.arrange import flat
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.identity import row_hashes
+from ensue.operator.prepare import finish
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.query import OrderKey, Query
+from ensue.run import local
+from ensue.run.lanes.budget import budget_work
+from ensue.run.lanes.edits import edits_work
+from ensue.run.lanes.events import events_work
+from ensue.run.lanes.lane import Lane
+from ensue.run.lanes.stages import rows_work
+from ensue.run.lanes.summary import summary_work
+from ensue.run.lanes.totals import totals_work
+from ensue.run.lanes.work import LATE, MATCHED, REJECTED, SHOWN, STATUS, TEXT, Settings, Work
+from ensue.run.spark.automaton import Asked as AskedAutomaton
+from ensue.run.spark.stream_automaton import AutomatonWork
+from ensue.run.spark.stream_quantify import Asked, quantify_work
+from ensue.scalar.columns import Rows, evaluate
+from ensue.sequences.totals import Grouping
+from ensue.summary.options import SummaryOptions
 from tests import oracle, oracle_sequences
 from tests.lanes import streams
 from tests.lanes.times import DAY, DELAYS, LAST, SECOND, Row, Sent, in_numbers, numbers, sent, told

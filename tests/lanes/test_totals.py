@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import local
-from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.sequence_totals import Grouping
-from ensue.spark.stream_totals import totals_work
+from ensue.run import local
+from ensue.run.lanes.totals import totals_work
+from ensue.scalar.columns import Rows, evaluate
+from ensue.sequences.totals import Grouping
 from tests.lanes import streams
 
 ASKED = {"n": "count(*)", "s": "sum(B.x)", "m": "max(C.x)", "a": "avg(B.x)"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ensue.pattern.query import Query, Window, WindowKind
+from ensue.query.query import Query, Window, WindowKind
 from tests.lanes import streams
 
 SECOND = streams.SECOND

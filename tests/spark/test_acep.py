@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import Observation
 
 import ensue
-from ensue import errors, local
-from ensue.api import Pattern
-from ensue.evaluate.prepare import finish
-from ensue.spark.stream_events import events_work
+from ensue import errors
+from ensue.api.pattern import Pattern
+from ensue.operator.prepare import finish
+from ensue.run import local
+from ensue.run.lanes.events import events_work
 from tests.lanes import streams
 from tests.spark import batches
 

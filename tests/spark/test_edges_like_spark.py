@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ensue.evaluate.arrow_kinds import from_arrow
+from ensue.scalar.arrow_kinds import from_arrow
 from tests import edge_machines as machines
 from tests import edges
 

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 from ensue import errors
-from ensue.evaluate.arrow_kinds import from_arrow
-from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.values import compile_value
 from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern.condition import Column, Navigate
-from ensue.pattern.functions import CATALOGUE, FORMS
+from ensue.query.condition import Column, Navigate
+from ensue.scalar.arrow_kinds import from_arrow
+from ensue.scalar.columns import Rows, evaluate
+from ensue.scalar.functions import CATALOGUE, FORMS
+from ensue.scalar.values import compile_value
 
 UTC = dt.UTC
 NAN, INF = math.nan, math.inf

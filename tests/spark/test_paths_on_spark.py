@@ -133,7 +133,7 @@ def test_size_decides(spark: Any) -> None:
 
 
 def test_files_reach_the_workers(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ensue.spark import graph as spark_graph
+    from ensue.run.spark import graph as spark_graph
 
     monkeypatch.setattr(spark_graph, "IN_TASK_BYTES", 0)
     table = pa.table({"subject": ["a", "b"], "relation": ["x", "x"], "object": ["b", "c"]})

@@ -117,8 +117,8 @@ def test_plain_aggregates_are_left_to_spark(spark: Any) -> None:
     """All in one job: the answers stand beside each other, as those of one query each would."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from ensue.pattern.query import OrderKey
-    from ensue.spark.plain import plain_aggregate
+    from ensue.query.query import OrderKey
+    from ensue.run.spark.plain import plain_aggregate
 
     events = bids(400)
     holes = pa.array([None if i % 7 == 0 else p for i, p in enumerate(events["price"].to_pylist())])

@@ -13,11 +13,11 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, bits_name, plan
-from ensue.pattern import rules
-from ensue.pattern.binding import bind
-from ensue.pattern.sql import row_sql
-from ensue.spark import batch
-from ensue.spark.keyed import arrow_schema
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.sql import row_sql
+from ensue.run.spark import batch
+from ensue.run.spark.keyed import arrow_schema
 from tests import sequence_specs
 
 CASES = sequence_specs.cases()

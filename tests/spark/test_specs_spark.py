@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from ensue.errors import EnsueError
-from ensue.spark import batch
+from ensue.run.spark import batch
 from tests import specs
 
 GROUP = 40

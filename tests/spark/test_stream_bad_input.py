@@ -180,7 +180,7 @@ def test_observed_metrics_of_a_budget(spark: Any) -> None:
     """What Spark makes of the lanes' counts, on rows by hand."""
     from pyspark.sql import Observation
 
-    from ensue.spark import stream_operator as operator
+    from ensue.run.spark import stream_operator as operator
 
     none = dict.fromkeys(operator._COUNTS, 0) | {"promised": 0.0, "followed": 0.0}
     first = {"rows": 10, "matches": 2, "shed": 2, "promised": 4.0, "followed": 3.0, "keys": 5}

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ensue import local
-from ensue.evaluate.base import Key
-from ensue.evaluate.buffer import CONTENT
-from ensue.evaluate.prepare import finish
-from ensue.pattern.query import Query
-from ensue.spark import control, stream_operator
+from ensue.operator.buffer import CONTENT
+from ensue.operator.prepare import finish
+from ensue.operator.protocol import Key
+from ensue.query.query import Query
+from ensue.run import local
+from ensue.run.lanes.events import events_work
+from ensue.run.lanes.stages import rows_work
+from ensue.run.lanes.work import Stage, Work
+from ensue.run.spark import control, stream_operator
 from ensue.spark.control import Control
-from ensue.spark.lane_work import Stage, Work
-from ensue.spark.stream_events import events_work
-from ensue.spark.stream_stages import rows_work
 from tests import sequence_specs, specs
 from tests.lanes import streams
 from tests.spark import batches

@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import ensue
-from ensue.evaluate.buffer import CONTENT, KEY
-from ensue.spark.stream import Options, Prepared, _hashed
-from ensue.spark.stream_hashes import Hashes, covers, spark_hashes
-from ensue.spark.stream_operator import LANE
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.run.lanes.hashes import Hashes, covers, spark_hashes
+from ensue.run.spark.stream import Options, Prepared, _hashed
+from ensue.run.spark.stream_operator import LANE
 
 _ROWS = 200
 _NUMBERS = random.Random(7)

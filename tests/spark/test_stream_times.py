@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue.run.lanes.work import LATE, MATCHED, REJECTED
 from ensue.spark.control import Control
-from ensue.spark.lane_work import LATE, MATCHED, REJECTED
 from tests import oracle
 from tests.lanes import times
 from tests.spark import batches

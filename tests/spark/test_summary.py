@@ -13,9 +13,9 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate.buffer import CONTENT
-from ensue.evaluate.suse.options import SummaryOptions
-from ensue.spark.stream_summary import SummaryStage
+from ensue.operator.buffer import CONTENT
+from ensue.run.lanes.summary import SummaryStage
+from ensue.summary.options import SummaryOptions
 
 
 def keyed(length: int, keys: int) -> pa.Table:

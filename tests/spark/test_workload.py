@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import ensue
 from ensue import errors
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from tests.workload_cases import Case, case, listed
 
 

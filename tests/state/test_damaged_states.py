@@ -15,7 +15,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate import state
+from ensue.operator import state
 
 EVENTS = pa.table({"k": ["a", "b"] * 4, "t": range(8), "kind": list("ABBABAAB"), "x": range(8)})
 PAIR = ensue.pattern("A -> B", types="kind").partition_by("k").order_by("t").within(5)

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.evaluate.state import VERSION
-from ensue.spark import state as lane_state
-from ensue.spark.lane_work import Work
-from ensue.spark.lanes import Lane
-from ensue.spark.stream_events import events_work
-from ensue.spark.stream_stages import rows_work
+from ensue.operator.state import VERSION
+from ensue.run.lanes import state as lane_state
+from ensue.run.lanes.events import events_work
+from ensue.run.lanes.lane import Lane
+from ensue.run.lanes.stages import rows_work
+from ensue.run.lanes.work import Work
 from tests.lanes import streams
 
 FOLDER = Path(__file__).parent

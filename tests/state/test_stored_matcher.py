@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import ensue
-from ensue.evaluate.matcher import Matcher
-from ensue.evaluate.state import VERSION
+from ensue.operator.state import VERSION
+from ensue.run.matcher import Matcher
 
 FOLDER = Path(__file__).parent
 FALL = ensue.pattern("A B+ C").define(A="x = 1", B="x = 2", C="x = 3")

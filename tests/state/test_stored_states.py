@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import local
 from ensue.automaton.plan import plan
-from ensue.evaluate.base import Events, Snapshot
-from ensue.evaluate.rows import RowsEvaluator
-from ensue.evaluate.state import VERSION
-from ensue.pattern.binding import bind
+from ensue.operator.protocol import Events, Snapshot
+from ensue.operator.state import VERSION
+from ensue.query.binding import bind
+from ensue.rows.evaluator import RowsEvaluator
+from ensue.run import local
 
 FOLDER = Path(__file__).parent
 TABLE = pa.table({"k": ["a"] * 8, "t": range(8), "x": [5, 4, 3, 4, 9, 8, 7, 8]})

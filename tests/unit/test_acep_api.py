@@ -10,7 +10,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.pattern.missing import NearlyEverythingMatchesWarning
+from ensue.query.missing import NearlyEverythingMatchesWarning
 
 TRIPS = pa.table(
     {

@@ -14,20 +14,23 @@ import pytest
 
 import ensue
 from benchmarks import acep_streams as streams
-from ensue import errors, local
-from ensue.api import Pattern
+from ensue import errors
+from ensue.api.pattern import Pattern
 from ensue.automaton.plan import plan
 from ensue.automaton.thompson import letter_states
-from ensue.evaluate.acep.budget import Allowance, BudgetEngine
-from ensue.evaluate.acep.history import map_bits
-from ensue.evaluate.acep.nodes import NONE
-from ensue.evaluate.acep.tracks import Track, batch_of
-from ensue.evaluate.acep.warm import warm_up
-from ensue.evaluate.approximate import ApproximateEvaluator
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Budget, Events, Metrics, Snapshot
-from ensue.kernels import acep_guards, acep_nodes, acep_run
-from ensue.pattern.binding import bind
+from ensue.missing.budget import Allowance, BudgetEngine
+from ensue.missing.evaluator import ApproximateEvaluator
+from ensue.missing.history import map_bits
+from ensue.missing.kernels import guards as acep_guards
+from ensue.missing.kernels import nodes as acep_nodes
+from ensue.missing.kernels import run as acep_run
+from ensue.missing.nodes import NONE
+from ensue.missing.tracks import Track, batch_of
+from ensue.missing.warm import warm_up
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Budget, Events, Metrics, Snapshot
+from ensue.query.binding import bind
+from ensue.run import local
 from tests.unit.test_acep_exhaustive import EVENTS, PATTERNS, said
 
 ALWAYS = ensue.Budget(work=10**9)
@@ -277,7 +280,7 @@ def test_the_matches_of_a_bundle_are_recovered_from_one_of_them() -> None:
     points: dict[int, list[int]] = defaultdict(list)
     for match in exact.to_pylist():
         points[match["stream"]].append(match["last"])
-    from ensue.evaluate.acep.bundles import bundles
+    from ensue.missing.bundles import bundles
 
     hit = {
         (stream, bundle)

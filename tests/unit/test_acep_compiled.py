@@ -11,8 +11,8 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate.acep import budget as budgets
-from ensue.evaluate.acep import compiled, exact, guarded
+from ensue.missing import budget as budgets
+from ensue.missing import compiled, exact, guarded
 from tests.unit.test_acep_budget import asked, shown
 from tests.unit.test_acep_exhaustive import asked as unbounded
 from tests.unit.test_acep_exhaustive import check, said, table

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from tests import oracle_acep
 
 STREAMS = [

@@ -12,7 +12,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 
 SCHEMA = pa.schema([("p", pa.int64()), ("t", pa.int64()), ("kind", pa.string()), ("x", pa.int64())])
 QUERIES: dict[str, tuple[str, dict[str, str], Any]] = {

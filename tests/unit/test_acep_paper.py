@@ -15,16 +15,13 @@ import pytest
 import ensue
 from benchmarks import acep_streams
 from ensue.automaton.thompson import EPSILON, letter_states, propagate, thompson
-from ensue.evaluate.acep.bundles import bundles
-from ensue.evaluate.acep.history import (
-    full_history,
-    learner_of,
-    map_bits,
-    sketch_shape,
-    sketched,
-)
-from ensue.evaluate.acep.nodes import Buckets, choice_of
-from ensue.kernels import acep_agents, acep_history, acep_run, acep_select
+from ensue.missing.bundles import bundles
+from ensue.missing.history import full_history, learner_of, map_bits, sketch_shape, sketched
+from ensue.missing.kernels import agents as acep_agents
+from ensue.missing.kernels import history as acep_history
+from ensue.missing.kernels import run as acep_run
+from ensue.missing.kernels import select as acep_select
+from ensue.missing.nodes import Buckets, choice_of
 
 PATTERN = "a ->> (b | c) ->> d ->> b"
 

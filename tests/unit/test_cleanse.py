@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from ensue import errors
-from ensue.evaluate import buffer, cleanse
-from ensue.evaluate.buffer import AT, EVENT, Buffer
-from ensue.evaluate.cleanse import Cleanse
-from ensue.evaluate.clock import HIGHEST, LOWEST, Clock
-from ensue.pattern.query import OrderKey
+from ensue.operator import buffer, cleanse
+from ensue.operator.buffer import AT, EVENT, Buffer
+from ensue.operator.cleanse import Cleanse
+from ensue.operator.clock import HIGHEST, LOWEST, Clock
+from ensue.query.query import OrderKey
 
 SCHEMA = pa.schema([("k", pa.string()), ("t", pa.int64()), ("x", pa.int64())])
 

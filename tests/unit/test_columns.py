@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensue import errors
-from ensue.evaluate.arrow_kinds import from_arrow, to_arrow
-from ensue.evaluate.columns import Rows, evaluate, kind_of, predicate, shift
 from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern import kinds as k
-from ensue.pattern.condition import Column, Navigate
+from ensue.query.condition import Column, Navigate
+from ensue.scalar import kinds as k
+from ensue.scalar.arrow_kinds import from_arrow, to_arrow
+from ensue.scalar.columns import Rows, evaluate, kind_of, predicate, shift
 
 NAN = math.nan
 

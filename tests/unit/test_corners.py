@@ -14,16 +14,17 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors, local
+from ensue import errors
 from ensue.automaton.plan import plan
-from ensue.evaluate import rows as rows_module
-from ensue.evaluate import sorting
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Events
-from ensue.evaluate.rows import RowsEvaluator
 from ensue.front.grammar import parse_pattern
-from ensue.pattern.binding import bind
-from ensue.pattern.query import OrderKey, Query
+from ensue.operator import sorting
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Events
+from ensue.query.binding import bind
+from ensue.query.query import OrderKey, Query
+from ensue.rows import evaluator as rows_module
+from ensue.rows.evaluator import RowsEvaluator
+from ensue.run import local
 
 PAIR = ensue.pattern("A B").order_by("t").measures(a="A.t", b="B.t")
 

@@ -15,7 +15,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue import quantify as q
-from ensue.pattern.functions import CATALOGUE, FORMS
+from ensue.scalar.functions import CATALOGUE, FORMS
 from tests import edge_machines as machines
 from tests import edges
 

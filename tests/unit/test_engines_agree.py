@@ -5,16 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ensue import local
-from ensue.automaton.guard_operators import TooHardError
-from ensue.automaton.guards import compile_guards
 from ensue.automaton.plan import Plan
-from ensue.evaluate import rows
-from ensue.evaluate.arrow_kinds import from_arrow
-from ensue.evaluate.python_engine import PythonEngine
-from ensue.evaluate.row_engines import Engine
-from ensue.evaluate.thread_engine import ThreadEngine
-from ensue.pattern.query import Query
+from ensue.guards.compile import compile_guards
+from ensue.guards.operators import TooHardError
+from ensue.query.query import Query
+from ensue.rows import evaluator as rows
+from ensue.rows.engines import Engine
+from ensue.rows.python_engine import PythonEngine
+from ensue.rows.thread_engine import ThreadEngine
+from ensue.run import local
+from ensue.scalar.arrow_kinds import from_arrow
 from tests import specs
 
 

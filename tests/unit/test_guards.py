@@ -179,7 +179,7 @@ def test_equal_threads_are_merged_and_different_ones_are_not() -> None:
 
 
 def test_too_many_threads_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ensue.evaluate import thread_engine
+    from ensue.rows import thread_engine
 
     monkeypatch.setattr(thread_engine, "MAX_THREADS", 64)
     table = pa.table({"t": [1 << i for i in range(20)], "x": [0] * 19 + [1]})

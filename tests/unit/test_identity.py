@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.evaluate.identity import as_short_text, as_text, column_hashes, pair_sums, row_hashes
+from ensue.operator.identity import as_short_text, as_text, column_hashes, pair_sums, row_hashes
 
 COLUMNS: list[tuple[pa.DataType, list[Any]]] = [
     (pa.int64(), [0, 1, -1, 2**62, None]),

@@ -14,8 +14,8 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate import cleanse, replay, segments
-from ensue.evaluate.lane import Lifetime
+from ensue.operator import cleanse, replay, segments
+from ensue.run.pattern_lane import Lifetime
 
 FALL = ensue.pattern("A B+ C").define(A="x = 1", B="x = 2", C="x = 3")
 FALL = FALL.partition_by("k").order_by("t")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ensue
 from ensue import errors
-from ensue.evaluate import segments
+from ensue.operator import segments
 from tests.generate import generated_case, query_texts, tables
 from tests.matcher_runs import SIGMAS, Life
 

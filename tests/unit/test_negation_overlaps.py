@@ -13,7 +13,7 @@ import random
 import pyarrow as pa
 
 import ensue
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from tests import oracle_sequences
 
 PATTERNS = int(os.environ.get("ENSUE_CASES", "60"))

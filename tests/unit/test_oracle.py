@@ -8,8 +8,8 @@ from itertools import permutations
 import pyarrow as pa
 import pytest
 
-from ensue.pattern import nodes
-from ensue.pattern.query import Query
+from ensue.query import nodes
+from ensue.query.query import Query
 from tests import oracle, specs
 from tests.generate import short_streams, small_patterns, stream_query, stream_table
 

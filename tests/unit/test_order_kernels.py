@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ensue.evaluate import arrange
 from ensue.kernels.order import has_equal, index_by_group, put_in_order
+from ensue.operator import arrange
 
 
 @pytest.mark.parametrize("disorder", [0, 1, 5, 200])

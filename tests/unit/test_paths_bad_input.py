@@ -13,8 +13,8 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate.embed import HashingEmbedder
-from ensue.evaluate.path_counts import PRIMES, is_prime
+from ensue.paths.counts import PRIMES, is_prime
+from ensue.paths.embed import HashingEmbedder
 
 EDGES = pa.table(
     {

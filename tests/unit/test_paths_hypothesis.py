@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ensue
-from ensue.evaluate import graph_store
-from ensue.evaluate import paths as engine
 from ensue.front.paths import parse_path
+from ensue.paths import graph_store
+from ensue.paths import search as engine
 from tests.oracle_paths import World, all_paths
 
 LABELS = "xyz"

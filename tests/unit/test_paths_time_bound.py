@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.evaluate import path_budget
-from ensue.evaluate.path_budget import Retrieval
+from ensue.paths import budget as path_budget
+from ensue.paths.budget import Retrieval
 
 CASES = int(os.environ.get("ENSUE_CASES", "40"))
 EASY, HARD, EACH = 2.0, 200.0, 20_000

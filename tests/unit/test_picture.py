@@ -11,13 +11,14 @@ import graphviz
 import pytest
 
 from ensue import errors
-from ensue.automaton import layout, picture
 from ensue.automaton.compile import compile_query
 from ensue.automaton.optimize import merge_states
-from ensue.automaton.picture import Picture
 from ensue.automaton.program import Program
+from ensue.draw import diagram as picture
+from ensue.draw import layout
+from ensue.draw.diagram import Picture
 from ensue.front.grammar import parse_pattern
-from ensue.pattern.query import Query
+from ensue.query.query import Query
 
 SVG = "{http://www.w3.org/2000/svg}"
 PATTERNS = [

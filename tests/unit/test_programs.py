@@ -10,8 +10,8 @@ from ensue.automaton.compile import compile_query
 from ensue.automaton.optimize import merge_states
 from ensue.automaton.program import Program
 from ensue.front.grammar import parse_pattern
-from ensue.pattern.nodes import pattern_text
-from ensue.pattern.query import Query
+from ensue.query.nodes import pattern_text
+from ensue.query.query import Query
 
 SNAPSHOTS = {
     "A B+ C+": """\

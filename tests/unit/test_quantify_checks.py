@@ -9,12 +9,12 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.quantify.folds import COLLECTS
-from ensue.evaluate.quantify.language import ambiguous_word, distinguishing_word, underlying
-from ensue.evaluate.quantify.model import Collect, Expression
-from ensue.evaluate.quantify.predicates import alphabet
-from ensue.pattern import kinds as k
 from ensue.quantify.reading import read_predicate as _predicate
+from ensue.quantities.folds import COLLECTS
+from ensue.quantities.language import ambiguous_word, distinguishing_word, underlying
+from ensue.quantities.model import Collect, Expression
+from ensue.quantities.predicates import alphabet
+from ensue.scalar import kinds as k
 from tests.oracle_quantify import NOTHING, evaluate
 
 EVENTS = pa.table({"x": [1, 2, 3], "kind": ["a", "b", "a"]})

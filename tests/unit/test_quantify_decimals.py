@@ -19,10 +19,10 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.quantify.operator import QuantifyOperator
-from ensue.evaluate.quantify.predicates import alphabet
-from ensue.pattern import kinds as k
 from ensue.quantify.reading import read_predicate
+from ensue.quantities.operator import QuantifyOperator
+from ensue.quantities.predicates import alphabet
+from ensue.scalar import kinds as k
 
 CASES = int(os.environ.get("ENSUE_CASES", "1"))
 TOO_LARGE = "too large"

@@ -14,9 +14,9 @@ from numba.core import config
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.quantify.checks import check
-from ensue.evaluate.quantify.folds import COLLECTS, FOLDS
-from ensue.evaluate.quantify.model import (
+from ensue.quantities.checks import check
+from ensue.quantities.folds import COLLECTS, FOLDS
+from ensue.quantities.model import (
     ALWAYS,
     RESULT,
     Action,
@@ -28,9 +28,9 @@ from ensue.evaluate.quantify.model import (
     Silent,
     Step,
 )
-from ensue.evaluate.quantify.run import Machine
-from ensue.evaluate.quantify.tokens import UNDEFINED
-from ensue.pattern import condition as c
+from ensue.quantities.run import Machine
+from ensue.quantities.tokens import UNDEFINED
+from ensue.query import condition as c
 from tests.oracle_quantify import NOTHING, evaluate, outputs
 
 X = Expression(c.Column("x"))

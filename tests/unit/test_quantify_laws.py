@@ -18,16 +18,11 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.quantify.folds import (
-    COLLECTS,
-    DISTRIBUTIVE,
-    DISTRIBUTIVE_WITH_NULLS,
-    FOLDS,
-)
-from ensue.evaluate.quantify.model import Fold
-from ensue.evaluate.quantify.stages import AutomatonStage
-from ensue.pattern import kinds as k
-from ensue.pattern.kinds import Kind
+from ensue.quantities.folds import COLLECTS, DISTRIBUTIVE, DISTRIBUTIVE_WITH_NULLS, FOLDS
+from ensue.quantities.model import Fold
+from ensue.quantities.stages import AutomatonStage
+from ensue.scalar import kinds as k
+from ensue.scalar.kinds import Kind
 from tests.oracle_quantify import NOTHING, evaluate
 
 CASES = int(os.environ.get("ENSUE_QUANTIFY_CASES", "150"))

@@ -7,7 +7,7 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.quantify.tokens import Configuration
+from ensue.quantities.tokens import Configuration
 from tests.oracle_quantify import NOTHING, evaluate, value_of
 
 

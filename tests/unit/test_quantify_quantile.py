@@ -19,9 +19,9 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.base import Snapshot
-from ensue.evaluate.quantify.operator import QuantifyOperator
-from ensue.evaluate.quantify.sketch import Sketch
+from ensue.operator.protocol import Snapshot
+from ensue.quantities.operator import QuantifyOperator
+from ensue.quantities.sketch import Sketch
 
 CASES = int(os.environ.get("ENSUE_CASES", "1"))
 PARTS = (0, 0.01, 0.1, 0.5, 0.9, 0.99, 1)

@@ -20,9 +20,9 @@ from numba.core.runtime import _nrt_python, rtsys
 import ensue
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.base import Snapshot
-from ensue.evaluate.quantify.operator import QuantifyOperator
-from ensue.evaluate.quantify.run import CHUNK
+from ensue.operator.protocol import Snapshot
+from ensue.quantities.operator import QuantifyOperator
+from ensue.quantities.run import CHUNK
 
 XS = [3, 1, 0, 4, 1, 5, 0, 9, 2, 6]
 

@@ -17,9 +17,9 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.base import Events, Snapshot, Watermark
-from ensue.evaluate.quantify.groups import Groups
-from ensue.evaluate.quantify.operator import QuantifyOperator
+from ensue.operator.protocol import Events, Snapshot, Watermark
+from ensue.quantities.groups import Groups
+from ensue.quantities.operator import QuantifyOperator
 from tests.oracle_quantify import NOTHING
 from tests.oracle_stages import final, told
 

@@ -19,10 +19,10 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
-from ensue.evaluate.columns import Rows, predicate
-from ensue.evaluate.quantify.predicates import alphabet
-from ensue.evaluate.quantify.run import column_kinds
 from ensue.quantify.reading import read_predicate
+from ensue.quantities.predicates import alphabet
+from ensue.quantities.run import column_kinds
+from ensue.scalar.columns import Rows, predicate
 
 CASES = int(os.environ.get("ENSUE_QUANTIFY_CASES", "60"))
 DOMAIN: dict[pa.DataType, list[Any]] = {

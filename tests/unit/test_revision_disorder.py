@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.evaluate.revision_operator import Operator
-from ensue.evaluate.revision_parts import Settings, Times
-from ensue.kernels import revision_output as output
-from ensue.pattern import kinds as k
+from ensue.revision.kernels import output
+from ensue.revision.operator import Operator
+from ensue.revision.parts import Settings, Times
+from ensue.scalar import kinds as k
 from examples.afa_trading import prices, q1
 
 KINDS = {"ts": k.BIGINT, "price": k.DOUBLE, "change": k.DOUBLE}

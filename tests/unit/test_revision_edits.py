@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ensue.api.automaton_text import make_arc
 from ensue.automaton.registers import Machine
-from ensue.automaton_text import make_arc
 from ensue.errors import NoFinalStateError, UnknownArcError
-from ensue.evaluate.revision_operator import Operator
-from ensue.evaluate.revision_parts import Settings
+from ensue.revision.operator import Operator
+from ensue.revision.parts import Settings
 from tests.revision_cases import FIELDS, KINDS, Stream, table, times
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"

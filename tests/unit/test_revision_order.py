@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from ensue.automaton_text import make_arc
+from ensue.api.automaton_text import make_arc
 from ensue.errors import EnsueError
-from ensue.evaluate.revision_operator import Operator
+from ensue.revision.operator import Operator
 from tests import oracle_revision as oracle
 from tests.revision_cases import (
     FIELDS,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.kernels import revision_store as layout
+from ensue.revision.kernels import store as layout
 from examples.afa_trading import q1
 
 # e1 is the large drop; then down, down, up, up, down (e8, which arrives last), up; e7 comes too

@@ -15,16 +15,16 @@ import pytest
 
 import ensue
 from ensue.automaton.plan import plan
-from ensue.automaton.register_query import supports
 from ensue.errors import StateError
-from ensue.evaluate.base import Events
-from ensue.evaluate.buffer import AT, EVENT, KEY
-from ensue.evaluate.match_names import EVENTS
-from ensue.evaluate.prepare import prepare
-from ensue.evaluate.revision_stage import RevisionStage
-from ensue.evaluate.sequences import SequencesEvaluator
-from ensue.pattern import rules
-from ensue.pattern.binding import bind
+from ensue.operator.buffer import AT, EVENT, KEY
+from ensue.operator.match_names import EVENTS
+from ensue.operator.prepare import prepare
+from ensue.operator.protocol import Events
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.revision.query import supports
+from ensue.run.revision_stage import RevisionStage
+from ensue.sequences.evaluator import SequencesEvaluator
 
 CASES = 8 if os.environ.get("NUMBA_DISABLE_JIT") == "1" else 60
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.automaton.registers import Arc
+from ensue.automaton.registers import MINUS_INFINITY, Arc
 from ensue.errors import (
     ColumnTypeError,
     NoFinalStateError,
@@ -21,8 +21,8 @@ from ensue.errors import (
     UnknownStateError,
     UnsupportedError,
 )
-from ensue.evaluate.arc_schedule import ArcSchedule, Palette
-from ensue.kernels.revision_store import MINUS_INFINITY, NONE
+from ensue.revision.arc_schedule import ArcSchedule, Palette
+from ensue.revision.kernels.store import NONE
 from tests import oracle_revision as oracle
 from tests.revision_cases import (
     INF,

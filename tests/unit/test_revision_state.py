@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 
 import ensue
-from ensue.evaluate.revision_state import from_bytes, to_bytes
+from ensue.revision.state import from_bytes, to_bytes
 from examples.afa_trading import prices, q1
 from tests.revision_cases import (
     Net,

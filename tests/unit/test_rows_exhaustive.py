@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from ensue import local
-from ensue.pattern import nodes
-from ensue.pattern.query import Query, SkipMode
+from ensue.query import nodes
+from ensue.query.query import Query, SkipMode
+from ensue.run import local
 from tests import oracle
 from tests.generate import short_streams, small_patterns, stream_query, stream_table
 from tests.specs import comparable

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
 
-from ensue import local
 from ensue.errors import SkipTargetError
-from ensue.pattern.query import Query
+from ensue.query.query import Query
+from ensue.run import local
 from tests import oracle
 from tests.generate import generated_case, query_texts, tables
 from tests.specs import comparable

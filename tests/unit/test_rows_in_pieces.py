@@ -11,15 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ensue import errors, local
+from ensue import errors
 from ensue.automaton.plan import Plan, plan
-from ensue.evaluate import rows as rows_module
-from ensue.evaluate.arrange import arrange
-from ensue.evaluate.base import Events
-from ensue.evaluate.rows import RowsEvaluator
-from ensue.pattern import rules
-from ensue.pattern.binding import bind
-from ensue.pattern.query import Query
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Events
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.rows import evaluator as rows_module
+from ensue.rows.evaluator import RowsEvaluator
+from ensue.run import local
 from tests import specs
 from tests.generate import generated_case, query_texts, tables
 
@@ -116,7 +117,7 @@ def test_foreign_state_is_refused() -> None:
     query = specs.cases()[0].query()
     planned, arranged, _ = prepared(query, specs.cases()[0].table)
     evaluator = RowsEvaluator()
-    from ensue.evaluate.base import Snapshot
+    from ensue.operator.protocol import Snapshot
 
     with pytest.raises(errors.StateError, match="not Ensue's, or is damaged"):
         evaluator.open(planned, arranged.schema, state=Snapshot({(): b"junk"}))

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 import ensue
 from ensue import errors
-from ensue.evaluate import match_graph, sequence_counts, sequence_limits, sequence_runs
+from ensue.sequences import counts as sequence_counts
+from ensue.sequences import limits as sequence_limits
+from ensue.sequences import match_graph
+from ensue.sequences import runs as sequence_runs
 from tests import oracle_sequences
 
 

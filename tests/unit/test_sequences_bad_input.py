@@ -10,8 +10,9 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate import sequence_limits, sequences
 from ensue.front.sql import read_query
+from ensue.sequences import evaluator as sequences
+from ensue.sequences import limits as sequence_limits
 
 
 def events(letters: str) -> pa.Table:

@@ -9,7 +9,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate.compact_output import count
+from ensue.sequences.compact import count
 from tests.unit.test_sequences_exhaustive import CORRELATED, EVENTS, PATTERNS
 
 

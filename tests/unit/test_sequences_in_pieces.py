@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors, local
-from ensue.evaluate.base import Events, Snapshot, Watermark
-from ensue.evaluate.listing import Listing
-from ensue.evaluate.sequence_pieces import TotalsInPieces
-from ensue.evaluate.sequence_totals import Finish, Grouping, Totals
-from ensue.evaluate.sequences import SequencesEvaluator
-from ensue.pattern.query import Query
+from ensue import errors
+from ensue.operator.listing import Listing
+from ensue.operator.protocol import Events, Snapshot, Watermark
+from ensue.query.query import Query
+from ensue.run import local
+from ensue.sequences.evaluator import SequencesEvaluator
+from ensue.sequences.pieces import TotalsInPieces
+from ensue.sequences.totals import Finish, Grouping, Totals
 from tests import sequence_specs
 from tests.sequence_pieces import in_pieces, prepared, totals_in_pieces
 

@@ -10,7 +10,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate import sequences
+from ensue.sequences import evaluator as sequences
 
 PATTERNS = ["A ->> B ->> C", "A -> B+ -> C", "A ->> B+", "(A ->> B)+ ->> C", "A -> B? ->> C"]
 CONDITIONS = ["x > A.x", "x = A.x", "A.x >= x", "y > A.y", "s = A.s", "x = A.x AND y > A.y",

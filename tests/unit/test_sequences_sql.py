@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors, local
-from ensue.evaluate.sequence_totals import Grouping
+from ensue import errors
 from ensue.front.sql import read_query
+from ensue.run import local
+from ensue.sequences.totals import Grouping
 
 EVENTS = pa.table(
     {

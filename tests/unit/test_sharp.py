@@ -10,16 +10,17 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors, local
-from ensue.api import Pattern
+from ensue import errors
+from ensue.api.pattern import Pattern
+from ensue.api.workload import Workload
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import sharing_plan
-from ensue.evaluate.base import Events
-from ensue.evaluate.shared import Options
-from ensue.evaluate.sharp.engine import Engine
-from ensue.evaluate.sharp.tables import as_integers, words_of
-from ensue.kernels import shared_select as knob
-from ensue.workload import Workload
+from ensue.operator.protocol import Events
+from ensue.run import local
+from ensue.shared.engine import Engine
+from ensue.shared.evaluator import Options
+from ensue.shared.kernels import select as knob
+from ensue.shared.tables import as_integers, words_of
 
 
 def q(text: str, **define: str) -> Pattern:
@@ -263,8 +264,8 @@ def test_a_wide_bound_changes_nothing_and_runs_repeat() -> None:
 
 @pytest.mark.compiled
 def test_the_moving_average_stays_inside_the_bound() -> None:
-    from ensue.evaluate.shared import SharedEvaluator
-    from ensue.evaluate.sharp.groups import groups
+    from ensue.shared.evaluator import SharedEvaluator
+    from ensue.shared.groups import groups
 
     table = stream(6000)
     (group,) = groups({n: p.query for n, p in chains().items()}, table.column_names, None)

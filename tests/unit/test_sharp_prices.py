@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.api import Pattern
-from ensue.evaluate.sharp.prices import Prices
-from ensue.evaluate.sharp.row_turns import best, stages
-from ensue.kernels.shared_price import AGES, age_bin, cell_of
-from ensue.kernels.shared_sketch import level_of
+from ensue.api.pattern import Pattern
+from ensue.shared.kernels.price import AGES, age_bin, cell_of
+from ensue.shared.kernels.sketch import level_of
+from ensue.shared.prices import Prices
+from ensue.shared.row_turns import best, stages
 
 
 def q(text: str, **define: str) -> Pattern:

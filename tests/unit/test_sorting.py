@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.evaluate import sorting
-from ensue.evaluate.arrange import arrange
 from ensue.front.grammar import parse_pattern
-from ensue.pattern.query import OrderKey, Query
+from ensue.operator import sorting
+from ensue.operator.arrange import arrange
+from ensue.query.query import OrderKey, Query
 
 KEYS = {
     "int": [1, 2, None, -5],

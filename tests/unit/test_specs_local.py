@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ensue import local
-from ensue.pattern.query import Query
+from ensue.query.query import Query
+from ensue.run import local
 from tests import specs
 
 

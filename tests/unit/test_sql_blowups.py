@@ -7,9 +7,10 @@ import resource
 import pyarrow as pa
 import pytest
 
-from ensue import errors, local
-from ensue.evaluate import python_engine
+from ensue import errors
 from ensue.front.sql import read_query
+from ensue.rows import python_engine
+from ensue.run import local
 
 pytestmark = pytest.mark.compiled
 ROWS = 100_000

@@ -14,8 +14,8 @@ from ensue import errors
 from ensue.automaton.plan import plan
 from ensue.front.sql import read_query
 from ensue.front.statement import DIALECTS, parse_statement
-from ensue.pattern.query import Query, Rows, Window, WindowKind
-from ensue.pattern.sql import query_sql
+from ensue.query.query import Query, Rows, Window, WindowKind
+from ensue.query.sql import query_sql
 from tests.generate import generated_case, query_texts
 from tests.specs import Case, cases
 

@@ -8,7 +8,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.pattern.stored import from_json, to_json
+from ensue.query.stored import from_json, to_json
 from tests import sequence_specs, specs
 
 

@@ -13,9 +13,9 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.evaluate.suse.counters import StateSummary
-from ensue.kernels import suse_expect
-from ensue.kernels import suse_select as kernel
+from ensue.summary.counters import StateSummary
+from ensue.summary.kernels import expect as suse_expect
+from ensue.summary.kernels import select as kernel
 from tests import oracle_summary as oracle
 from tests.unit.test_summary_counters import machine_of, mask_of
 

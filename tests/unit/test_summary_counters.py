@@ -7,11 +7,11 @@ import random
 import pytest
 
 from ensue.automaton.counting import counting_automaton
-from ensue.evaluate.suse.counters import StateSummary
-from ensue.evaluate.suse.exact import measure
-from ensue.evaluate.suse.machine import Machine
 from ensue.front.grammar import parse_pattern
-from ensue.pattern import nodes
+from ensue.query import nodes
+from ensue.summary.counters import StateSummary
+from ensue.summary.exact import measure
+from ensue.summary.machine import Machine
 from tests import oracle_summary as oracle
 
 PATTERNS = [

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.evaluate.suse.exact import measure
-from ensue.evaluate.suse.limbs import limbs_of
-from ensue.evaluate.suse.reading import scaled
-from ensue.evaluate.suse.together import answers_together, plain_readings, value_readings
+from ensue.summary.exact import measure
+from ensue.summary.limbs import limbs_of
+from ensue.summary.reading import scaled
+from ensue.summary.together import answers_together, plain_readings, value_readings
 from tests import oracle_summary as oracle
 from tests.unit.test_summary_counters import PATTERNS, machine_of, mask_of
 

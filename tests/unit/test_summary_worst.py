@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ensue.kernels import suse_expect
+from ensue.summary.kernels import expect as suse_expect
 from tests.unit.test_summary import query, random_stream, stream
 
 # Streams of each setting, and how far below another rule their mean may be, besides twice the

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from ensue import errors
-from ensue.evaluate import timeline
-from ensue.evaluate.timeline import draw_timeline
+from ensue.draw import timeline
+from ensue.draw.timeline import draw_timeline
 
 LABELLED = pa.list_(pa.struct([("label", pa.string()), ("row", pa.int64())]))
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ensue import errors
-from ensue.evaluate.columns import Rows, evaluate
-from ensue.evaluate.values import compile_value, evaluate_value, kind_of_value
 from ensue.front.expressions import Scope, parse_condition
-from ensue.pattern.condition import Aggregate, Column, Condition, MatchNumber, Navigate
-from ensue.pattern.kinds import INT, STRING
+from ensue.query.condition import Aggregate, Column, Condition, MatchNumber, Navigate
+from ensue.scalar.columns import Rows, evaluate
+from ensue.scalar.kinds import INT, STRING
+from ensue.scalar.values import compile_value, evaluate_value, kind_of_value
 
 SCOPE = Scope(variables=("A", "B"))
 

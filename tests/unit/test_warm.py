@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ensue.evaluate import warm
+from ensue.rows import warm
 
 
 def test_a_slow_first_use_is_announced(

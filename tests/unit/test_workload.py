@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ensue
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 from tests import oracle_sequences, sequence_specs
 from tests.unit.test_sequences_exhaustive import EVENTS, PATTERNS, ROWS, STREAMS
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.api import Pattern
-from ensue.pattern.query import SkipMode
+from ensue.api.pattern import Pattern
+from ensue.query.query import SkipMode
 from tests.workload_cases import Case, Matches, alone, case, listed
 
 BLOCKS = 4

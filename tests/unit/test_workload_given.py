@@ -10,8 +10,8 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.api import Pattern
-from ensue.evaluate.sharp import rows as row_workload
+from ensue.api.pattern import Pattern
+from ensue.shared import rows as row_workload
 
 TABLE = pa.table({"id": range(6), "u": [1, 1, 2, 2, 1, 1], "kind": list("ABABAB"), "x": range(6)})
 BOUND = ensue.Budget(work=9)

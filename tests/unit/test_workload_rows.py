@@ -8,7 +8,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.api import Pattern
+from ensue.api.pattern import Pattern
 
 
 def rows(count: int = 3000, seed: int = 1) -> pa.Table:

@@ -1,0 +1,222 @@
+"""AFA by hand: `ensue.Automaton`, an automaton whose arcs carry conditions and change a register.
+
+    (ensue.Automaton(register={"n": "bigint"}, order_by="ts", within=100)
+        .arc("q0", "q1", when="price < 10", set={"n": "n + 1"})
+        .arc("q1", "q2", when="price > 20")
+        .final("q2")
+        .matches(table))
+
+Each call returns a new object. A fence (`when`) and a transfer (`set`) are SQL expressions over the
+event's columns and the register's fields (`register.x` and `event.x` where both have an x), or
+Python functions of an event and a register, each a dict. See docs/revision.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.api.automaton_matcher import AutomatonMatcher
+from ensue.api.automaton_text import make_arc, read_edit, register_fields
+from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
+from ensue.automaton.registers import Machine
+from ensue.draw.registers import MachinePicture, text_of
+from ensue.operator.state import from_bytes
+from ensue.revision.evaluator import Timing
+from ensue.revision.matches import all_matches
+from ensue.revision.operator import Operator
+from ensue.revision.parts import Settings
+from ensue.scalar import kinds as k
+from ensue.scalar.arrow_kinds import from_arrow
+
+
+class Automaton:
+    """An augmented finite automaton; see the module."""
+
+    def __init__(
+        self,
+        register: Mapping[str, str] | None = None,
+        *,
+        initial: Mapping[str, Any] | None = None,
+        order_by: str = "ts",
+        partition_by: str | Iterable[str] = (),
+        within: Any = None,
+        until: str | None = None,
+        sequence: str | None = None,
+        tie: str | None = None,
+        events: Mapping[str, str] | pa.Schema | None = None,
+    ) -> None:
+        self._machine = Machine(register_fields(register or {}, initial or {}))
+        names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        self.partition_by = names
+        self.timing = Timing(order_by, tie, within, until, sequence)
+        self._events = _kinds(events)
+
+    # -- saying it -------------------------------------------------------------------------------
+
+    def arc(
+        self,
+        source: str,
+        target: str,
+        when: object = None,
+        set: Mapping[str, object] | Callable[..., Any] | None = None,
+        epsilon: bool = False,
+        *,
+        at_end_of_window: bool = False,
+        name: str = "",
+    ) -> Automaton:
+        """An arc: taken where `when` holds, leaving the register as `set` says.
+
+        An arc with `epsilon` consumes no event; one `at_end_of_window` is taken when the window of
+        a partial match ends with nothing in it that ended the match.
+        """
+        made = make_arc(
+            self._machine.fields, source, target, when, set, epsilon, at_end_of_window, name
+        )
+        self._machine.check_arc(made)
+        if self._events is not None:
+            self._machine.check_types(made, self._events)
+        return self._with(replace(self._machine, arcs=(*self._machine.arcs, made)))
+
+    def start(self, *states: str) -> Automaton:
+        """Start states; without this, the source of the first arc."""
+        return self._with(replace(self._machine, starts=states))
+
+    def final(self, *states: str) -> Automaton:
+        """States that end a match; several may be."""
+        return self._with(replace(self._machine, finals=self._machine.finals | frozenset(states)))
+
+    def _with(self, machine: Machine) -> Automaton:
+        made = Automaton.__new__(Automaton)
+        made.__dict__.update(self.__dict__)
+        made._machine = machine
+        return made
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> Machine:
+        return self._machine
+
+    def plot(self) -> MachinePicture:
+        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
+        return MachinePicture(self._machine)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
+
+    def __repr__(self) -> str:
+        return (
+            f"<ensue automaton: {len(self._machine.states)} states, {len(self._machine.arcs)} arcs>"
+        )
+
+    def explain(self, data: Any = None) -> str:
+        """States and arcs, where each fence is answered, and which tier runs."""
+        machine = self._machine
+        lines = [f"states {', '.join(machine.states)}; start {', '.join(machine.begins)}; "
+                 f"final {', '.join(sorted(machine.finals)) or 'none'}"]  # fmt: skip
+        lines += [text_of(arc) for arc in machine.arcs]
+        kinds = self._events
+        if data is not None:
+            kinds = {f.name: from_arrow(f.type) for f in to_arrow(data).schema}
+        if kinds is not None:
+            operator = Operator(machine, dict(kinds), self._settings())
+            tier = operator.tier
+            runs = "compiled" if tier == "compiled" else f"plain Python: {tier}"
+            lines.append(f"runs: {runs}")
+            lines.append(
+                f"tests answered on columns: {len(operator.code.tests)}, values read of an event: "
+                f"{len(operator.code.inputs)}"
+            )
+        else:
+            lines.append("runs: known once the columns are; give events= or data")
+        return "\n".join(lines)
+
+    # -- running it ------------------------------------------------------------------------------
+
+    def matches(self, data: Any, **stream: Any) -> Any:
+        """All matches in a table, in the kind of table that was given.
+
+        A Spark DataFrame gives a DataFrame; a streaming one takes the options of streams
+        (docs/streaming.md).
+        """
+        settings = self._settings(keep_rows=False)
+        if is_spark(data):
+            from ensue.run.spark import automaton as on_spark
+
+            self._machine.check()
+            if not data.isStreaming:
+                no_stream_options(stream)
+            asked = on_spark.Asked(
+                self._machine, self.timing, self.partition_by, settings, read_edit
+            )
+            return on_spark.matches(asked, data, stream)
+        no_stream_options(stream)
+        table = to_arrow(data).combine_chunks()
+        found = all_matches(self._machine, self.timing, table, self.partition_by, settings)
+        return in_kind(found, data)
+
+    def matcher(
+        self,
+        schema: pa.Schema | None = None,
+        *,
+        speculation: Any = math.inf,
+        ignorable_intervals: bool = True,
+        equal_times: str = "content",
+        keep_rows: bool = True,
+        arc_watermark: bool = False,
+        debug: bool = False,
+    ) -> AutomatonMatcher:
+        """The incremental operator: insert, retract, advance, revise, end, snapshot.
+
+        `speculation` is σ: events are held until the watermark comes within σ of them. At 0
+        nothing is ever withdrawn, at infinity everything is answered at once.
+        `equal_times="reject"` refuses an event whose timestamp is taken; otherwise `tie=` and then
+        the content of rows orders them. `keep_rows=False` keeps events as their triggering sets
+        only. With `arc_watermark=True`, arcs may come late: `advance(t, on="patterns")`.
+        """
+        if equal_times not in ("content", "reject"):
+            raise errors.QueryError(
+                f"equal_times={equal_times!r} is not known", remedy='use "content" or "reject"'
+            )
+        settings = self._settings(
+            ignoring=ignorable_intervals,
+            unique=equal_times == "reject",
+            keep_rows=keep_rows,
+            arc_watermark=arc_watermark,
+            debug=debug,
+        )
+        self._machine.check()
+        return AutomatonMatcher(self, settings, schema, speculation)
+
+    def restore(self, state: bytes, **options: Any) -> AutomatonMatcher:
+        """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`."""
+        blobs = from_bytes("automaton", state)[0].column("state").to_pylist()
+        matcher = self.matcher(pa.ipc.read_schema(pa.py_buffer(blobs[1])), **options)
+        matcher.take_over(blobs[0], blobs[2])
+        return matcher
+
+    def _settings(self, **given: Any) -> Settings:
+        return Settings(sequenced=self.timing.sequence is not None, **given)
+
+
+def _kinds(events: Mapping[str, str] | pa.Schema | None) -> dict[str, k.Kind] | None:
+    if events is None:
+        return None
+    if isinstance(events, pa.Schema):
+        return {column.name: from_arrow(column.type) for column in events}
+    found = {}
+    for name, text in events.items():
+        kind = k.from_name(text)
+        if kind is None:
+            raise errors.ColumnTypeError(
+                f"the column {name!r} of the events has the type {text!r}, which is not known",
+                remedy="use a type of Spark SQL, such as int, bigint, double, string, timestamp",
+            )
+        found[name] = kind
+    return found

@@ -1,0 +1,524 @@
+"""`ensue.graph(edges)`: the object on which paths are asked.
+
+Edges from an Arrow or pandas table or a file are searched in process and answers are Arrow tables;
+edges from a Spark DataFrame are searched on Spark and answers are DataFrames. The questions are the
+same, and so are the answers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.api.tables import is_spark, to_arrow
+from ensue.front.paths import parse_path
+from ensue.operator.protocol import Budget
+from ensue.paths import search as engine
+from ensue.paths.budget import Retrieval, retrieve
+from ensue.paths.embed import Embedder
+from ensue.paths.explain import explain_local
+from ensue.paths.graph_read import build_graph, read_triples
+from ensue.paths.graph_store import GraphStore
+from ensue.paths.plan import UNBOUNDED, Origins
+from ensue.paths.similarity import Question
+from ensue.paths.warm import warm_up
+from ensue.query.paths import PathQuery, Semantics
+
+Expression = str | Sequence[str] | Mapping[str, str]
+_DIGITS = 38
+
+
+def graph(
+    edges: Any,
+    src: str = "subject",
+    label: str = "relation",
+    dst: str = "object",
+    *,
+    nodes: Any = None,
+    node_id: str = "id",
+    nulls: str = "error",
+    duplicates: str = "drop",
+    dangling: str = "keep",
+    missing: str = "note",
+    worker_memory: str = "1 GB",
+    plan: str = "auto",
+) -> Graph:
+    """A graph from a table of edges, a file of triples (.tsv, .nt) or a folder made by `save`.
+
+    `nodes` is a table of attributes by `node_id`. Bad input: `nulls` "error" or "drop";
+    `duplicates` "drop", "keep" or "error"; `dangling` (ends that `nodes` does not have) "keep",
+    "drop" or "error"; `missing` (asked from an unknown node) "note" or "error". On Spark, a graph
+    above `worker_memory` is not copied to the workers but expanded by joins; `plan` "copy" or
+    "join" decides it by hand.
+    """
+    if missing not in ("note", "error"):
+        raise errors.QueryError(f"missing={missing!r} is not a setting", remedy="use note or error")
+    settings = {"nulls": nulls, "duplicates": duplicates, "dangling": dangling}
+    if is_spark(edges):
+        from ensue.run.spark.graph import SparkGraph
+
+        runner = SparkGraph.of(
+            edges, src, label, dst, nodes, node_id, settings, worker_memory, plan
+        )
+        return Graph(None, runner, missing)
+    if isinstance(edges, (str, Path)):
+        path = Path(edges)
+        if path.is_dir():
+            return Graph(GraphStore.load(path), None, missing)
+        edges = read_triples(path, src, label, dst)
+    attributes = None if nodes is None else to_arrow(nodes)
+    store = build_graph(
+        to_arrow(edges), src, label, dst, nodes=attributes, node_id=node_id, **settings
+    )
+    return Graph(store, None, missing)
+
+
+class Graph:
+    """A labelled, directed graph that answers regular path queries; see docs/graph.md."""
+
+    def __init__(self, store: GraphStore | None, spark: Any, missing: str) -> None:
+        self._store = store
+        self._spark = spark
+        self._missing = missing
+        self._engine = None if store is None else engine.PathEngine(store)
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every edge label, in order of appearance."""
+        return tuple(self._spark.labels if self._spark is not None else self._local.store.labels)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done about duplicates, nulls and dangling edges."""
+        return tuple(self._spark.notes if self._spark is not None else self._local.store.notes)
+
+    @property
+    def node_count(self) -> int:
+        if self._spark is not None:
+            return int(self._spark.node_count)
+        return self._local.store.node_count
+
+    @property
+    def edge_count(self) -> int:
+        if self._spark is not None:
+            return int(self._spark.edge_count)
+        return self._local.store.edge_count
+
+    @property
+    def _local(self) -> engine.PathEngine:
+        if self._engine is None:
+            raise errors.UnsupportedError(
+                "this is asked of a graph in process, and the graph is on Spark",
+                remedy="collect the edges first: ensue.graph(df.toArrow())",
+            )
+        return self._engine
+
+    def save(self, folder: str | Path) -> Path:
+        """Arrow files that `ensue.graph(folder)` maps back; workers of a host share them."""
+        return self._local.store.save(Path(folder))
+
+    def __repr__(self) -> str:
+        where = "on Spark" if self._spark is not None else "in process"
+        return f"<ensue graph {where}: {self.edge_count:,} edges, {len(self.labels)} labels>"
+
+    # -- asking it -------------------------------------------------------------------------------
+
+    def paths(
+        self,
+        expression: Expression,
+        start: Any = None,
+        end: Any = None,
+        *,
+        max_hops: int | None = None,
+        semantics: str = "walk",
+        limit: int | None = None,
+        max_partials: int = engine.MAX_PARTIALS,
+    ) -> Any:
+        """One row per path: start, end, nodes, labels, length; by start, shortest first.
+
+        `expression` may be several, as a list or by name; then a column `query` says which one.
+        `start` and `end` are a node or many (None: any); `start` may give each query its own, by
+        name. `limit` is per start and query.
+        """
+        queries, names = _queries(expression)
+        asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
+        if self._spark is not None:
+            return self._spark.paths(asked.specification(self._absence))
+        warm_up("paths")
+        request = self._request(asked, turn=True)
+        store = self._local.store
+        tables, starts = [], []
+        for found in self._local.paths(request):
+            tables.append(engine.path_table(store, found, names))
+            starts.append(found.start)
+        if not tables:
+            empty = np.zeros(0, np.int32)
+            return engine.path_table(store, engine.Found(empty, empty, empty), names)
+        table = pa.concat_tables(tables)
+        if request.backwards:
+            order = np.lexsort((table["length"].to_numpy(), np.concatenate(starts)))
+            table = table.take(pa.array(order))
+        return table
+
+    def ends(
+        self,
+        expression: Expression,
+        start: Any = None,
+        end: Any = None,
+        *,
+        max_hops: int | None = None,
+        semantics: str = "walk",
+        limit: int | None = None,
+        max_partials: int = engine.MAX_PARTIALS,
+    ) -> Any:
+        """Each distinct pair of start and end that a path joins, without enumerating paths."""
+        queries, names = _queries(expression)
+        asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
+        if self._spark is not None:
+            return self._spark.ends(asked.specification(self._absence))
+        warm_up("ends")
+        found = self._local.ends(self._request(asked, turn=True))
+        return engine.ends_table(self._local.store, found, names)
+
+    def counts(
+        self,
+        expression: Expression,
+        start: Any = None,
+        end: Any = None,
+        *,
+        of: str = "paths",
+        max_hops: int | None = None,
+        semantics: str = "walk",
+        max_partials: int = engine.MAX_PARTIALS,
+        as_text: bool = False,
+    ) -> Any:
+        """Per start: the number of paths, or with of="ends" of distinct ends; no path is kept.
+
+        Exact: decimal(38,0), and past that an error, or text of any length on request.
+        """
+        queries, names = _queries(expression)
+        asked = _Asked(queries, names, start, end, max_hops, semantics, None, max_partials)
+        if self._spark is not None:
+            return self._spark.counts(asked.specification(self._absence), _counted(of), as_text)
+        request, rows = self._counted(asked, of)
+        store = self._local.store
+        kept = [
+            (query, origin, count)
+            for origin, row in enumerate(rows)
+            for query, count in enumerate(row)
+            if query in request.origins.sets[request.origins.asked[origin]]
+            and (count or start is not None)
+        ]
+        columns: dict[str, pa.Array] = {}
+        if names is not None:
+            columns["query"] = pa.array([names[query] for query, _, _ in kept], pa.string())
+        starts = request.origins.node[np.array([origin for _, origin, _ in kept], np.int64)]
+        columns["start"] = store.names.take(pa.array(starts, pa.int32()))
+        columns["count"] = _numbers([count for _, _, count in kept], as_text)
+        return pa.table(columns)
+
+    def count(
+        self,
+        expression: Expression,
+        start: Any = None,
+        end: Any = None,
+        *,
+        of: str = "paths",
+        max_hops: int | None = None,
+        semantics: str = "walk",
+        max_partials: int = engine.MAX_PARTIALS,
+    ) -> int:
+        """The number of paths (or distinct ends) over all starts and queries, exact at any size."""
+        queries, names = _queries(expression)
+        asked = _Asked(queries, names, start, end, max_hops, semantics, None, max_partials)
+        if self._spark is not None:
+            return int(self._spark.count(asked.specification(self._absence), _counted(of)))
+        _, rows = self._counted(asked, of)
+        return sum(sum(row) for row in rows)
+
+    def retrieve(
+        self,
+        questions: Question | Sequence[Question],
+        *,
+        budget: Budget | None = None,
+        embedder: Embedder | None = None,
+        label_texts: Mapping[str, str] | None = None,
+        semantics: str = "no_return",
+        max_hops: int | None = None,
+        strategy: str = "contribution",
+        seed: int = 0,
+    ) -> Retrieval:
+        """Best-effort paths of questions with several candidate expressions (SHARP §5), ranked.
+
+        The budget is per question and shared by its candidates: `work` in extensions of partial
+        paths, `latency` as time or per cent of the unbounded run, `memory` in bytes of partial
+        paths or per cent. Without one, everything is found. `label_texts` says in words what a
+        label means; `embedder` turns texts into vectors.
+        """
+        many = [questions] if isinstance(questions, Question) else list(questions)
+        strange = next((q for q in many if not isinstance(q, Question)), None)
+        if strange is not None:
+            raise errors.QueryError(
+                f"{strange!r} is not a question",
+                remedy="give ensue.Question(text, start, expressions), one or a list of them",
+            )
+        parsed = {text: parse_path(text) for q in many for text in q.expressions}
+        return retrieve(
+            self._local,
+            many,
+            parsed,
+            _semantics(semantics),
+            _hops(max_hops),
+            budget,
+            embedder,
+            label_texts,
+            strategy,
+            seed,
+            self._absence,
+        )
+
+    def explain(
+        self,
+        expression: Expression,
+        start: Any = None,
+        end: Any = None,
+        *,
+        max_hops: int | None = None,
+        semantics: str = "walk",
+        limit: int | None = None,
+        max_partials: int = engine.MAX_PARTIALS,
+    ) -> str:
+        """What would run for paths, end points and counts, and why."""
+        queries, names = _queries(expression)
+        asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
+        if self._spark is not None:
+            return str(self._spark.explain(asked.specification(self._absence)))
+        return explain_local(self._local, self._request(asked, turn=True))
+
+    # -- starts and ends -------------------------------------------------------------------------
+
+    def _counted(self, asked: _Asked, of: str) -> tuple[engine.Request, Any]:
+        request = self._request(asked, turn=False)
+        warm_up("ends" if of == "ends" else "counts")
+        if _counted(of) == "ends":
+            rows = self._local.end_counts(request)
+            return request, [[int(value) for value in row] for row in rows]
+        return request, self._local.path_counts(request)
+
+    def _request(self, asked: _Asked, turn: bool) -> engine.Request:
+        queries, backwards = asked.queries, False
+        ends = None if asked.end is None else self._nodes(asked.end, "end")
+        if isinstance(asked.start, Mapping):
+            origins = self._paired(asked)
+        elif asked.start is not None:
+            nodes = self._nodes(asked.start, "start")
+            origins = Origins.everywhere(nodes, len(queries))
+        elif turn and ends is not None and (asked.limit or asked.semantics is Semantics.NO_RETURN):
+            pairs = self._local.reaching(queries, ends, asked.max_hops)
+            origins = Origins.of_pairs(*pairs, len(queries))
+        elif turn and ends is not None:
+            # Fewer ends than nodes: the same paths, searched from their ends.
+            queries, backwards = tuple(query.inverse() for query in queries), True
+            origins, ends = Origins.everywhere(ends, len(queries)), None
+        else:
+            nodes = np.arange(self._local.store.node_count)
+            origins = Origins.everywhere(nodes, len(queries))
+        return engine.Request(
+            queries,
+            origins,
+            ends,
+            asked.max_hops,
+            asked.semantics,
+            asked.limit,
+            asked.max_partials,
+            backwards,
+        )
+
+    def _paired(self, asked: _Asked) -> Origins:
+        names = asked.names or [asked.queries[0].text]
+        pairs = asked.pairs()
+        nodes = [self._nodes(starts, f"start of {names[query]!r}") for query, starts in pairs]
+        queries = [np.full(len(n), query) for (query, _), n in zip(pairs, nodes, strict=True)]
+        if not nodes:
+            nodes, queries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        return Origins.of_pairs(np.concatenate(nodes), np.concatenate(queries), len(asked.queries))
+
+    def _nodes(self, given: Any, what: str) -> NDArray[np.int64]:
+        values = many(given)
+        found = self._local.store.find(values)
+        absent = np.flatnonzero(found < 0)
+        if len(absent):
+            names = [values[int(at)] for at in absent[:3]]
+            self._absence(what, names, len(absent))
+            found = found[found >= 0]
+        return found
+
+    def _absence(self, what: str, names: list[Any], count: int) -> None:
+        names = [_plain(name) for name in names]
+        if self._missing == "note":
+            text = self._absent(what, names, count)
+            warnings.warn(text, errors.MissingNodeWarning, stacklevel=5)
+            return
+        near = [] if self._engine is None else self._local.store.near_names(names[0])
+        raise errors.UnknownNodeError(
+            self._absent(what, names, count),
+            remedy=(f"did you mean {', '.join(near)}? " if near else "check the spelling, ")
+            + 'or set missing="note" for an empty answer',
+        )
+
+    def _absent(self, what: str, names: list[Any], count: int) -> str:
+        shown = ", ".join(repr(name) for name in names) + (", ..." if count > len(names) else "")
+        return f"{what}: the graph has no node {shown} ({count:,} not found)"
+
+
+class _Asked:
+    """The arguments of a question, checked."""
+
+    def __init__(
+        self,
+        queries: tuple[PathQuery, ...],
+        names: list[str] | None,
+        start: Any,
+        end: Any,
+        max_hops: int | None,
+        semantics: str,
+        limit: int | None,
+        max_partials: int,
+    ) -> None:
+        self.queries = queries
+        self.names = names
+        self.start = start
+        self.end = end
+        self.max_hops = _hops(max_hops)
+        self.semantics = _semantics(semantics)
+        self.limit = None if limit is None else _whole("limit", "paths", limit, 1, "or None")
+        self.max_partials = _whole("max_partials", "partial paths", max_partials, 1)
+
+    def pairs(self) -> list[tuple[int, Any]]:
+        """(query number, its starts) where `start` goes by query."""
+        assert isinstance(self.start, Mapping)
+        names = self.names or [self.queries[0].text]
+        numbers = {name: number for number, name in enumerate(names)}
+        unknown = [name for name in self.start if name not in numbers]
+        if unknown:
+            raise errors.QueryError(
+                f"start names the query {unknown[0]!r}, which is not asked",
+                remedy=f"name one of {', '.join(names)}",
+            )
+        return [(numbers[name], many(starts)) for name, starts in self.start.items()]
+
+    def specification(self, absent: Callable[[str, list[Any], int], None]) -> dict[str, Any]:
+        """What a Spark runner needs."""
+        starts: Any = None
+        if isinstance(self.start, Mapping):
+            starts = self.pairs()
+        elif self.start is not None:
+            values = many(self.start)
+            starts = [(query, values) for query in range(len(self.queries))]
+        return {
+            "queries": self.queries,
+            "names": self.names,
+            "starts": starts,
+            "ends": None if self.end is None else many(self.end),
+            "max_hops": self.max_hops,
+            "semantics": self.semantics,
+            "limit": self.limit,
+            "max_partials": self.max_partials,
+            "absent": absent,
+        }
+
+
+def many(given: Any) -> Any:
+    """A list or Arrow array of nodes from one node, a collection or a column."""
+    if isinstance(given, pa.Scalar):
+        return [given.as_py()]
+    if isinstance(given, (pa.Array, pa.ChunkedArray, list)):
+        return given
+    if isinstance(given, np.ndarray):
+        return given.tolist()
+    if isinstance(given, (tuple, set, frozenset)):
+        return list(given)
+    if hasattr(given, "to_list"):
+        return given.to_list()
+    if hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__"):
+        return pa.chunked_array(given)
+    if isinstance(given, (range, KeysView, ValuesView, Iterator)):
+        return list(given)
+    return [given]
+
+
+def _plain(value: Any) -> Any:
+    return value.as_py() if isinstance(value, pa.Scalar) else value
+
+
+def _queries(expression: Expression) -> tuple[tuple[PathQuery, ...], list[str] | None]:
+    """The parsed queries, and their names where several were given."""
+    if isinstance(expression, str):
+        return (parse_path(expression),), None
+    if isinstance(expression, Mapping):
+        names, texts = list(expression), list(expression.values())
+    elif not isinstance(expression, Iterable):
+        raise errors.QueryError(
+            f"a path expression is text, not {type(expression).__name__}",
+            remedy="write for example 'written_by/^written_by', or several as a list or by name",
+        )
+    else:
+        texts = list(expression)
+        names = list(dict.fromkeys(texts))
+        texts = names
+    if not texts:
+        raise errors.QueryError(
+            "no path expression was given", remedy="give one, or several as a list or by name"
+        )
+    return tuple(parse_path(text) for text in texts), names
+
+
+def _semantics(name: str) -> Semantics:
+    try:
+        return Semantics(name)
+    except ValueError:
+        raise errors.QueryError(
+            f"semantics={name!r} is not known",
+            remedy="use " + ", ".join(s.value for s in Semantics),
+        ) from None
+
+
+def _hops(max_hops: int | None) -> int | None:
+    return None if max_hops is None else _whole("max_hops", "steps", max_hops, 0, "or None")
+
+
+def _whole(name: str, what: str, value: Any, least: int, otherwise: str = "") -> int:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise errors.QueryError(
+            f"{name}={value!r} is not a number of {what}",
+            remedy=f"give {least} or more" + (f", {otherwise}" if otherwise else ""),
+        )
+    return min(int(value), UNBOUNDED)  # kernels count in 32 bits; nothing is as long or as many
+
+
+def _counted(of: str) -> str:
+    if of not in ("paths", "ends"):
+        raise errors.QueryError(f"of={of!r} cannot be counted", remedy="use paths or ends")
+    return of
+
+
+def _numbers(counts: list[int], as_text: bool) -> pa.Array:
+    if as_text:
+        return pa.array([str(count) for count in counts], pa.string())
+    if any(count >= 10**_DIGITS for count in counts):
+        largest = max(counts)
+        raise errors.OverflowDataError(
+            f"a count has {len(str(largest))} digits; decimal({_DIGITS},0) holds {_DIGITS}",
+            remedy="set as_text=True, or use count(), which gives a Python integer",
+        )
+    return pa.array([Decimal(count) for count in counts], pa.decimal128(_DIGITS, 0))

@@ -1,0 +1,497 @@
+"""The fluent object users hold: a draft of a query, and what can be done with it.
+
+Each call returns a new object; nothing is changed in place and nothing runs until `matches`,
+`count` or another verb is called. Which runner works is decided by what is given: a Spark
+DataFrame goes to Spark and comes back as one, an Arrow, pandas or Polars table is matched in
+process and comes back in kind.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Self
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.api.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
+from ensue.automaton.plan import Plan, plan
+from ensue.automaton.program import Program
+from ensue.draw.diagram import Picture
+from ensue.front import builder
+from ensue.front.expressions import Scope, parse_condition
+from ensue.front.grammar import parse_pattern
+from ensue.front.sase import parse_sase
+from ensue.front.steps import gap_bound
+from ensue.missing.explain import explain_missing
+from ensue.operator.listing import MAX_MATCHES, Listing
+from ensue.operator.protocol import Budget
+from ensue.operator.state import kind_of
+from ensue.query import nodes
+from ensue.query.binding import bind
+from ensue.query.missing import NearlyEverythingMatchesWarning, too_generous
+from ensue.query.query import OrderKey, Query, Rows
+from ensue.query.sql import query_sql
+from ensue.rows.engine_choice import choose_row_engine
+from ensue.rows.engines import AutomatonEngine, Engine
+from ensue.rows.explain import explain
+from ensue.rows.warm import warm_up
+from ensue.run import local
+from ensue.run.diff import compared, listings
+from ensue.run.matcher import Matcher, Options, restored
+from ensue.sequences.explain import explain_sequence
+from ensue.sequences.limits import check_listing
+from ensue.sequences.totals import Grouping
+from ensue.summary.evaluator import Summary, described
+from ensue.summary.options import SummaryOptions
+from ensue.summary.saved import KIND as SUMMARY
+
+
+def pattern(text: str, *, types: str | None = None) -> Pattern:
+    """A pattern from its text: `ensue.pattern("A B+ C+")`.
+
+    A blank means "the next row". With `types`, a symbol means `types = 'symbol'`, and `define`
+    adds to that. Symbols keep their spelling.
+    """
+    return Pattern(builder.Draft(parse_pattern(builder.as_text(text, "pattern")), types=types))
+
+
+def sase(text: str, *, types: str = "type") -> Pattern:
+    """A pattern from SASE text: `SEQ(A a, B+ b[], C c) WHERE [id] AND ... WITHIN 10 minutes`."""
+    return Pattern(parse_sase(text, types))
+
+
+class Pattern:
+    """A query in the making; see the module."""
+
+    def __init__(self, draft: builder.Draft) -> None:
+        self._draft = draft
+
+    # -- saying what is asked --------------------------------------------------------------------
+
+    def define(self, **conditions: object) -> Pattern:
+        """What each label means, as SQL text or a pyspark Column; undefined is always true."""
+        given = builder.expression_texts(conditions, "DEFINE")
+        known = dict(self._draft.define)
+        resolved: list[tuple[str, str]] = []
+        for name, text in given:
+            label = self._draft.variable(name, f"DEFINE {name}")
+            if label in known or label in dict(resolved):
+                raise errors.DuplicateNameError(
+                    f"{label!r} is defined twice", remedy="join the two conditions with AND"
+                )
+            resolved.append((label, text))
+        return self._with(define=self._draft.define + tuple(resolved))
+
+    def subset(self, **subsets: str | list[str] | tuple[str, ...]) -> Pattern:
+        """Union variables: `subset(U="A, B")` or `subset(U=["A", "B"])`."""
+        added = []
+        for name, members in subsets.items():
+            parts = re.split(r"[,\s]+", members.strip()) if isinstance(members, str) else members
+            named = tuple(self._draft.variable(m, f"SUBSET {name}") for m in parts)
+            added.append((name, named))
+        return self._with(subsets=self._draft.subsets + tuple(added))
+
+    def partition_by(self, *columns: str) -> Pattern:
+        return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in columns))
+
+    def order_by(self, *keys: str | OrderKey) -> Pattern:
+        """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`."""
+        return self._with(order_by=tuple(builder.order_key(key) for key in keys))
+
+    def within(self, size: str | int | float) -> Pattern:
+        """The longest time from first to last row, edge included: "1 hour", 100, "500 rows"."""
+        return self._with(within=builder.window(size))
+
+    def select(self, policy: str) -> Pattern:
+        """The selection policy of the blank: strict, next or any."""
+        try:
+            return self._with(selection=nodes.Policy(policy.lower()))
+        except ValueError:
+            raise errors.QueryError(
+                f"select({policy!r}) is not a selection policy", remedy="use strict, next or any"
+            ) from None
+
+    def after_match(self, text: str, required: bool = False) -> Pattern:
+        """Where matching resumes: "past last row", "to next row", "to first B", "to last B".
+
+        Event patterns start with "no skip". There, a target that matched nothing is no reason to
+        skip; with `required` it is an error, as it always is for row patterns.
+        """
+        return self._with(skip=builder.skip(text, self._draft, required))
+
+    def rows_per_match(self, text: str) -> Pattern:
+        """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched"."""
+        return self._with(rows=builder.rows_per_match(text))
+
+    def measures(self, **values: object) -> Pattern:
+        """Columns of the result, by name, as SQL text over the match."""
+        said = self._draft.measures or ()
+        return self._with(measures=said + builder.expression_texts(values, "measure"))
+
+    def without(self, **conditions: object) -> Pattern:
+        """Events of which none may lie between the first and last event of a match."""
+        given = builder.expression_texts(conditions, "DEFINE")
+        for name, _ in given:
+            if name in self._draft.labels:
+                raise errors.DuplicateNameError(
+                    f"without({name}=...): the pattern has a label {name!r}",
+                    remedy="choose another name for the forbidden event",
+                )
+        return self._with(without=self._draft.without + given)
+
+    def allow_missing(
+        self,
+        k: int | float,
+        missing: Mapping[str, int | float] | None = None,
+        required: Sequence[str] = (),
+        **effort: Any,
+    ) -> Self:
+        """Also matches that lack events: at most `k`, or weights (`missing`) of `k` in total.
+
+        Events named in `required` must be there. The result also has `errors`, `missing` and
+        `missing_at`. Other options say how a budget is spent (docs/missing.md).
+        """
+        allowed = builder.missing(self._draft, k, missing, required, effort)
+        unwise = too_generous(self._draft.pattern, allowed)
+        if unwise is not None:
+            warnings.warn(unwise, NearlyEverythingMatchesWarning, stacklevel=2)
+        return self._with(missing=allowed)
+
+    def _with(self, **changes: Any) -> Self:
+        return type(self)(replace(self._draft, **changes))
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    @cached_property
+    def query(self) -> Query:
+        """The frozen query; raises where the parts do not fit together."""
+        return self._draft.build()
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan(self.query)
+
+    @property
+    def program(self) -> Program:
+        return self.plan.program
+
+    def sql(self, dialect: str = "spark") -> str:
+        """The query as SQL with MATCH_RECOGNIZE."""
+        return query_sql(self.query, dialect=dialect)
+
+    def explain(self, data: Any = None) -> str:
+        """What would run, where each condition is evaluated, and why; exact with the data given."""
+        keys = ", ".join(self.query.partition_by)
+        order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
+        grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
+        if self.query.missing is not None:
+            return explain_missing(self.plan, f"{grouped}, sorted by {order} in the worker")
+        if not self.query.row_semantics:
+            return explain_sequence(self.plan, f"{grouped}, sorted by {order} in the worker")
+        engine: Engine | None = None
+        planned = self.plan
+        if not planned.correlated:
+            engine = AutomatonEngine(planned)
+        elif data is not None:
+            planned, schema = self._prepared(data)
+            engine = choose_row_engine(planned, schema)
+        return explain(planned, engine, f"{grouped}, sorted by {order} in the worker")
+
+    def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
+        if is_spark(data):
+            from ensue.run.spark import batch
+
+            return batch.prepared_schema(self.query, data)
+        table = to_arrow(data)
+        bound = plan(bind(self.query, table.column_names))
+        return bound, local.prepare(bound, table.slice(0, 0)).schema
+
+    def plot(self) -> Picture:
+        """The automaton of a row pattern as a picture: `.svg`, `.dot`, `.save(path)`."""
+        if not self.query.row_semantics:
+            raise errors.UnsupportedError(
+                "plot() draws the automaton of a row pattern, and this is an event pattern",
+                remedy="q.explain() shows its places and edges",
+            )
+        return Picture(self.program)
+
+    def _repr_svg_(self) -> str | None:
+        return self.plot().svg if self.query.row_semantics else None
+
+    def __repr__(self) -> str:
+        return f"<ensue pattern: {nodes.pattern_text(self._draft.pattern)}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self.query == other.query
+
+    def __hash__(self) -> int:
+        return hash(self.query)
+
+    # -- running it ------------------------------------------------------------------------------
+
+    def matches(
+        self,
+        data: Any,
+        budget: Budget | None = None,
+        timeouts: bool = False,
+        *,
+        limit: int | None = None,
+        sample: int | None = None,
+        seed: int = 0,
+        max_matches: int = MAX_MATCHES,
+        compact: bool = False,
+        observe: Any = None,
+        **stream: Any,
+    ) -> Any:
+        """All matches in `data`, in the kind of table that was given.
+
+        A streaming DataFrame takes further options (`emit`, `speculation`, `late`, `changes`,
+        `lanes`, `control`, ...): docs/streaming.md.
+
+        Of an event pattern: the first `limit`, or `sample` of them drawn uniformly at random (with
+        replacement); `timeouts` adds partial matches that ran out of time. More than `max_matches`
+        in one task is an error that says how many there are. `compact` gives one row per end event
+        with the graph of its matches, which `ensue.expand` lists.
+
+        `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark.
+        """
+        query = self.query
+        if observe is not None:
+            _can_observe(data, query, budget)
+        listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
+        check_listing(listing)
+        if budget is not None and query.missing is None:
+            from ensue.api.workload import matches_of_one
+
+            return matches_of_one(self, data, budget, listing)
+        if query.row_semantics and listing != Listing(seed=seed, max_matches=max_matches):
+            raise errors.UnsupportedError(
+                "row patterns have no timed-out partial matches, and no limit or sample",
+                remedy="leave timeouts, limit and sample out, or write an event pattern (->)",
+            )
+        try:
+            if is_spark(data):
+                from ensue.run.spark import batch
+
+                warm_up()
+                if sample is not None and data.isStreaming:
+                    raise errors.UnsupportedError(
+                        "sample= draws from all matches, and a stream has no last one",
+                        remedy="use limit=..., or q.aggregate(...) on the DataFrame",
+                    )
+                if data.isStreaming:
+                    from ensue.front.sql import read_query
+                    from ensue.run.spark import stream as streams
+
+                    options = streams.Options.of(stream)
+                    return streams.run(query, data, options, listing, read_query, budget)
+                no_stream_options(stream)
+                found = batch.run(query, data, listing, budget, observe)
+                return found if limit is None else found.limit(limit)
+            no_stream_options(stream)
+            table = to_arrow(data)
+            warm_up()
+            return in_kind(local.run(query, table, listing, budget), data)
+        except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
+            raise self._placed(problem) from None
+
+    def recover(self, data: Any, found: Any) -> Any:
+        """All matches around those that a budget found: of the match bundles in which they lie.
+
+        `found` is what `matches(data, budget=...)` gave, in process; only the stretches of `data`
+        around these matches are matched again, without a budget.
+        """
+        if is_spark(data):
+            raise errors.UnsupportedError(
+                "recover() runs in process",
+                remedy="collect the keys in question with toArrow(), and recover those",
+            )
+        return in_kind(local.recover(self.query, to_arrow(data), to_arrow(found)), data)
+
+    def count(self, data: Any) -> int:
+        """The number of matches over all partitions, exact at any size."""
+        if self.query.row_semantics:
+            listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
+            found = listing.matches(data)
+            return int(found.count()) if is_spark(data) else len(found)
+        counted = self.aggregate(data, big="text", n="count(*)")
+        if is_spark(data):
+            return int(counted.first()["n"])
+        return int(to_arrow(counted).column("n")[0].as_py())
+
+    def aggregate(
+        self,
+        data: Any,
+        *,
+        by: str | Sequence[str] = (),
+        every: str | int | None = None,
+        slide: str | int | None = None,
+        big: str | None = None,
+        **aggregates: object,
+    ) -> Any:
+        """Aggregates over all matches, never listing them: `n="count(*)", total="sum(B.x)"`.
+
+        One row, or one per group: `by` partition columns, and windows of time (`every`, and every
+        `slide`) over the end of a match. Counts and sums of integers are exact: decimal(38,0), or
+        text of any size with `big="text"`. On a stream, its options go beside (docs/streaming.md).
+        """
+        stream: dict[str, Any] = {}
+        if is_spark(data) and data.isStreaming:
+            from ensue.run.spark.stream import Options
+
+            stream = {n: aggregates.pop(n) for n in Options.names() if n in aggregates}
+        if not aggregates:
+            raise errors.QueryError(
+                "aggregate() was given no aggregate", remedy='write aggregate(data, n="count(*)")'
+            )
+        if big not in (None, "text"):
+            raise errors.QueryError(f"big={big!r} is not known", remedy='use big="text"')
+        names = (by,) if isinstance(by, str) else tuple(by)
+        size, distance = gap_bound(every), gap_bound(slide)
+        if distance is not None and (size is None or not 0 < distance <= size):
+            raise errors.QueryError(
+                f"slide={slide!r} does not fit every={every!r}",
+                remedy="give a size with every=..., and a positive slide that is not larger",
+            )
+        if size == 0:
+            raise errors.QueryError(
+                f"aggregate(every={every!r}): windows of time need a size",
+                remedy="write every='1 hour', or every=100 in units of a numeric order column",
+            )
+        timed = isinstance(every, str) and not every.strip().isdigit()
+        grouping = Grouping(names, size, distance, big == "text", None if every is None else timed)
+        grouping.check_names(aggregates)
+        asked = builder.expression_texts(aggregates, "measure")
+        query = replace(self._draft, measures=asked, rows=Rows.ONE).build()
+        try:
+            if is_spark(data):
+                from ensue.run.spark import batch
+
+                if data.isStreaming:
+                    from ensue.run.spark import stream as streams
+
+                    return streams.totals(query, data, grouping, streams.Options.of(stream))
+                return batch.totals(query, data, grouping)
+            return in_kind(local.totals(query, to_arrow(data), grouping), data)
+        except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
+            raise self._placed(problem) from None
+
+    def summarize(
+        self,
+        data: Any = None,
+        *,
+        size: int,
+        select: str = "benefit",
+        total: str | None = None,
+        probabilities: Mapping[str, float] | None = None,
+        equal: Mapping[str, Sequence[str]] | None = None,
+        budget: int | None = None,
+        seed: int = 0,
+        detect: bool = False,
+        counts: str = "decimal",
+        **stream: Any,
+    ) -> Any:
+        """Aggregates over all matches from at most `size` retained events (docs/summaries.md).
+
+        Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
+        DataFrame a DataFrame of one row per key. A streaming one takes further options
+        (docs/streaming.md).
+        """
+        query = self.query
+        if query.missing is not None:
+            raise errors.UnsupportedError(
+                "summarize() does not go with allow_missing: it counts exact matches",
+                remedy="use aggregate(...) or matches(...), or leave allow_missing out",
+            )
+        asked = None
+        if total is not None:
+            asked = parse_condition(total, Scope(query.variables, "total"))
+        options = SummaryOptions(
+            size, select, asked, total, probabilities, equal, budget, seed, detect, counts
+        )
+        if is_spark(data):
+            from ensue.run.spark import summary as on_spark
+
+            if data.isStreaming:
+                from ensue.run.spark import stream as streams
+
+                return streams.summaries(query, options, data, streams.Options.of(stream))
+            no_stream_options(stream)
+            return on_spark.run(query, options, data)
+        no_stream_options(stream)
+        summary = Summary(query, options, to_arrow)
+        return summary if data is None else summary.insert(data)
+
+    def matcher(
+        self,
+        *,
+        speculation: Any = 0,
+        delay: Any = None,
+        id: str | None = None,
+        history: Any = 0,
+        settle: Any = None,
+        name: str | None = None,
+        schema: pa.Schema | None = None,
+        budget: Budget | None = None,
+    ) -> Matcher:
+        """The pattern over events as they come, in any order, with corrections (docs/matcher.md).
+
+        `speculation` (σ): 0 answers when the watermark has passed and never takes anything back,
+        `math.inf` at once, a length of time in between. The watermark comes from `advance`, or
+        follows the newest event at a `delay`. `id` is a column that names an event, `history` how
+        long events stay known behind the watermark. `settle` holds changes back until the watermark
+        is that near to the events that decided them. `budget` bounds the work per event of patterns
+        with `allow_missing` (docs/missing.md).
+        """
+        options = Options(speculation, delay, id, history, settle, budget)
+        return Matcher(self.query, options, name, schema, events_table)
+
+    def diff(self, new: Pattern, data: Any) -> Any:
+        """Matches that would appear ('+') and disappear ('-') if `new` replaced this pattern.
+
+        A dry run on given data: nothing is changed. Measures are left out of the comparison.
+        """
+        before, after = listings(self.query, new.query)
+        if is_spark(data):
+            from ensue.run.spark import diff as on_spark
+
+            return on_spark.run(before, after, data)
+        table = to_arrow(data)
+        return in_kind(compared(local.run(before, table), local.run(after, table)), data)
+
+    def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
+        """The error with the position of the name in the text that has it."""
+        name = re.search(r"'([^']+)'", problem.problem)
+        if problem.place is None and name is not None:
+            for where, text in self._draft.texts():
+                found = re.search(rf"(?<![\w.]){re.escape(name[1])}\b", text, re.IGNORECASE)
+                if problem.problem.startswith(where + ":") and found:
+                    place = errors.Place.at_offset(text, found.start())
+                    return type(problem)(problem.problem, remedy=problem.remedy, place=place)
+        return problem
+
+
+def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
+    if budget is None or query.missing is None or not is_spark(data) or data.isStreaming:
+        raise errors.QueryError(
+            "observe= is told what a budget gives up of a pattern with allow_missing(...) on a "
+            "batch DataFrame of Spark",
+            remedy="leave it out: tables have it in their schema's metadata, streams in the "
+            "progress of the query",
+        )
+
+
+def restore(state: bytes) -> Any:
+    """The matcher or the summary that `snapshot()` was taken of, ready to go on."""
+    if kind_of(state) != SUMMARY:
+        return restored(state, events_table)
+    query, options = described(state)
+    if options.total_text is not None:
+        asked = parse_condition(options.total_text, Scope(query.variables, "total"))
+        options = replace(options, total=asked)
+    return Summary(query, options, to_arrow).restore(state)

@@ -1,0 +1,305 @@
+"""The object a quantitative query is: what can be asked of it, and where it runs.
+
+Which runner works is decided by what is given: a Spark DataFrame goes to Spark and comes back as
+one, any other table is evaluated in process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.front.builder import order_key
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import Events
+from ensue.quantities.checks import Report
+from ensue.quantities.groups import BoundGroups
+from ensue.quantities.model import Automaton
+from ensue.quantities.operator import QuantifyOperator
+from ensue.quantities.picture import HierarchyPicture
+from ensue.quantities.pipes import Pipe
+from ensue.quantities.prefix import parallel
+from ensue.quantities.run import Outcome
+from ensue.quantities.stages import VALUE, AutomatonStage, Batch, Bound, Stage
+from ensue.query.query import OrderKey
+
+Names = str | tuple[str, ...] | list[str]
+
+
+class Quantity:
+    """A quantitative query; see `ensue.quantify`."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+
+    @staticmethod
+    def of(automaton: Automaton) -> Quantity:
+        return Quantity(AutomatonStage(automaton))
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    def check(
+        self, table: Any = None, *, allow: str | None = None, assume: str | None = None
+    ) -> Report:
+        """What the query costs and why; raises, with a witness, where it cannot run.
+
+        With a table (also of Spark's) or a schema, predicates are decided with the types of its
+        columns. Without, for all types they may have: where those differ, UndecidedError says so.
+        """
+        schema = None if table is None else _schema(table)
+        reports = self.allowing(allow, assume).stage.reports(schema)
+        return max(reports, key=lambda report: report.rank)
+
+    def checked(self) -> Quantity:
+        """The query itself, checked now as far as that is possible without its columns' types."""
+        # Types may decide what is undecided, and so may a declaration: `eval` will ask again. What
+        # is refused here is refused for all types.
+        with contextlib.suppress(errors.UndecidedError):
+            self.stage.reports(None)
+        return self
+
+    def allowing(self, allow: str | None = None, assume: str | None = None) -> Quantity:
+        """The query with a cost accepted, or a declaration made."""
+        if allow is None and assume is None:
+            return self
+        return Quantity(self.stage.allowing(allow, assume))
+
+    def explain(self, table: Any) -> str:
+        """How each part will be evaluated, and why."""
+        return "\n".join(self.stage.bind(_schema(table)).explain())
+
+    def plot(self) -> HierarchyPicture:
+        """The query as a picture, everything inside it included: `.svg`, `.save(path)`."""
+        return HierarchyPicture(self.stage)
+
+    @property
+    def automaton(self) -> Automaton:
+        if not isinstance(self.stage, AutomatonStage):
+            raise errors.UnsupportedError(
+                "this query is a pipeline of several automata", remedy="ask its parts"
+            )
+        return self.stage.automaton
+
+    def __rshift__(self, other: Quantity) -> Quantity:
+        """Each defined value of this query is an event (column `value`) of the other."""
+        if not isinstance(other, Quantity):
+            raise errors.QueryError(
+                f">> leads to a {type(other).__name__}", remedy="put a query on both sides of >>"
+            )
+        return Quantity(Pipe(self.stage, other.stage))
+
+    def __repr__(self) -> str:
+        if isinstance(self.stage, AutomatonStage):
+            return f"<quantitative query: {self.stage.automaton.name}>"
+        return f"<quantitative query: {type(self.stage).__name__.lower()}>"
+
+    # -- running it ------------------------------------------------------------------------------
+
+    # `eval` is the paper's word for the value of a query; nothing is executed from text.
+    def eval(
+        self,
+        table: Any,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        threads: int = 1,
+        allow: str | None = None,
+        assume: str | None = None,
+        **stream: Any,
+    ) -> Any:
+        """The value of the table, None where undefined.
+
+        With partition columns, a table of them and `value`. With threads, one long sequence is cut
+        and put together again where the folds are associative.
+        """
+        query = self.allowing(allow, assume)
+        keys = _names(partition_by)
+        if not isinstance(threads, int) or threads < 1:
+            raise errors.QueryError(f"threads={threads!r}", remedy="give a whole number above 0")
+        if threads > 1 and (keys or is_spark(table)):
+            raise errors.UnsupportedError(
+                "threads= cuts one long sequence, and this is "
+                + ("many partitions" if keys else "a DataFrame of Spark's"),
+                remedy="leave threads out",
+            )
+        if is_spark(table):
+            from ensue.run.spark import quantify as spark
+
+            return spark.evaluate(
+                query.stage, table, keys, _orders(order_by), _taken(table, stream)
+            )
+        _taken(table, stream)
+        arranged, starts = _arranged(table, keys, order_by)
+        bound = query.stage.bind(arranged.schema)
+        _free(VALUE, keys)
+        if threads > 1:
+            outcome = parallel(query.stage, bound, arranged, threads)
+            return outcome.ends[0].as_py()
+        if isinstance(bound, BoundGroups) and not keys:
+            batch = Batch.whole(arranged, starts)
+            _free(VALUE, bound.keys)
+            return in_kind(bound.per_group(batch, bound.inner.memory()), table)
+        outcome = bound.run(Batch.whole(arranged, starts), bound.memory(), False)
+        if not keys:
+            return outcome.ends[0].as_py() if len(outcome.ends) else None
+        firsts = arranged.select(list(keys)).take(pa.array(starts[:-1]))
+        return in_kind(firsts.append_column(VALUE, outcome.ends), table)
+
+    def stream(
+        self,
+        table: Any,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        allow: str | None = None,
+        assume: str | None = None,
+        **stream: Any,
+    ) -> Any:
+        """One value per event: that of the stream up to it; null where undefined.
+
+        An Arrow array in the order given (with keys or order: in the arranged order, see `label`).
+        """
+        if is_spark(table):
+            return self.label(
+                table,
+                partition_by=partition_by,
+                order_by=order_by,
+                allow=allow,
+                assume=assume,
+                **stream,
+            )
+        _taken(table, stream)
+        return self._streamed(table, partition_by, order_by, allow, assume)[1].values
+
+    def label(
+        self,
+        table: Any,
+        name: str = VALUE,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        allow: str | None = None,
+        assume: str | None = None,
+        **stream: Any,
+    ) -> Any:
+        """The events, arranged, with the value of the stream up to each in a column.
+
+        A pattern can then be sought in it: `q.matches(f.label(table, "level"))`.
+        """
+        if is_spark(table):
+            from ensue.run.spark import quantify as spark
+
+            stage = self.allowing(allow, assume).stage
+            keys, order = _names(partition_by), _orders(order_by)
+            return spark.label(stage, table, name, keys, order, _taken(table, stream))
+        _taken(table, stream)
+        arranged, outcome = self._streamed(table, partition_by, order_by, allow, assume)
+        _free(name, arranged.column_names)
+        return in_kind(arranged.append_column(name, outcome.values), table)
+
+    def values(
+        self,
+        table: Any,
+        *,
+        partition_by: Names = (),
+        order_by: Names = (),
+        allow: str | None = None,
+        assume: str | None = None,
+        **stream: Any,
+    ) -> Any:
+        """One row per value: the ends of blocks and windows, as `>>` would pass them on.
+
+        A row has the columns of the event that ends the block; of a window of time, whose end no
+        event marks, the partition columns and `window_start`.
+        """
+        query = self.allowing(allow, assume)
+        if is_spark(table):
+            from ensue.run.spark import quantify as spark
+
+            keys, order = _names(partition_by), _orders(order_by)
+            return spark.values(query.stage, table, keys, order, _taken(table, stream))
+        _taken(table, stream)
+        operator = QuantifyOperator(query.stage, _names(partition_by), "defined")
+        arranged, starts = _arranged(table, operator.partition_by, order_by)
+        operator.open(None, arranged.schema)
+        every = np.ones(len(starts) - 1, np.bool_)
+        found = list(operator.insert(Events(arranged, starts, every)).tables())
+        return in_kind(pa.concat_tables(found or [operator.schema.empty_table()]), table)
+
+    def _streamed(
+        self, table: Any, partition_by: Names, order_by: Names, allow: Any, assume: Any
+    ) -> tuple[pa.Table, Outcome]:
+        arranged, starts = _arranged(table, _names(partition_by), order_by)
+        bound: Bound = self.allowing(allow, assume).stage.bind(arranged.schema)
+        return arranged, bound.run(Batch.prefixes(arranged, starts), bound.memory(), True)
+
+    def operator(
+        self, schema: Any, *, partition_by: Names = (), output: str = "every"
+    ) -> QuantifyOperator:
+        """The in-process incremental operator: insert, result, snapshot, end.
+
+        `output` is "every" (a row per event), "defined" (per event where the query is defined: the
+        ends of blocks) or "demand" (nothing until `result()`).
+        """
+        operator = QuantifyOperator(self.stage, _names(partition_by), output)
+        operator.open(None, _schema(schema))
+        return operator
+
+
+def _schema(given: Any) -> pa.Schema:
+    """The columns of a table, or a schema itself; no rows are read."""
+    if isinstance(given, pa.Schema):
+        return given
+    if is_spark(given):
+        from ensue.run.spark.quantify import arrow_schema
+
+        return arrow_schema(given)
+    return to_arrow(given).schema
+
+
+def _taken(table: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Options of streams (docs/streaming.md), which only a streaming DataFrame takes."""
+    if options and not (is_spark(table) and table.isStreaming):
+        raise errors.QueryError(
+            f"{next(iter(options))}= is for streams, and this is no streaming DataFrame",
+            remedy="leave it out",
+        )
+    return options
+
+
+def _free(name: str, taken: Sequence[str]) -> None:
+    """The name of the values must not be that of a column beside them."""
+    if name in taken:
+        raise errors.DuplicateNameError(
+            f"the values would stand in a column {name!r}, and there is one already",
+            remedy="rename the column, or label(table, 'another name')",
+        )
+
+
+def _names(given: Names) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _orders(given: Names) -> tuple[OrderKey, ...]:
+    return tuple(order_key(key) for key in _names(given))
+
+
+def _arranged(table: Any, keys: tuple[str, ...], order_by: Names) -> tuple[pa.Table, Any]:
+    given = to_arrow(table)
+    orders = _orders(order_by)
+    for name in (*keys, *(order.column for order in orders)):
+        if name not in given.column_names:
+            raise errors.UnknownColumnError(
+                f"the table has no column {name!r}",
+                remedy=f"use one of {', '.join(given.column_names)}",
+            )
+    if keys or orders:
+        arranged, starts = arrange(given.combine_chunks(), keys, orders)
+        return arranged, starts if keys else np.array([0, arranged.num_rows], np.int64)
+    return given.combine_chunks(), np.array([0, given.num_rows], np.int64)

@@ -1,0 +1,512 @@
+"""`ensue.workload`: many patterns as one, shared where they agree, inside a bound where one is set.
+
+Patterns that agree on partition and order (and on whether a window of time bounds them) are one
+group and share their partial matches; other groups run beside them. Row patterns of one table and
+order are a group of their own kind. A pattern that the shared evaluator cannot take (a condition
+that needs plain Python) runs by itself, exactly, and `explain()` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.api.pattern import Pattern
+from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.automaton.share import unite
+from ensue.automaton.share_plan import SharingPlan, sharing_plan
+from ensue.draw.shared import SharingPicture
+from ensue.operator.arrange import arrange
+from ensue.operator.listing import Listing
+from ensue.operator.protocol import Budget, Events, PatternChange, Snapshot
+from ensue.operator.turns import Turns
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.run import local
+from ensue.shared import given
+from ensue.shared.controller import ORDERS, Estimate, check_budget
+from ensue.shared.engine import MATERIALISATIONS
+from ensue.shared.evaluator import MAX_MATCHES, Options, Report, SharedEvaluator
+from ensue.shared.groups import Group, bounded, groups
+from ensue.shared.listing import PATTERN
+from ensue.shared.offsets import cuts, joined, unite_parts
+
+_ONE = "the pattern"
+
+
+def workload(
+    patterns: Mapping[str, Pattern] | Iterable[tuple[str, Pattern]] = (),
+    *,
+    weights: Mapping[str, float] | None = None,
+    materialise: str = "view",
+    select: str = "ratio",
+    seed: int = 0,
+    **named: Pattern,
+) -> Workload:
+    """Patterns to run together: `ensue.workload(drops=q1, peaks=q2, weights={"peaks": 2})`.
+
+    Names that are no Python names come as a mapping or as pairs. `weights` say how much a match of
+    a pattern is worth when something has to be shed (1 unless said). `materialise` is how shared
+    partial matches are kept: "view" (once, a bit per pattern), "instance" (copied at once, kept or
+    dropped as a whole) or "separate" (no sharing). `select` orders them by "ratio" (contribution
+    per overhead), by "work" (per partial match asked, however long) or by "contribution".
+    """
+    if not isinstance(patterns, Iterable):
+        raise errors.QueryError(
+            f"{patterns!r} stands where patterns with names are expected",
+            remedy="give a mapping, pairs of name and pattern, or keywords: workload(a=q1, b=q2)",
+        )
+    pairs = list(patterns.items() if isinstance(patterns, Mapping) else patterns)
+    found: dict[str, Pattern] = {}
+    for name, pattern in map(given.name_and_pattern, [*pairs, *named.items()]):
+        if not isinstance(pattern, Pattern):
+            raise errors.QueryError(
+                f"{name}={pattern!r} is not a pattern",
+                remedy="give what ensue.pattern(...), begin(...) or sase(...) returns",
+            )
+        if name in found:
+            raise errors.DuplicateNameError(
+                f"two patterns are called {name!r}", remedy="give each pattern a name of its own"
+            )
+        found[name] = pattern
+    if not found:
+        raise errors.QueryError("the workload has no pattern", remedy="give at least one")
+    _check_choice(materialise, MATERIALISATIONS, "materialise")
+    _check_choice(select, ORDERS, "select")
+    given.check_weights({} if weights is None else weights, found)
+    given.check_seed(seed)
+    return Workload(found, Options(dict(weights or {}), materialise, select, seed=seed))
+
+
+def _check_choice(value: str, known: Sequence[str], what: str) -> None:
+    if value not in known:
+        raise errors.QueryError(
+            f"{what}={value!r} is not known", remedy="use " + ", ".join(map(repr, known))
+        )
+
+
+class Workload:
+    """See `workload`; nothing runs until a verb is called."""
+
+    def __init__(self, patterns: Mapping[str, Pattern], options: Options) -> None:
+        self.patterns = dict(patterns)
+        self.options = options
+        self.report: Report | None = None  # of the last run in process
+
+    def __repr__(self) -> str:
+        return f"<ensue workload: {', '.join(self.patterns)}>"
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def matches(
+        self,
+        data: Any,
+        budget: Budget | None = None,
+        *,
+        history: Any = None,
+        max_matches: int = MAX_MATCHES,
+    ) -> Any:
+        """All matches of all patterns, with the column `pattern`, in the kind of table given.
+
+        Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
+        the past, in process: they are matched without the bound to learn what partial matches are
+        worth (and what "50%" is of), before `data` is matched under it. Their matches are not
+        given.
+        """
+        check_budget(budget, tuple(self.patterns))
+        past = _history(history, budget, data)
+        if is_spark(data):
+            from ensue.run.spark import workload as on_spark
+
+            return on_spark.run(
+                self._queries(), data, replace(self.options, max_matches=max_matches), budget
+            )
+        table = to_arrow(data).combine_chunks()
+        rules.duplicates(table.column_names, "column of the input")
+        options = replace(self.options, max_matches=max_matches)
+        found: dict[str, pa.Table] = {}
+        reports = []
+        for group, own, part in bounded(grouped(self._queries(), table), budget, options.weights):
+            tables, report = run_group(group, table, replace(options, part=part), own, past)
+            found.update(tables)
+            reports.append(report)
+        self.report = joined_report(reports)
+        return in_kind(together({name: found[name] for name in self.patterns}), data)
+
+    def aggregate(
+        self,
+        data: Any,
+        budget: Budget | None = None,
+        *,
+        by: str | Sequence[str] = (),
+        big: str | None = None,
+        **aggregates: Any,
+    ) -> Any:
+        """Aggregates over the matches of each pattern: one row per pattern (and group).
+
+        Exactly and never listing matches without a budget; over the matches found with one.
+        """
+        if budget is not None:
+            return self._aggregate_found(data, budget, by, aggregates)
+        if is_spark(data):
+            from ensue.run.spark import workload as on_spark
+
+            parts = {
+                name: pattern.aggregate(data, by=by, big=big, **aggregates)
+                for name, pattern in self.patterns.items()
+            }
+            return on_spark.together(parts)
+        table = to_arrow(data)
+        parts = {
+            name: to_arrow(pattern.aggregate(table, by=by, big=big, **aggregates))
+            for name, pattern in self.patterns.items()
+        }
+        return in_kind(together(parts), data)
+
+    def _aggregate_found(
+        self, data: Any, budget: Budget, by: str | Sequence[str], aggregates: Mapping[str, object]
+    ) -> Any:
+        names = (by,) if isinstance(by, str) else tuple(by)
+        asked = {name: str(text).replace(" ", "").lower() for name, text in aggregates.items()}
+        if any(text != "count(*)" for text in asked.values()):
+            raise errors.UnsupportedError(
+                "under a budget only count(*) is aggregated: sums over the matches that were kept "
+                "would not say what is missing",
+                remedy="leave the budget out, or aggregate the result of matches(...)",
+            )
+        listing = {name: pattern._with(measures=None) for name, pattern in self.patterns.items()}
+        bare = Workload(listing, self.options)
+        found = bare.matches(data, budget)
+        if is_spark(data):
+            from ensue.run.spark import workload as on_spark
+
+            _check_by(names, found.columns)
+            return on_spark.counted(found, list(self.patterns), names, list(asked))
+        self.report = bare.report
+        table = to_arrow(found)
+        _check_by(names, table.column_names)
+        counts = table.group_by([PATTERN, *names]).aggregate([([], "count_all")])
+        known = counts.to_pylist()
+        if not names:
+            got = {row[PATTERN]: row["count_all"] for row in known}
+            known = [{PATTERN: n, "count_all": got.get(n, 0)} for n in self.patterns]
+        columns = {n: [row[n] for row in known] for n in (PATTERN, *names)}
+        kind = pa.decimal128(38, 0)
+        columns |= {n: pa.array([row["count_all"] for row in known]).cast(kind) for n in asked}
+        return in_kind(pa.table(columns), data)
+
+    def live(
+        self,
+        schema: Any,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+        *,
+        history: Any = None,
+    ) -> Live:
+        """An in-process operator over rows that arrive in order; patterns may come and go.
+
+        `history` teaches it as in `matches`.
+        """
+        check_budget(budget, tuple(self.patterns))
+        given.check_state(state)
+        kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
+        rules.duplicates(kinds.names, "column of the schema")
+        return Live(self, kinds, budget, state, _history(history, budget, None))
+
+    # -- looking ---------------------------------------------------------------------------------
+
+    def revise(
+        self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()
+    ) -> Workload:
+        """The workload with patterns added or removed."""
+        for name in remove:
+            if name not in self.patterns:
+                raise errors.QueryError(
+                    f"there is no pattern {name!r} to remove",
+                    remedy=f"patterns are: {', '.join(self.patterns)}",
+                )
+        kept = [(name, p) for name, p in self.patterns.items() if name not in remove]
+        weights = {n: w for n, w in self.options.weights.items() if n not in remove}
+        return workload(
+            [*kept, *(add or {}).items()], weights=weights, materialise=self.options.materialise,
+            select=self.options.order_by, seed=self.options.seed,
+        )  # fmt: skip
+
+    def _queries(self) -> dict[str, Query]:
+        return {name: pattern.query for name, pattern in self.patterns.items()}
+
+    @property
+    def plans(self) -> list[SharingPlan]:
+        """The shared plan of each group of event patterns."""
+        return [
+            sharing_plan(unite(group.queries), self.options.materialise != "separate")
+            for group in grouped(self._queries(), None)
+            if not group.rows
+        ]
+
+    def plot(self) -> SharingPicture:
+        """The shared plan as a picture: `.svg`, `.dot`, `.save(path)`."""
+        return SharingPicture(self.plans)
+
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
+
+    def explain(self, data: Any = None) -> str:
+        """Groups, what they share, the pattern-sharing degrees, and what cannot be shared."""
+        from ensue.shared.explain import explain_group
+
+        table = None if data is None or is_spark(data) else to_arrow(data)
+        lines = []
+        for number, group in enumerate(grouped(self._queries(), table), 1):
+            lines.append(f"group {number}: " + ", ".join(group.queries))
+            lines.extend(
+                "  " + line
+                for line in explain_group(
+                    group.queries, group.rows, group.alone, self.options.materialise
+                )
+            )
+        return "\n".join(lines) + "\n"
+
+
+def _check_by(names: Sequence[str], columns: Sequence[str]) -> None:
+    for name in names:
+        if name not in columns:
+            raise errors.UnknownColumnError(
+                f"by names the column {name!r}, which the matches do not have",
+                remedy="use columns of partition_by(...)",
+            )
+
+
+def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing) -> Any:
+    """A pattern by itself under a budget: a workload of one, without the column `pattern`."""
+    if listing != Listing(seed=listing.seed, max_matches=listing.max_matches):
+        raise errors.UnsupportedError(
+            "timeouts, limit and sample are about all matches, and a budget gives only some",
+            remedy="leave the budget out, or these options",
+        )
+    if isinstance(budget, Budget) and isinstance(budget.latency, Mapping):
+        raise errors.QueryError(
+            "one pattern takes one latency, not one per pattern",
+            remedy='write Budget(latency="50 ms")',
+        )
+    found = workload({_ONE: pattern}, seed=listing.seed).matches(
+        data, budget, max_matches=listing.max_matches
+    )
+    if is_spark(data):
+        return found.drop(PATTERN)
+    return found.drop(columns=[PATTERN]) if hasattr(found, "iloc") else _dropped(found)
+
+
+def _history(history: Any, budget: Budget | None, data: Any) -> pa.Table | None:
+    """Rows of the past as a table; refused where nothing could be learned from them."""
+    if history is None:
+        return None
+    if budget is None:
+        raise errors.QueryError(
+            "a history teaches what to keep under a budget, and there is none",
+            remedy="give budget=..., or leave history out",
+        )
+    if is_spark(data) or is_spark(history):
+        raise errors.UnsupportedError(
+            "a history is learned from in process, and this is a Spark DataFrame",
+            remedy="leave history out, or give Arrow, pandas or Polars tables",
+        )
+    return to_arrow(history).combine_chunks()
+
+
+def _dropped(found: Any) -> Any:
+    return found.drop_columns([PATTERN]) if isinstance(found, pa.Table) else found.drop(PATTERN)
+
+
+# -- running in process --------------------------------------------------------------------------
+
+
+def grouped(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]:
+    if table is None:
+        return groups(queries, None, None)
+    empty = table.slice(0, 0)
+    return groups(queries, table.column_names, lambda plan: local.prepare(plan, empty).schema)
+
+
+def run_group(
+    group: Group,
+    table: pa.Table,
+    options: Options,
+    budget: Budget | None,
+    history: pa.Table | None = None,
+) -> tuple[dict[str, pa.Table], Report | None]:
+    if history is not None:
+        given.check_history(group.queries.values(), table.schema, history.schema)
+    if group.rows:
+        from ensue.shared.rows import run_rows
+
+        return run_rows(
+            group.queries, table, options, budget, local.prepare, local.finish, history=history
+        )
+    group.refuse_budget(budget)
+    if group.alone:
+        (name, query), *_ = group.queries.items()
+        return {name: local.run(query, table)}, None
+    separate = options.materialise == "separate" or budget is not None
+    parted = {} if separate else cuts(group.queries)
+    union = unite_parts(group.queries, parted)
+    prepared = local.prepare(union.plan, table)
+    evaluator = SharedEvaluator(union, options)
+    evaluator.parts = {name: [] for cut in parted.values() for name in cut.parts}
+    evaluator.open(union.plan, prepared.schema, budget)
+    first = union.plan.query
+    if history is not None:
+        evaluator.learn(_past(first, local.prepare(union.plan, history)))
+    arranged, starts = arrange(prepared, first.partition_by, first.order_by)
+    pieces: dict[int, list[pa.Table]] = {}
+    complete = np.ones(len(starts) - 1, np.bool_)
+    for index, piece in evaluator.found(Events(arranged, starts, complete)):
+        pieces.setdefault(index, []).append(piece)
+    found = {}
+    for index, (member, empty) in enumerate(
+        zip(union.members, evaluator.own_schemas(arranged.schema), strict=True)
+    ):
+        if member.name not in evaluator.parts:
+            listed = pa.concat_tables(pieces.get(index, [empty.empty_table()]))
+            found[member.name] = local.finish(member.plan, listed)
+    report = evaluator.report()
+    exact = {name: e for name, e in report.patterns.items() if name not in evaluator.parts}
+    for name, cut in parted.items():
+        whole, count = joined(cut, evaluator.parts, union.plan, arranged, starts)
+        found[name] = local.finish(cut.planned, whole)
+        exact[name] = Estimate(count, 0.0, 1.0, 1.0, 1.0)
+    return found, replace(report, patterns=exact)
+
+
+def _past(query: Query, history: pa.Table) -> Events:
+    """Rows of the past as complete partitions."""
+    arranged, starts = arrange(history, query.partition_by, query.order_by)
+    return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
+
+
+def together(found: Mapping[str, pa.Table]) -> pa.Table:
+    """One table with the column `pattern`; columns that a pattern does not have are null."""
+    tables = []
+    for name, table in found.items():
+        names = pa.array([name] * table.num_rows, pa.string())
+        if PATTERN in table.column_names:
+            raise errors.ReservedNameError(
+                f"a column of {name!r} is called {PATTERN!r}, which names the pattern",
+                remedy="give the measure or partition column another name",
+            )
+        tables.append(table.add_column(0, PATTERN, names))
+    try:
+        return pa.concat_tables(tables, promote_options="default")
+    except pa.ArrowInvalid as problem:
+        raise errors.ColumnTypeError(
+            f"two patterns give columns of one name and different types: {problem}",
+            remedy="give the measures different names, or cast them to one type",
+        ) from None
+
+
+def joined_report(reports: Sequence[Report | None]) -> Report | None:
+    known = [report for report in reports if report is not None]
+    if not known:
+        return None
+    patterns = {name: e for report in known for name, e in report.patterns.items()}
+    sums = {
+        name: sum(getattr(report, name) for report in known)
+        for name in ("rows", "work", "shed", "selections", "created", "seconds", "most_records")
+    }
+    sums["rows"] = max(report.rows for report in known)  # every group reads the same ones
+    return Report(patterns, **sums)
+
+
+def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows: pa.Table) -> None:
+    """Raises where a pattern that comes cannot share with those that stay."""
+    for name, query in added.items():
+        found = grouped({**kept, name: query}, rows)
+        for group in found:
+            if group.alone and name in group.queries:
+                raise errors.UnsupportedError(
+                    f"the pattern {name!r} cannot run in a live workload: {group.alone}",
+                    remedy="simplify the condition, or match the pattern by itself",
+                )
+        if len(found) != 1 or found[0].rows:
+            raise errors.QueryError(
+                f"the pattern {name!r} has another partition or order than the workload, has or "
+                "lacks a window of time where the others do not, or is a row pattern",
+                remedy="start a live workload of its own",
+            )
+
+
+@dataclass
+class Live(Turns):
+    """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
+
+    workload: Workload
+    schema: pa.Schema
+    budget: Budget | None = None
+    state: Snapshot | None = None
+    history: pa.Table | None = None
+
+    def __post_init__(self) -> None:
+        empty = self.schema.empty_table()
+        found = grouped(self.workload._queries(), empty)
+        if len(found) != 1 or found[0].rows or found[0].alone:
+            raise errors.QueryError(
+                "a live workload takes event patterns of one partition and order that can share",
+                remedy="see workload.explain(); start one live workload per group",
+            )
+        if self.history is not None:
+            given.check_history(found[0].queries.values(), self.schema, self.history.schema)
+        union = unite(found[0].queries)
+        self._evaluator = SharedEvaluator(union, self.workload.options, local.prepare)
+        self._evaluator.open(union.plan, self.schema, self.budget, self.state)
+        if self.history is not None:
+            self._evaluator.learn(_past(union.plan.query, self.history))
+
+    def insert(self, data: Any) -> Any:
+        """The matches that these rows complete."""
+        query = self._evaluator.union.plan.query
+        arranged, starts = arrange(
+            given.rows_of(to_arrow(data), self.schema).combine_chunks(),
+            query.partition_by,
+            query.order_by,
+        )
+        events = Events(arranged, starts, np.zeros(len(starts) - 1, np.bool_))
+        self._evaluator.check_order(events)
+        return in_kind(self._listed(self._evaluator.found(events)), data)
+
+    def end(self) -> pa.Table:
+        """What is settled when nothing more comes."""
+        return self._listed(self._evaluator.finished())
+
+    def revise(self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()) -> None:
+        """Patterns that come see rows from now on; those that go take their partial matches."""
+        names = self.schema.names
+        if add:
+            workload(add)  # refuses what is no pattern with a name
+        added = {name: rules.check(bind(p.query, names)) for name, p in (add or {}).items()}
+        members = {m.name: m.plan.query for m in self._evaluator.union.members}
+        kept = {name: query for name, query in members.items() if name not in remove}
+        _check_one_group(kept or members, added, self.schema.empty_table())
+        self._evaluator.revise(PatternChange(added, tuple(remove)))
+
+    def snapshot(self) -> Snapshot:
+        return self._evaluator.snapshot()
+
+    @property
+    def report(self) -> Report:
+        return self._evaluator.report()
+
+    def _listed(self, found: Iterable[tuple[int, pa.Table]]) -> pa.Table:
+        members = self._evaluator.union.members
+        tables = {member.name: [local.finish(member.plan, empty.empty_table())] for member, empty in
+                  zip(members, self._evaluator.own_schemas(
+                      self._evaluator._ready_schema), strict=True)}  # fmt: skip
+        for index, piece in found:
+            member = members[index]
+            tables[member.name].append(local.finish(member.plan, piece))
+        return together({name: pa.concat_tables(parts) for name, parts in tables.items()})

@@ -1,0 +1,1 @@
+"""Pictures: automata, shared plans, matches on a time line."""

@@ -1,0 +1,1 @@
+"""Conditions over the match so far: compiled to one register machine."""

@@ -1,0 +1,228 @@
+"""Conditions on other events for the kernels, and match nodes without a budget that ask them.
+
+Guards, registers and rows are laid out for `missing/kernels/guards.py`. What the register machine
+cannot hold (text functions over other events, long decimals, a sum that leaves 64 bits) is left to
+match nodes in plain Python (`guarded.py`), with the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensue.automaton.plan import Plan
+from ensue.automaton.thompson import LetterStates, Link
+from ensue.guards.operators import TooHardError
+from ensue.missing import guarded
+from ensue.missing.guard_code import MissingGuards, compile_missing_guards
+from ensue.missing.kernels import nodes as kernels
+from ensue.missing.kernels.guards import Guards, match_all
+from ensue.missing.nodes import Buckets, NodeStore, choice_of, links_into, machine_of, scratch_of
+from ensue.missing.words import Answer, extended
+from ensue.operator.guard_banks import load_banks
+from ensue.scalar.arrow_kinds import from_arrow
+from ensue.sequences.batch import EventBatch
+from ensue.sequences.counts import event_classes
+
+Pairs = list[tuple[int, int]]
+
+
+class GuardFailedError(Exception):
+    """A number left 64 bits, or a divisor was zero, at a row: plain Python goes on from there."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def no_guards() -> Guards:
+    """Of a pattern whose conditions read single rows."""
+    ints, floats = np.zeros(1, np.int64), np.zeros(1)
+    words, numbers = np.zeros((1, 1), np.int64), np.zeros((1, 1))
+    marks, labels = np.zeros((1, 1), np.bool_), np.zeros(1, np.int32)
+    return Guards(
+        False, ints, np.zeros((1, 4), np.int64), ints, ints, ints, ints,
+        np.zeros((0, 6), np.int64), marks, marks, marks, ints, ints, floats, ints, floats,
+        words, numbers, marks, marks, labels, ints, labels, ints, ints, floats, ints, ints, floats,
+        np.zeros(1, np.bool_),
+    )  # fmt: skip
+
+
+class Compiler:
+    """The guards of a pattern, compiled once, for one batch after the other."""
+
+    def __init__(self, plan: Plan, states: LetterStates) -> None:
+        self._plan, self._states = plan, states
+        self._links = links_into(states)
+        self._compiled: MissingGuards | None = None
+        self.reason: str | None = None  # why plain Python asks the conditions
+
+    def guards(self, batch: EventBatch) -> Guards | None:
+        """None where the machine cannot hold the conditions, or the batch's numbers."""
+        if self._compiled is None and self.reason is None:
+            kinds = {field.name: from_arrow(field.type) for field in batch.table.schema}
+            try:
+                self._compiled = compile_missing_guards(self._plan, self._states, kinds)
+            except TooHardError as problem:
+                self.reason = str(problem)
+        if self._compiled is None:
+            return None
+        known, code = self._compiled, self._compiled.guards
+        banks = load_banks(code, batch.columns, batch.table.num_rows)
+        if banks is None:
+            return None
+        skipped = [label for link in self._links for label in link.skipped]
+        offsets = np.cumsum([0, *(len(link.skipped) for link in self._links)])
+        cells = code.cells
+        return Guards(
+            True,
+            known.part_offset,
+            code.code,
+            code.guard_offset,
+            known.row_offset,
+            known.rows,
+            known.gone,
+            code.updates,
+            code.applies,
+            known.live_ints,
+            known.live_floats,
+            known.live_gone,
+            code.initial_ints,
+            code.initial_floats,
+            banks.int_constants,
+            code.float_constants,
+            banks.ints,
+            banks.floats,
+            banks.int_nulls,
+            banks.float_nulls,
+            np.array(self._states.letter, np.int32),
+            offsets.astype(np.int64),
+            np.array(skipped, np.int32),
+            np.zeros(2, np.int64),
+            code.initial_ints.copy(),
+            code.initial_floats.copy(),
+            np.zeros(1, np.int64),
+            np.zeros(cells, np.int64),
+            np.zeros(cells, np.float64),
+            np.zeros(cells, np.bool_),
+        )
+
+
+class CompiledNodes:
+    """All match nodes of the partitions of one batch, one partition after the other."""
+
+    def __init__(self, states: LetterStates, batch: EventBatch, guards: Guards) -> None:
+        self._states, self._guards = states, guards
+        self._links = links_into(states)
+        self._letters = np.array(states.letter, np.int32)
+        self._classes, bits = event_classes(batch)
+        self._machine = machine_of(states, Buckets.of(states), bits, proxy=False, merge=True)
+        rows = batch.table.num_rows
+        self._lows = np.zeros(rows, np.int64) if batch.low is None else batch.low
+        self._counters = np.zeros(kernels.COUNTERS, np.int64)
+        self._candidates = 256
+        self._choice = choice_of(self._candidates, 1, 64)
+        self._answers: dict[bytes, Answer] = {}
+        nowhere = states.bound + 1
+        self._onward = np.array(
+            [min((link.cost for link in links), default=nowhere) for links in states.links]
+        )
+
+    def partition(
+        self, begin: int, stop: int, inside: tuple[int, int], most: int
+    ) -> Iterator[tuple[int, Pairs, Answer | None]]:
+        """(row, events, answer) of each match, by row; each set of events with its least error.
+
+        No more than `most` of a row; where it has more, answers are None: not all ways were seen.
+        """
+        self._guards.inside[:] = inside
+        self._store = store = NodeStore(self._states.states, 1, 0)
+        store.keep_registers(*self._widths())
+        place = np.array([begin], np.int64)
+        while place[0] < stop:
+            scratch = scratch_of(self._candidates, store.capacity, self._counters)
+            problem = kernels.DONE
+            while problem == kernels.DONE and place[0] < stop:
+                problem = int(
+                    match_all(
+                        self._machine, store.nodes, self._choice, self._guards, store.registers,
+                        scratch, self._classes, self._lows, place, stop, store.ends,
+                    )
+                )  # fmt: skip
+            yield from self._listed(store, most)
+            if problem == kernels.GUARD_FAILED:
+                raise GuardFailedError(int(place[0]))
+            if problem == kernels.NODES_FULL:
+                store.compact(int(self._lows[place[0]]))
+                used = int(store.nodes.registers[kernels.USED])
+                if used > guarded.MAX_NODES:
+                    raise guarded.too_many_nodes(used)
+                if 2 * used > store.capacity or not self._room(store):
+                    store.grow()
+            elif problem == kernels.ENDS_FULL:
+                store.ends = np.zeros((2 * len(store.ends), 2), np.int64)
+            elif problem == kernels.CANDIDATES_FULL:
+                self._candidates *= 2
+                self._choice = choice_of(self._candidates, 1, 64)
+
+    def _widths(self) -> tuple[int, int]:
+        return len(self._guards.initial_ints), len(self._guards.initial_floats)
+
+    def _room(self, store: NodeStore) -> bool:
+        """Whether forgetting old nodes has left room enough to go on without growing."""
+        links = int(store.nodes.registers[kernels.LINKS])
+        return 2 * links <= len(store.nodes.before) and store.capacity >= 2 * self._candidates
+
+    def _listed(self, store: NodeStore, most: int) -> Iterator[tuple[int, Pairs, Answer | None]]:
+        current, found = -1, dict[bytes, tuple[Pairs, Answer]]()
+        for row, labels, rows, links in store.listed(self._letters):
+            if row != current:
+                yield from _in_order(current, found)
+                current, found = row, {}
+            key = labels.tobytes() + rows.tobytes()
+            answer = self._answer(links)
+            known = found.get(key)
+            if known is None:
+                pairs = list(zip(labels.tolist(), rows.tolist(), strict=True))
+                found[key] = pairs, answer
+                if len(found) >= most:
+                    for pairs, _ in found.values():
+                        yield row, pairs, None
+                    current, found = -1, {}
+            elif answer < known[1]:
+                found[key] = known[0], answer
+        yield from _in_order(current, found)
+
+    def _answer(self, links: NDArray[np.int32]) -> Answer:
+        """What a trajectory's links skip, and the cheapest way from its end."""
+        key = links.tobytes()
+        known = self._answers.get(key)
+        if known is None:
+            way: list[Link] = [self._links[number] for number in links.tolist()]
+            answer: Answer = (0, 0, ())
+            for index, link in enumerate(way):
+                answer = extended(answer, link, index)
+            ends = [
+                extended(answer, link, len(way)) for link in self._states.finals[way[-1].target]
+            ]
+            known = self._answers[key] = min(end for end in ends if end[0] <= self._states.bound)
+        return known
+
+    def oldest(self, low: int) -> int | None:
+        """The earliest start, from `low` on, of a node that may still match an event."""
+        nodes = self._store.nodes
+        used = int(nodes.registers[kernels.USED])
+        first, state = nodes.first[:used], nodes.state[:used]
+        open_ones = nodes.error[:used] + self._onward[state] <= self._states.bound
+        starts = first[(first >= low) & open_ones]
+        return int(starts.min()) if len(starts) else None
+
+
+def _in_order(
+    row: int, found: dict[bytes, tuple[Pairs, Answer]]
+) -> Iterator[tuple[int, Pairs, Answer]]:
+    told = sorted(found.values(), key=lambda match: [(place, label) for label, place in match[0]])
+    for pairs, answer in told:
+        yield row, pairs, answer

@@ -1,0 +1,145 @@
+"""Patterns with events missing behind the operator protocol: ACEP, and RC-ACEP under a budget.
+
+Which engine follows the partial matches depends on what is asked:
+
+- no budget, conditions on single rows: the shared match graph over L-states and their least errors
+  (`exact.py`); the cost per event does not depend on how many partial matches there are.
+- no budget, conditions on other events: match nodes with registers (`compiled.py`), those of
+  partitions in pieces from the rows of the window.
+- a budget: match nodes chosen by what the history says of them (`budget.py`).
+
+Matches are reported as soon as their last event is there. The state of a key is the rows and nodes
+its window still holds; what was learnt (history, Q-table) is shared by all keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.thompson import letter_states
+from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
+from ensue.missing.columns import FoundMissing, MissingOutput
+from ensue.missing.exact import missing_evaluator
+from ensue.missing.tracks import Tracks, batch_of
+from ensue.missing.words import Words
+from ensue.operator.hold import Kept
+from ensue.operator.listing import Listing
+from ensue.operator.protocol import (
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    Refusing,
+    Snapshot,
+    Watermark,
+)
+from ensue.query.query import Query
+from ensue.sequences.evaluator import SequencesEvaluator
+from ensue.sequences.evaluator import supports as sequences_support
+
+
+def supports(query: Query) -> str | None:
+    """Why this evaluator cannot run the query; None where it can."""
+    if query.missing is None:
+        return "the query does not say allow_missing(...)"
+    return sequences_support(query)
+
+
+class ApproximateEvaluator(Refusing):
+    """See the module; one instance per task."""
+
+    name = "the evaluator of patterns with events missing"
+    capabilities = Capabilities(ordered_input=True, shedding=True)
+
+    def __init__(self, listing: Listing | None = None) -> None:
+        self.metrics = Metrics()
+        self._listing = listing or Listing()
+        self._exact: SequencesEvaluator | None = None
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        if (reason := supports(plan.query)) is not None:
+            raise errors.UnsupportedError(reason, remedy="see q.explain()")
+        check_proxy(plan)
+        self._plan = plan
+        if budget is None or self._listing.timeouts:
+            self._exact = missing_evaluator(plan, self._listing)
+            self._exact.metrics = self.metrics
+            self._exact.open(plan, schema, None, state)
+            return
+        if self._listing.sample is not None or self._listing.compact:
+            raise errors.UnsupportedError(
+                "sample= and compact= read the shared match graph, which a budget does not build",
+                remedy="use limit=...",
+            )
+        states = letter_states(plan.query, every_way=plan.correlated)
+        self._columns = MissingOutput(plan, False, words=Words(states))
+        allowance = checked_budget(budget, plan)
+        self._engine = BudgetEngine(plan, states, allowance, self.metrics)
+        self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
+        if state is not None:
+            if state.shared:
+                self._engine.load_shared(state.shared)
+            for key, blob in state.keys.items():
+                self._tracks.load(key, blob)
+
+    @property
+    def tails(self) -> Kept:
+        """What is held of open partitions."""
+        return self._tracks if self._exact is None else self._exact.tails
+
+    @property
+    def work_so_far(self) -> tuple[int, int]:
+        """Under a budget: extensions of partial matches made, and not made."""
+        return self._engine.work_so_far
+
+    @property
+    def promise(self) -> tuple[float, float]:
+        """Under a budget: what the history promised of all candidates, and of those extended."""
+        return self._engine.promise
+
+    # -- protocol --------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        if self._exact is not None:
+            return self._exact.insert(events)
+        self.metrics.rows += events.table.num_rows
+        return Output(self._tracks.insert(events))
+
+    def advance(self, mark: Watermark) -> Output:
+        """Time alone completes no match: only events do, and windows close when one is read."""
+        if self._exact is not None:
+            return self._exact.advance(mark)
+        self._tracks.advance(mark)
+        return Output()
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        if self._exact is not None:
+            return self._exact.end(keys)
+        return Output(self._tracks.end(keys))
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        if self._exact is not None:
+            return self._exact.snapshot(touched)
+        known = self._tracks.open
+        keys = known if touched is None else [key for key in touched if key in known]
+        return Snapshot({key: self._tracks.save(key) for key in keys}, self._engine.save_shared())
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        """The output of no matches: its columns and types."""
+        if self._exact is not None:
+            return self._exact.no_matches(schema)
+        batch = batch_of(self._plan, schema.empty_table(), np.zeros(1, np.int64))
+        return self._columns.table(batch, FoundMissing())

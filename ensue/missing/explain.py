@@ -1,0 +1,55 @@
+"""`explain()` of patterns with events missing: the automaton, the bound, what runs and why."""
+
+from __future__ import annotations
+
+from ensue.automaton.plan import Plan
+from ensue.automaton.thompson import letter_states, thompson
+from ensue.query import condition as c
+from ensue.query.sql import condition_sql, row_sql
+
+
+def explain_missing(plan: Plan, shuffle: str) -> str:
+    """The plan in words."""
+    query, missing = plan.query, plan.query.missing
+    assert missing is not None
+    states = letter_states(query, every_way=plan.correlated)
+    machine = thompson(query)
+    total = sum(map(len, states.links)) + sum(map(len, states.finals))
+    bound = str(missing.bound) if missing.bound.denominator == 1 else str(float(missing.bound))
+    lines = [f"Event pattern with at most {bound} missing: each set of events once", ""]
+    lines.append(
+        f"Automaton: {len(machine.letter)} states, {states.states - 1} of them letters (Thompson); "
+        f"{total} links that skip what may be missing"
+    )
+    lines += [f"  {line}" for line in machine.dump().splitlines()]
+    lines += ["", "Missing events"]
+    for label in query.labels:
+        cost = missing.cost(label)
+        price = "must be there" if cost is None else f"costs {cost / missing.scale:g}"
+        lines.append(f"  {label}: {price}")
+    lines += ["", "Conditions"]
+    for tier in plan.tiers:
+        parts = []
+        if tier.row != c.TRUE:
+            where = "row: by Spark before the shuffle (in process: on Arrow columns)"
+            parts.append((where, row_sql(tier.row)))
+        for part in tier.neighbour:
+            parts.append(("neighbours: on Arrow columns after the sort", condition_sql(part)))
+        for part in tier.correlated:
+            told = "when its last event is matched; holds where it reads a missing one"
+            parts.append((told, condition_sql(part)))
+        lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
+        lines += [f"    {where}: {text}" for where, text in parts]
+    lines += ["", "Input", f"  {shuffle}", "", "Evaluator: approximate"]
+    if plan.correlated:
+        lines.append("  without a budget: match nodes with registers of what conditions read")
+        lines.append("    because conditions read other events, which may be missing")
+    else:
+        lines.append("  without a budget: the shared match graph, over states and least errors")
+        lines.append("    because conditions read only the row and its physical neighbours")
+    effort = missing.effort
+    kept = "the latest start per state and error" if effort.proxy else "all match nodes"
+    known = f"a sketch of {effort.sketch} cells" if effort.sketch else "all match vectors"
+    lines.append(f"  with a budget: {kept}, chosen by a history of {effort.history} bundles")
+    lines.append(f"    ({known}; adaptation: {effort.adapt})")
+    return "\n".join(lines) + "\n"

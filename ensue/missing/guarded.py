@@ -1,0 +1,152 @@
+"""ACEPMATCH (Algorithm 1) node by node in plain Python: conditions that kernels cannot hold.
+
+A match node is an event at an L-state, the link it came by and the node before it; its trajectory
+is read backwards through the links. A condition is asked when its last event is matched, on the
+trajectory. Nodes of one start leave together when the window has passed it.
+
+Every partial match is a node of its own: what it recorded may decide a condition ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ensue import errors
+from ensue.automaton.thompson import START, LetterStates, Link
+from ensue.missing.conditions import MISSING, Conditions, Entry
+from ensue.missing.words import Answer, extended
+
+MAX_NODES = 5_000_000
+Pairs = list[tuple[int, int]]
+
+
+@dataclass(slots=True)
+class MatchNode:
+    """(state, loc, err, start_win, prev_*) of the paper, with the whole serialisation so far."""
+
+    state: int
+    start: int
+    entries: tuple[Entry, ...]  # label, and row or MISSING
+    answer: Answer
+    length: int  # events
+
+
+class GuardedNodes:
+    """The nodes of one partition; rows are those of the batch."""
+
+    def __init__(self, states: LetterStates, conditions: Conditions) -> None:
+        self._states = states
+        self._conditions = conditions
+        self._into: dict[int, list[Link]] = {}  # by label of the target
+        for links in states.links:
+            for link in links:
+                self._into.setdefault(states.letter[link.target], []).append(link)
+        self._at: list[list[MatchNode]] = [[] for _ in range(states.states)]
+        self._count = 0
+
+    def event(self, row: int, bits: int, low: int) -> Iterator[tuple[Pairs, Answer]]:
+        """Matches that the event completes, each set of events once with its least error."""
+        fresh: list[MatchNode] = []
+        for label, links in self._into.items():
+            if bits >> label & 1:
+                for link in links:
+                    fresh += self._through(link, label, row, low)
+        found: dict[tuple[tuple[int, int], ...], Answer] = {}
+        for node in fresh:
+            self._at[node.state].append(node)
+            for link in self._states.finals[node.state]:
+                answer = extended(node.answer, link, node.length)
+                if answer[0] <= self._states.bound:
+                    pairs = tuple(entry for entry in node.entries if entry[1] != MISSING)
+                    if pairs not in found or answer < found[pairs]:
+                        found[pairs] = answer
+        self._count += len(fresh)
+        if self._count > MAX_NODES:
+            raise too_many_nodes(self._count)
+        for pairs in sorted(found, key=lambda pairs: [(r, label) for label, r in pairs]):
+            yield list(pairs), found[pairs]
+
+    def oldest(self, low: int) -> int | None:
+        """The earliest start, from `low` on, of a node that may still match an event."""
+        bound = self._states.bound
+        starts = [
+            node.start
+            for state, held in enumerate(self._at)
+            for node in held
+            if node.start >= low
+            and any(node.answer[0] + link.cost <= bound for link in self._states.links[state])
+        ]
+        return min(starts, default=None)
+
+    def _through(self, link: Link, label: int, row: int, low: int) -> Iterator[MatchNode]:
+        skipped = tuple((letter, MISSING) for letter in link.skipped)
+        if link.source == START:
+            entries = (*skipped, (label, row))
+            if link.cost <= self._states.bound and self._conditions.hold(entries):
+                yield MatchNode(link.target, row, entries, extended((0, 0, ()), link, 0), 1)
+            return
+        held = self._at[link.source]
+        if held and held[0].start < low:
+            alive = [node for node in held if node.start >= low]
+            self._count -= len(held) - len(alive)
+            self._at[link.source] = held = alive
+        for node in held:
+            if node.start < low or node.answer[0] + link.cost > self._states.bound:
+                continue
+            entries = (*node.entries, *skipped, (label, row))
+            if self._conditions.hold(entries):
+                answer = extended(node.answer, link, node.length)
+                yield MatchNode(link.target, node.start, entries, answer, node.length + 1)
+
+
+def too_many_nodes(count: int) -> errors.LimitError:
+    return errors.LimitError(
+        f"{count:,} partial matches are open at one row; the limit is {MAX_NODES:,}",
+        remedy="bound the pattern with within(...), partition it, or raise "
+        "ensue.missing.guarded.MAX_NODES",
+    )
+
+
+def entries_of(
+    nodes: Any, links: Sequence[Link], letters: Sequence[int], node: int, shift: int
+) -> tuple[Entry, ...]:
+    """The serialisation up to a node of the kernels' arrays, rows being those of the batch."""
+    found: list[Entry] = []
+    while node != MISSING:
+        link = int(nodes.head[node])
+        found.append((letters[nodes.state[node]], int(nodes.row[node]) + shift))
+        skipped = links[nodes.via[link]].skipped
+        found += [(letter, MISSING) for letter in reversed(skipped)]
+        node = int(nodes.before[link])
+    return tuple(reversed(found))
+
+
+class Aligned:
+    """The least error of a set of events whose conditions read what is missing."""
+
+    def __init__(self, batch: object, states: LetterStates, conditions: Conditions) -> None:
+        self.batch, self._states, self.conditions = batch, states, conditions
+
+    def answer(self, pairs: Pairs) -> Answer:
+        """Over every way to skip; the engine may have come by a dearer one."""
+        ways: list[tuple[int, tuple[Entry, ...], Answer]] = [(START, (), (0, 0, ()))]
+        bound, letter = self._states.bound, self._states.letter
+        for place, (label, row) in enumerate(pairs):
+            longer: list[tuple[int, tuple[Entry, ...], Answer]] = []
+            for state, entries, answer in ways:
+                for link in self._states.links[state]:
+                    if letter[link.target] != label or answer[0] + link.cost > bound:
+                        continue
+                    skipped = tuple((gone, MISSING) for gone in link.skipped)
+                    after = (*entries, *skipped, (label, row))
+                    if self.conditions.hold(after):
+                        longer.append((link.target, after, extended(answer, link, place)))
+            ways = longer
+        ends = [
+            extended(answer, link, len(pairs))
+            for state, _, answer in ways
+            for link in self._states.finals[state]
+        ]
+        return min(answer for answer in ends if answer[0] <= bound)

@@ -1,0 +1,225 @@
+"""What was learnt: the history or its sketch, and the Q-table; shared by all partitions.
+
+The sketch's size follows Theorem 4: with c cells and α match vectors on the way to a bundle, on
+average, rows of α / ln 2 cells make a false bit least likely. α is not known beforehand, so the
+first bundles are learnt in full and then hashed; counts add up and maps unite, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.thompson import START, LetterStates
+from ensue.missing.kernels import history as kernels
+from ensue.missing.kernels.agents import Learner
+from ensue.missing.nodes import Buckets, links_into
+from ensue.operator.state import from_bytes, to_bytes
+from ensue.query.missing import Effort
+
+KIND = "acep history"
+SKETCH_AFTER = 16  # bundles learnt in full before the sketch's size is chosen
+MAX_VECTORS = 1 << 24
+MAX_VALUES = 1 << 24  # of the Q-table
+
+
+class Learned:
+    """The history of one task, and its agents' Q-table."""
+
+    def __init__(self, states: LetterStates, buckets: Buckets, effort: Effort) -> None:
+        if buckets.vectors > MAX_VECTORS:
+            raise errors.LimitError(
+                f"the pattern has {buckets.vectors:,} match vectors; the limit is {MAX_VECTORS:,}",
+                remedy="use smaller repetitions, or leave the budget out",
+            )
+        self._effort = effort
+        self.buckets = buckets
+        self.history = full_history(buckets.vectors, effort.history)
+        self.learner = learner_of(states, buckets, effort.adapt == "agents")
+
+    @property
+    def learning(self) -> bool:
+        return bool(self.history.registers[kernels.PHASE] == kernels.LEARNING)
+
+    @property
+    def size(self) -> int:
+        """What history and Q-table take; of a full history, the entries in use and their index."""
+        return history_bytes(self.history)
+
+    def grow(self) -> None:
+        """Room for twice as many match vectors."""
+        history = self.history
+        self.history = history._replace(
+            counts=np.concatenate((history.counts, np.zeros_like(history.counts)), axis=1),
+            maps=np.concatenate((history.maps, np.zeros_like(history.maps)), axis=1),
+            scores=np.concatenate((history.scores, np.zeros_like(history.scores))),
+        )
+
+    def settle(self, rows: int) -> None:
+        """Between events: a sketch takes the place of the full history; learning may be over."""
+        registers = self.history.registers
+        cells = self._effort.sketch
+        enough = registers[kernels.BUNDLES] >= min(SKETCH_AFTER, self._effort.history)
+        if self.learning and rows >= self._effort.learn:
+            kernels.end_learning(self.history)
+            enough = True
+        if cells is not None and registers[kernels.DEPTH] == 0 and enough:
+            self.history = sketched(self.history, cells)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def save(self, fingerprint: str, numbers: dict[str, int]) -> bytes:
+        history, learner = self.history, self.learner
+        arrays: dict[str, Any] = {
+            "registers": history.registers, "slots": history.slots,
+            "counts": history.counts, "maps": history.maps.view(np.int64),
+            "scores": history.scores, "factors": history.factors,
+            "values": learner.values, "tries": learner.tries,
+        }  # fmt: skip
+        table = pa.table({name: [array.ravel()] for name, array in arrays.items()})
+        return to_bytes(KIND, table, numbers, fingerprint)
+
+    def load(self, blob: bytes, fingerprint: str) -> dict[str, int]:
+        table, numbers = from_bytes(KIND, blob, fingerprint)
+        flat = {name: table.column(name)[0].values.to_numpy().copy() for name in table.column_names}
+        words = self.history.maps.shape[2]
+        self.history = kernels.History(
+            flat["registers"],
+            flat["slots"],
+            flat["counts"].reshape(2, -1),
+            flat["maps"].view(np.uint64).reshape(2, -1, words),
+            flat["scores"],
+            flat["factors"].reshape(-1, 2),
+        )
+        shape = self.learner.values.shape
+        self.learner = self.learner._replace(
+            values=flat["values"].reshape(shape), tries=flat["tries"].reshape(shape)
+        )
+        return numbers
+
+
+def full_history(vectors: int, bits: int, entries: int = 256) -> kernels.History:
+    registers = np.zeros(kernels.REGISTERS, np.int64)
+    registers[kernels.BITS] = bits
+    words = -(-bits // 64)
+    return kernels.History(
+        registers,
+        np.full(vectors, -1, np.int32),
+        np.zeros((2, entries), np.int64),
+        np.zeros((2, entries, words), np.uint64),
+        np.zeros(entries, np.float64),
+        np.zeros((0, 2), np.int64),
+    )
+
+
+def history_bytes(history: kernels.History) -> int:
+    entry = 2 * (8 + 8 * history.maps.shape[2])
+    if history.registers[kernels.DEPTH]:
+        return int(history.counts.shape[1] * entry)
+    used = int(history.registers[kernels.ENTRIES])
+    return used * (entry + 8) + history.slots.nbytes
+
+
+def sketch_shape(cells: int, vectors_per_bundle: float) -> tuple[int, int]:
+    """(depth d, length l) with d × l at most c and the least probability of a false bit."""
+    length = max(1, min(cells, round(vectors_per_bundle / math.log(2))))
+    return max(1, cells // length), length
+
+
+def sketched(history: kernels.History, cells: int, seed: int = 20160410) -> kernels.History:
+    """The same counts and match maps in a sketch of at most so many cells."""
+    used = int(history.registers[kernels.ENTRIES])
+    maps = np.unpackbits(history.maps[0, :used].view(np.uint8), axis=1)
+    per_bundle = maps.sum(axis=0)
+    known = per_bundle[per_bundle > 0]
+    depth, length = sketch_shape(cells, float(known.mean()) if len(known) else 1.0)
+    chance = np.random.default_rng(seed)
+    registers = history.registers.copy()
+    registers[kernels.DEPTH], registers[kernels.LENGTH] = depth, length
+    factors = np.stack(
+        [
+            chance.integers(1, kernels.PRIME, depth),
+            chance.integers(0, kernels.PRIME, depth),
+        ],
+        axis=1,
+    ).astype(np.int64)
+    sketch = kernels.History(
+        registers,
+        np.zeros(0, np.int32),
+        np.zeros((2, depth * length), np.int64),
+        np.zeros((2, depth * length, history.maps.shape[2]), np.uint64),
+        np.zeros(0, np.float64),
+        factors,
+    )
+    for vector in np.flatnonzero(history.slots >= 0).tolist():
+        entry = int(history.slots[vector])
+        for row in range(depth):
+            place = kernels.cell(sketch, row, vector)
+            sketch.counts[:, place] += history.counts[:, entry]
+            sketch.maps[:, place] |= history.maps[:, entry]
+    return sketch
+
+
+def learner_of(states: LetterStates, buckets: Buckets, used: bool) -> Learner:
+    """Algorithm 5: following L-states, distances to a final state, and Q-values of 0."""
+    posts: list[list[tuple[int, int]]] = [[] for _ in range(states.states)]
+    for number, link in enumerate(links_into(states)):
+        if not link.skipped and link.target > link.source:  # others are back edges
+            posts[link.source].append((link.target, number))
+    distance = distances(states)
+    widest = max((len(here) for here in posts), default=0)
+    shape = (states.states * buckets.windows * buckets.levels * (widest + 1), 2 * widest + 1)
+    if not used:
+        shape = (1, 1)
+    if shape[0] * shape[1] > MAX_VALUES:
+        raise errors.LimitError(
+            f"the Q-table of this pattern would have {shape[0] * shape[1]:,} values; the limit is "
+            f"{MAX_VALUES:,}",
+            remedy='say allow_missing(..., adapt="secondary"), or use smaller repetitions',
+        )
+    offsets = np.cumsum([0, *map(len, posts)])
+    price = [-1] + [
+        -1 if states.costs[letter] is None else int(states.costs[letter] or 0)
+        for letter in states.letter[1:]
+    ]
+    return Learner(
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.int32),
+        offsets.astype(np.int32),
+        np.array([target for here in posts for target, _ in here], np.int32),
+        np.array([link for here in posts for _, link in here], np.int32),
+        np.array(price, np.int32),
+        np.array(distance, np.int32),
+        np.zeros(states.states, np.bool_),
+    )
+
+
+def distances(states: LetterStates) -> list[int]:
+    """Letters from each L-state to a final state, none being skipped."""
+    far = states.states + 1
+    found = [far] * states.states
+    for state in range(states.states):
+        if any(not link.skipped for link in states.finals[state]):
+            found[state] = 0
+    changed = True
+    while changed:
+        changed = False
+        for state in range(states.states - 1, START - 1, -1):
+            for link in states.links[state]:
+                if not link.skipped and found[link.target] + 1 < found[state]:
+                    found[state] = found[link.target] + 1
+                    changed = True
+    return found
+
+
+def map_bits(words: NDArray[np.uint64]) -> list[int]:
+    """Numbers of the bits set in a match map."""
+    return [
+        64 * index + bit for index, word in enumerate(words.tolist()) for bit in range(64)
+        if word >> bit & 1
+    ]  # fmt: skip

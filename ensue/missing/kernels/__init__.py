@@ -1,0 +1,1 @@
+"""Numba loops of the room `missing`: flat arrays in, flat arrays out."""

@@ -1,0 +1,230 @@
+"""Events through the match nodes under a budget, one after the other (Algorithm 2)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.guards.machine import TRUE
+from ensue.missing.kernels.agents import Agents, Learner, act, begin, credit_agents
+from ensue.missing.kernels.guards import Guards, Registers, asked, extend_guarded, join
+from ensue.missing.kernels.history import DEPTH, ENTRIES, LEARNING, PHASE, History, visit
+from ensue.missing.kernels.nodes import (
+    CANDIDATES,
+    CANDIDATES_FULL,
+    DONE,
+    ENDS,
+    ENDS_FULL,
+    EVENTS,
+    GENERATION,
+    GUARD_FAILED,
+    HISTORY_FULL,
+    LINKS,
+    NODES_FULL,
+    SHED,
+    USED,
+    WORK,
+    Machine,
+    Nodes,
+    Scratch,
+    collect,
+    extend,
+    report,
+)
+from ensue.missing.kernels.select import Choice, choose
+
+# what to do with more candidates than the budget
+EVERYTHING, IN_ORDER, BY_HISTORY, IN_REVERSE = 0, 1, 2, 3
+
+
+@njit(cache=True, nogil=True)
+def prepare(
+    machine: Machine,
+    nodes: Nodes,
+    history: History,
+    choice: Choice,
+    agents: Agents,
+    ends: NDArray[np.int64],
+    kind: int,
+    time: float,
+    low: int,
+    window: float,
+    policy: int,
+    budget: int,
+) -> tuple[int, int, bool]:
+    """Candidates of an event: (their number, why there is no room, whether they are too many)."""
+    registers = nodes.registers
+    count = collect(machine, nodes, choice, kind, time, low, window)
+    if count < 0:
+        return 0, CANDIDATES_FULL, False
+    learns = history.registers[PHASE] == LEARNING
+    free = policy == EVERYTHING or (policy == BY_HISTORY and learns)
+    limited = not free and count > budget
+    most = (min(count, budget) if limited else count) + 2 * agents.node.shape[0] + 1
+    if (
+        registers[USED] + most > nodes.state.shape[0]
+        or registers[LINKS] + most > nodes.before.shape[0]
+    ):
+        return count, NODES_FULL, limited
+    if registers[ENDS] + most > ends.shape[0]:
+        return count, ENDS_FULL, limited
+    full = policy == BY_HISTORY and history.registers[DEPTH] == 0
+    if full and history.registers[ENTRIES] + most > history.counts.shape[1]:
+        return count, HISTORY_FULL, limited
+    return count, DONE, limited
+
+
+@njit(cache=True, nogil=True)
+def which(choice: Choice, index: int, count: int, by_choice: bool, policy: int) -> int:
+    """The candidate that comes at a place."""
+    if by_choice:
+        return int(choice.order[index])
+    return count - 1 - index if policy == IN_REVERSE else index
+
+
+@njit(cache=True, nogil=True)
+def without_made(choice: Choice, nodes: Nodes, fresh: int, count: int) -> int:
+    """Leaves out the candidates that agents have extended by links from `fresh` on; how many stay.
+
+    Of one node, the match vector tells the state and the error.
+    """
+    kept = 0
+    for candidate in range(count):
+        done = False
+        for link in range(fresh, nodes.registers[LINKS]):
+            done = done or (
+                nodes.before[link] == choice.nodes[candidate]
+                and nodes.vector[link] == choice.vectors[candidate]
+            )
+        if not done:
+            choice.nodes[kept] = choice.nodes[candidate]
+            choice.targets[kept] = choice.targets[candidate]
+            choice.errors[kept] = choice.errors[candidate]
+            choice.links[kept] = choice.links[candidate]
+            choice.vectors[kept] = choice.vectors[candidate]
+            kept += 1
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def run(
+    machine: Machine,
+    nodes: Nodes,
+    history: History,
+    choice: Choice,
+    learner: Learner,
+    agents: Agents,
+    guards: Guards,
+    registers: Registers,
+    scratch: Scratch,
+    classes: NDArray[np.int32],
+    times: NDArray[np.float64],
+    lows: NDArray[np.int64],
+    place: NDArray[np.int64],
+    stop: int,
+    shift: int,
+    window: float,
+    policy: int,
+    budget: int,
+    adapts: bool,
+    ends: NDArray[np.int64],
+) -> int:
+    """Rows place[0]..stop of a batch; DONE, or why it stopped before row place[0].
+
+    Rows of the partition are those of the batch less `shift`.
+    """
+    counters = scratch.counters
+    records = policy == BY_HISTORY
+    for here in range(place[0], stop):
+        kind = classes[here]
+        if machine.hits[kind] == machine.hits[kind + 1]:
+            place[0] = here + 1
+            continue
+        row, time, low = here - shift, times[here], lows[here] - shift
+        count, problem, limited = prepare(
+            machine, nodes, history, choice, agents, ends, kind, time, low, window, policy, budget
+        )
+        if problem != DONE:
+            return problem
+        by_choice = limited and records
+        if guards.active:
+            # All are asked before one is extended: a number that does not fit changes nothing.
+            chosen = count
+            if limited:
+                chosen = min(count, budget)
+                if records:
+                    counters[EVENTS] += 1
+                    chosen = choose(choice, history, count, counters[EVENTS], chosen)
+            for index in range(chosen):
+                candidate = which(choice, index, count, by_choice, policy)
+                verdict = asked(
+                    guards,
+                    registers,
+                    choice.nodes[candidate],
+                    choice.links[candidate],
+                    choice.targets[candidate],
+                    here,
+                )
+                if verdict < 0:
+                    return GUARD_FAILED
+                choice.holds[candidate] = verdict == TRUE
+        counters[GENERATION] += 1
+        oldest, first = nodes.registers[USED], nodes.registers[ENDS]
+        learns = history.registers[PHASE] == LEARNING
+        made, fresh = 0, nodes.registers[LINKS]
+        exploring = records and adapts and not learns and agents.node.shape[0] > 0
+        if exploring:
+            made = act(
+                machine, nodes, history, learner, agents, scratch, kind, row, time, low, window
+            )
+            made += begin(
+                machine, nodes, history, learner, agents, scratch, kind, row, time, low, window
+            )
+        left = count
+        if made:
+            left = without_made(choice, nodes, fresh, count)
+        if not guards.active:
+            chosen = left
+            if limited:
+                chosen = max(min(left, budget - made), 0)
+                if records and chosen:
+                    counters[EVENTS] += 1
+                    chosen = choose(choice, history, left, counters[EVENTS], chosen)
+        copy = 0 if learns else 1
+        for index in range(chosen):
+            candidate = which(choice, index, left, by_choice, policy)
+            vector = choice.vectors[candidate]
+            if records and (learns or adapts):
+                visit(history, copy, vector)
+            if guards.active:
+                if choice.holds[candidate]:
+                    before, via = choice.nodes[candidate], choice.links[candidate]
+                    target = choice.targets[candidate]
+                    join(guards, registers, before, via, target, here)
+                    extend_guarded(
+                        machine, nodes, guards, registers, scratch, before, target,
+                        choice.errors[candidate], via, vector, row, time,
+                    )  # fmt: skip
+                continue
+            extend(
+                machine,
+                nodes,
+                scratch,
+                choice.nodes[candidate],
+                choice.targets[candidate],
+                choice.errors[candidate],
+                choice.links[candidate],
+                vector,
+                row,
+                time,
+                low,
+            )
+        counters[WORK] += chosen + made
+        counters[CANDIDATES] += count
+        counters[SHED] += left - chosen
+        report(machine, nodes, history, scratch, ends, oldest, row, time, window, records, adapts)
+        if exploring:
+            credit_agents(nodes, history, ends, first)
+        place[0] = here + 1
+    return DONE

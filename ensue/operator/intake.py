@@ -1,0 +1,98 @@
+"""Tables as they come into rows that can be used, and reasons why others cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.operator.buffer import EVENT
+
+REASON = "reason"
+NO_TIME = "the event time is null"
+Codes = NDArray[np.int64]
+
+
+def cast(array: pa.Array, column: pa.Field) -> pa.Array:
+    if array.type == column.type:
+        return array
+    try:
+        return array.cast(column.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as problem:
+        raise errors.ColumnTypeError(
+            f"the column {column.name!r} of type {array.type} does not fit the stream, where it is "
+            f"{column.type}: {problem}",
+            remedy="cast it before it is inserted; nothing of this table was taken",
+        ) from None
+
+
+def cast_times(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Times of the declared type; null where a value cannot be one."""
+    if array.type == kind:
+        return array
+    try:
+        return array.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.concat_arrays([pa.nulls(0, kind), *(one_time(value, kind) for value in array)])
+
+
+def one_time(value: pa.Scalar, kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array([value.as_py()], value.type).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(1, kind)
+
+
+def time_reasons(given: pa.Array, fitted: pa.Array) -> pa.Array:
+    """Why a row has no event time; null where it has one."""
+    if not fitted.null_count:
+        return pa.nulls(len(fitted), pa.string())
+    texts = [
+        None
+        if is_there
+        else NO_TIME
+        if value is None
+        else f"the event time {value!r} is no {fitted.type}"
+        for is_there, value in zip(fitted.is_valid().to_pylist(), given.to_pylist(), strict=True)
+    ]
+    return pa.array(texts, pa.string())
+
+
+def split(table: pa.Table, reasons: pa.Array) -> tuple[pa.Table, pa.Table]:
+    """Rows that can be used, and those that cannot with the reason."""
+    if reasons.null_count == len(reasons):
+        return table, with_reasons(table.slice(0, 0), "")
+    bad = reasons.is_valid()
+    refused = table.filter(bad).append_column(REASON, reasons.filter(bad))
+    return table.filter(pc.invert(bad)), refused
+
+
+def with_reasons(table: pa.Table, reason: str) -> pa.Table:
+    return table.append_column(REASON, pa.array([reason] * table.num_rows, pa.string()))
+
+
+def with_names(table: pa.Table, names: Codes) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(EVENT), EVENT, pa.array(names))
+
+
+def count_before(values: Codes) -> Codes:
+    """Per row: how many rows before it have the same value."""
+    index = np.argsort(values, kind="stable")
+    ordered = values[index]
+    place = np.arange(len(values))
+    begins = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(values)]
+    counts = np.empty(len(values), np.int64)
+    counts[index] = place - np.maximum.accumulate(np.where(begins, place, 0))
+    return counts
+
+
+def first_of(values: Codes) -> Codes:
+    """Per row: the first row that has the same value."""
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def one_row(schema: pa.Schema) -> pa.Table:
+    return pa.table([pa.nulls(1, column.type) for column in schema], schema=schema)

@@ -1,0 +1,176 @@
+"""The operator protocol that every evaluator keeps and every runner drives.
+
+An evaluator is a state machine over batches of events. A runner opens it, inserts ordered batches,
+tells it about time and about complete partitions, and drains what it puts out. What an evaluator
+cannot do it refuses by name (`supports`), so nothing is ever silently ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.query.query import Query
+from ensue.scalar.moments import value_of, values_of
+
+Key = tuple[object, ...]
+
+
+def key_value(value: object) -> object:
+    """A key's value such that equal keys are equal in Python: NaN is one key, as in Spark."""
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def key_at(table: pa.Table, row: int, names: Sequence[str]) -> Key:
+    """The key of the partition that a row belongs to."""
+    return tuple(key_value(value_of(table.column(name)[row])) for name in names)
+
+
+def keys_of(events: Events, names: Sequence[str]) -> list[Key]:
+    """The key of every partition of the events."""
+    if not names:
+        return [()] * len(events.complete)
+    first = events.table.select(list(names)).take(events.starts[:-1])
+    return [tuple(map(key_value, key)) for key in zip(*map(values_of, first.columns), strict=True)]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an evaluator needs and what it can do."""
+
+    ordered_input: bool = True
+    retraction: bool = False
+    revision: bool = False
+    shedding: bool = False
+    result_on_demand: bool = False
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bounds under which a best-effort evaluator works.
+
+    `latency` is processing time per event, of the whole workload or (a mapping) per pattern;
+    `work` counts partial matches asked about an event. A share such as "50%" is of the unbounded
+    run.
+    """
+
+    latency: str | Mapping[str, str] | None = None
+    memory: str | None = None
+    work: float | str | None = None
+
+
+@dataclass(frozen=True)
+class Events:
+    """Rows of several partitions, partition after partition, each in order.
+
+    `complete[i]` says that partition i has no further rows: the same as calling `end` for it
+    right after the insert, without naming the key.
+    """
+
+    table: pa.Table
+    starts: NDArray[np.int64]  # first row of each partition, and the number of rows
+    complete: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """No event with an order value below `time` will come."""
+
+    time: object
+
+
+@dataclass(frozen=True)
+class PatternChange:
+    """Arcs or patterns added or removed while running."""
+
+    add: Mapping[str, Query] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+
+
+@dataclass
+class Output:
+    """What a call puts out; `matches` is lazy and must be drained before the next call."""
+
+    matches: Iterable[pa.Table] = ()
+    late: pa.Table | None = None
+    rejected: pa.Table | None = None
+    timed_out: pa.Table | None = None
+
+    def tables(self) -> Iterator[pa.Table]:
+        yield from self.matches
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """State as Arrow IPC bytes: one entry per key, and one that all keys share."""
+
+    keys: Mapping[Key, bytes] = field(default_factory=dict)
+    shared: bytes = b""
+
+
+@dataclass
+class Metrics:
+    """Counted since `open`."""
+
+    rows: int = 0
+    matches: int = 0
+    partials: int = 0
+    shed: int = 0
+    late: int = 0
+    retracted: int = 0
+    bytes: int = 0
+    recall: float = 1.0
+
+    def told(self) -> dict[str, float]:
+        """What a best-effort answer says of itself."""
+        names = ("rows", "matches", "partials", "shed", "recall")
+        return {name: getattr(self, name) for name in names}
+
+
+class Evaluator(Protocol):
+    capabilities: Capabilities
+    metrics: Metrics
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None: ...
+    def insert(self, events: Events) -> Output: ...
+    def retract(self, events: Events) -> Output: ...
+    def advance(self, mark: Watermark) -> Output: ...
+    def revise(self, change: PatternChange) -> Output: ...
+    def end(self, keys: Iterable[Key] | None = None) -> Output: ...
+    def result(self) -> pa.Table: ...
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot: ...
+
+
+class Refusing:
+    """The calls an evaluator may leave out, each refused by name."""
+
+    name = "this evaluator"
+
+    def retract(self, events: Events) -> Output:
+        raise self._refuse("retract", "corrections of earlier events")
+
+    def revise(self, change: PatternChange) -> Output:
+        raise self._refuse("revise", "a pattern that changes while running")
+
+    def result(self) -> pa.Table:
+        raise self._refuse("result", "a result on demand")
+
+    def _refuse(self, call: str, what: str) -> errors.UnsupportedError:
+        return errors.UnsupportedError(
+            f"{self.name} does not support {what} ({call})",
+            remedy="see q.explain() for the evaluator that was chosen and why",
+        )

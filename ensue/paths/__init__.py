@@ -1,0 +1,1 @@
+"""Regular path queries: the product of a graph and an automaton."""

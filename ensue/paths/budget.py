@@ -1,0 +1,478 @@
+"""Best-effort retrieval of paths for questions, under a bound (SHARP §5).
+
+A question comes with several candidate expressions, of which an LLM or a user is not sure. All are
+searched together: partial paths are shared while the expressions agree. What a partial path
+contributes to a candidate is the similarity of its text (the labels it crossed) and the candidate's
+text, weighted by the similarity of the candidate and the question; what it costs is estimated from
+its neighbours and the graph's average degree. The bound is per question, on average. Everything
+found is a true path of a candidate: a bound loses answers, it never invents one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.paths import DEAD
+from ensue.operator.protocol import Budget
+from ensue.paths.embed import Embedder, HashingEmbedder
+from ensue.paths.graph_store import GraphStore
+from ensue.paths.kernels.budget import CONTRIBUTION, RANDOM, SELECTIVITY, nothing_yet, search_best
+from ensue.paths.plan import UNBOUNDED, PathPlan
+from ensue.paths.search import _MODES, Found, PathEngine, path_table
+from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
+from ensue.query.duration import parse_duration
+from ensue.query.paths import PathQuery, Semantics
+
+STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
+WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
+_HORIZON = 8  # windows over which time saved or overdrawn is evened out
+_SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed
+_MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArray)
+_NO_BOUND = 2.0**61
+_FIRST_SLICE = 64  # steps between two looks at the time
+_SLICE = 0.02  # seconds
+WORK_DONE, COMPLETE, QUESTIONS_DONE, PAUSED = 7, 9, 11, 12  # in what the kernel returns
+
+
+@dataclass(frozen=True, eq=False)
+class Retrieval:
+    """Paths found for questions, by question, best first."""
+
+    store: GraphStore
+    texts: list[str]  # of the expressions
+    questions: int
+    question: NDArray[np.int32]
+    found: Found
+    score: NDArray[np.float32]
+    work: NDArray[np.int64]  # per question: extensions of partial paths
+    bytes: NDArray[np.int64]  # per question: most bytes of partial paths and answers
+    complete: NDArray[np.bool_]  # per question: nothing was left out
+    seconds: float  # searching, all questions
+    embedding_seconds: float
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """question, query, start, end, nodes, labels, length, score."""
+        table = path_table(self.store, self.found, self.texts)
+        table = table.add_column(0, "question", pa.array(self.question))
+        return table.append_column("score", pa.array(self.score))
+
+    def answers(self) -> list[list[Any]]:
+        """Per question the distinct ends, best first: by score, then by how many paths agree."""
+        names = self.store.names
+        tallies: list[dict[int, list[float]]] = [{} for _ in range(self.questions)]
+        rows = zip(
+            self.question.tolist(), self.found.end.tolist(), self.score.tolist(), strict=True
+        )
+        for question, end, score in rows:
+            entry = tallies[question].setdefault(end, [0.0, 0.0])
+            entry[0] = max(entry[0], score)
+            entry[1] += 1.0
+        ranked = [sorted(t, key=lambda end: t[end], reverse=True) for t in tallies]
+        flat = names.take(pa.array([end for ends in ranked for end in ends], pa.int32()))
+        values = iter(flat.to_pylist())
+        return [[next(values) for _ in ends] for ends in ranked]
+
+
+def retrieve(
+    engine: PathEngine,
+    questions: Sequence[Question],
+    parsed: Mapping[str, PathQuery],
+    semantics: Semantics,
+    max_hops: int | None,
+    budget: Budget | None,
+    embedder: Embedder | None,
+    label_texts: Mapping[str, str] | None,
+    strategy: str,
+    seed: int,
+    absent: Callable[[str, list[Any], int], None],
+) -> Retrieval:
+    if budget is not None and not (
+        isinstance(budget.latency, str | None) and isinstance(budget.work, int | float | None)
+    ):
+        raise errors.UnsupportedError(
+            "questions over a graph take one latency, and work as a number",
+            remedy='write Budget(latency="50 ms") or Budget(work=1000)',
+        )
+    if budget is not None and budget.work is not None and not float(budget.work) >= 0:
+        raise errors.QueryError(
+            f"work={budget.work!r} is not a number of extensions", remedy="give 0 or more"
+        )
+    if strategy not in STRATEGIES:
+        raise errors.QueryError(
+            f"strategy={strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
+        )
+    texts = list(parsed)
+    numbers = {text: number for number, text in enumerate(texts)}
+    sets = [frozenset(numbers[text] for text in q.expressions) for q in questions]
+    plan = engine.planner.plan([parsed[text] for text in texts], list(dict.fromkeys(sets)))
+    if (
+        max_hops is None
+        and plan.automaton.cyclic
+        and semantics
+        in (
+            Semantics.WALK,
+            Semantics.NO_RETURN,
+        )
+    ):
+        raise errors.UnboundedPathsError(
+            "a candidate expression has a loop without a bound",
+            remedy='set max_hops, bound the loop as {1,3}, or use semantics="trail" or "simple"',
+        )
+    began = time.perf_counter()
+    words = label_words(engine.store, label_texts)
+    if embedder is None:
+        embedder = HashingEmbedder().fit([words[label] for label in engine.store.labels])
+    weight = question_weights(questions, texts, parsed, numbers, words, embedder)
+    sharing = state_sharing(plan, texts, parsed, words, embedder)
+    embedded = time.perf_counter() - began
+    search = _Search(engine, plan, semantics, max_hops, sharing, STRATEGIES[strategy], seed)
+    offset, roots, states = _roots(engine, plan, questions, sets, absent)
+    began = time.perf_counter()
+    pieces = search.run(offset, roots, states, weight, budget)
+    seconds = time.perf_counter() - began
+    return _joined(engine.store, texts, len(questions), pieces, seconds, embedded)
+
+
+# -- bounds --------------------------------------------------------------------------------------
+
+
+class _Search:
+    """Runs questions a window at a time; a bound on time becomes one on work between windows."""
+
+    def __init__(
+        self,
+        engine: PathEngine,
+        plan: PathPlan,
+        semantics: Semantics,
+        max_hops: int | None,
+        sharing: tuple[Any, ...],
+        strategy: int,
+        seed: int,
+    ) -> None:
+        self._engine = engine
+        self._plan = plan
+        self._mode = _MODES[semantics]
+        self._hops = UNBOUNDED if max_hops is None else max_hops
+        self._sharing = sharing
+        self._strategy = strategy
+        self._seed = seed
+        self._remaining = plan.automaton.remaining()
+        self._targets = _targets(plan)
+        self._selectivity = _selectivity(plan)
+
+    def run(
+        self,
+        offset: NDArray[np.int64],
+        roots: NDArray[np.int32],
+        states: NDArray[np.int32],
+        weight: NDArray[np.float32],
+        budget: Budget | None,
+    ) -> list[tuple[int, tuple[Any, ...]]]:
+        questions = len(weight)
+
+        def search(
+            begin: int,
+            end: int,
+            work: float,
+            held: int,
+            saved: float,
+            steps: int = int(_NO_BOUND),
+            horizon: float = _NO_BOUND,
+            paused: Any = None,
+        ) -> tuple[Any, ...]:
+            span = slice(offset[begin], offset[end])
+            if paused is None:
+                paused = nothing_yet(len(self._plan.machine[2]), end - begin)
+            return search_best(
+                self._plan.graph,
+                self._plan.machine,
+                self._sharing,
+                self._targets,
+                self._remaining,
+                self._engine.store.average_degree,
+                self._selectivity,
+                offset[begin : end + 1] - offset[begin],
+                roots[span],
+                states[span],
+                weight[begin:end],
+                work,
+                held,
+                saved,
+                self._hops,
+                self._mode,
+                self._strategy,
+                self._seed + begin,
+                steps,
+                horizon,
+                paused,
+            )
+
+        if budget is None:
+            return [(0, search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0))]
+        assert isinstance(budget.latency, str | None)
+        work = _NO_BOUND if budget.work is None else float(budget.work)
+        held, seconds = int(_NO_BOUND), 0.0
+        if budget.memory is not None and not _is_share(budget.memory):
+            held = parse_bytes(budget.memory)
+        if budget.latency is not None and not _is_share(budget.latency):
+            seconds = parse_duration(budget.latency) / 1e6
+        if _is_share(budget.latency) or _is_share(budget.memory):
+            spent, kept = _unbounded(search, questions)
+            if _is_share(budget.latency):
+                seconds = spent * _share(budget.latency)
+            if _is_share(budget.memory):
+                held = int(kept * _share(budget.memory))
+        if budget.latency is None:
+            return [(0, search(0, questions, work, held, 0.0))]
+        search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
+        began = time.thread_time()
+        pieces = self._timed(search, questions, work, held, seconds)
+        left = seconds * questions - (time.thread_time() - began)
+        starts = np.cumsum([0, *(len(piece[WORK_DONE]) for piece in pieces)])
+        first = list(zip(starts.tolist(), pieces, strict=False))
+        return first + _gone_on(search, pieces, work, held, left)
+
+    @staticmethod
+    def _timed(
+        search: Callable[[int, int, float, int, float], tuple[Any, ...]],
+        questions: int,
+        work: float,
+        held: int,
+        seconds: float,
+    ) -> list[tuple[Any, ...]]:
+        """A bound on time becomes one on work, adjusted from window to window.
+
+        Time is that of the searching thread: what else the machine does must not shed answers.
+        """
+        pieces: list[tuple[Any, ...]] = []
+        allowed, saved, begin, spent, window = 16.0, 0.0, 0, 0.0, 64
+        while begin < questions:
+            end = min(begin + window, questions)
+            began = time.thread_time()
+            piece = search(begin, end, min(work, allowed), held, saved)
+            took = time.thread_time() - began
+            spent += took
+            pieces.append(piece)
+            # What the next window may take. What earlier ones saved or overdrew is spread over
+            # several: paid back at once, an overdraft would leave questions without an answer.
+            horizon = min(_HORIZON * WINDOW, max(questions - end, 1))
+            target = max(seconds + (seconds * end - spent) / horizon, seconds / 4)
+            ratio = target / max(took / (end - begin), 1e-9)
+            allowed = max(allowed * float(np.clip(ratio, 0.5, 2.0)), 1.0)
+            # Far above what questions use it would bound nothing for many windows when harder
+            # ones come.
+            allowed = min(allowed, max(2 * float(piece[7].mean()), 16.0))
+            saved = min(float(piece[10]), allowed * 64)
+            begin, window = end, min(2 * window, WINDOW)
+        return pieces
+
+
+def _gone_on(
+    search: Callable[..., tuple[Any, ...]],
+    pieces: Sequence[tuple[Any, ...]],
+    work: float,
+    held: int,
+    seconds: float,
+) -> list[tuple[int, tuple[Any, ...]]]:
+    """Unfinished questions again, for the time (and work) that all of them left over.
+
+    Windows learn what time allows from many questions; few, or the first ones, are cut short by
+    a bound on work that was only a guess. Each has an equal share of what is left, and what it does
+    not need goes to those after it.
+    """
+    done = np.concatenate([piece[WORK_DONE] for piece in pieces])
+    unfinished = np.flatnonzero(~np.concatenate([piece[COMPLETE] for piece in pieces]))
+    counts = np.concatenate(
+        [np.bincount(piece[0], minlength=len(piece[WORK_DONE])) for piece in pieces]
+    )
+    spare = work * len(done) - float(done.sum())
+    found: list[tuple[int, tuple[Any, ...]]] = []
+    for number, question in enumerate(unfinished.tolist()):
+        waiting = len(unfinished) - number
+        allowed = float(done[question]) + spare / waiting
+        if seconds <= 0 or allowed < done[question] + 1:
+            break
+        piece, spent = _sliced(search, question, allowed, held, seconds / waiting)
+        seconds -= spent
+        if piece[COMPLETE][0] or len(piece[0]) >= counts[question]:
+            spare -= float(piece[WORK_DONE][0] - done[question])
+            found.append((question, piece))
+    return found
+
+
+def _sliced(
+    search: Callable[..., tuple[Any, ...]], question: int, work: float, held: int, seconds: float
+) -> tuple[tuple[Any, ...], float]:
+    """One question until its time is over, which is looked at after every slice; the time spent.
+
+    Slices grow while they are cheap, up to a quarter of the time left and to `_SLICE` seconds.
+    """
+    paused, steps, taken, spent, horizon = None, _FIRST_SLICE, 0, 0.0, _NO_BOUND
+    while True:
+        began = time.thread_time()
+        piece = search(question, question + 1, work, held, 0.0, steps, horizon, paused)
+        spent += time.thread_time() - began
+        if piece[QUESTIONS_DONE] == 1:
+            return piece, spent
+        if spent >= seconds:
+            piece[COMPLETE][0] = False
+            return piece, spent
+        taken += steps
+        rate = taken / max(spent, 1e-9)
+        fitting = rate * min((seconds - spent) / 4, _SLICE)
+        steps = int(np.clip(fitting, _FIRST_SLICE, 2 * steps))
+        horizon = float(piece[WORK_DONE][0]) * max(seconds / max(spent, 1e-9), 1.0)
+        paused = piece[PAUSED]
+
+
+def _unbounded(
+    search: Callable[[int, int, float, int, float], tuple[Any, ...]], questions: int
+) -> tuple[float, float]:
+    """Seconds and bytes per question without a bound, from questions spread over all of them.
+
+    Questions often come sorted; the first ones alone would speak for their own kind only.
+    """
+    search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
+    pieces = min(_SAMPLES, max(questions, 1))
+    size = min(WINDOW // _SAMPLES, -(-questions // pieces))
+    seconds, held, asked = 0.0, 0.0, 0
+    for number in range(pieces):
+        begin = number * questions // pieces
+        end = min(begin + size, questions)
+        started = time.thread_time()
+        need = search(begin, end, _NO_BOUND, int(_NO_BOUND), 0.0)
+        seconds += time.thread_time() - started
+        held += float(need[8].sum())
+        asked += end - begin
+    return seconds / max(asked, 1), held / max(asked, 1)
+
+
+def _selectivity(plan: PathPlan) -> NDArray[np.float64]:
+    """Per visit: entries of its symbol per node."""
+    counts = np.bincount(plan.store.entry_symbols, minlength=max(plan.store.symbols, 1))
+    return counts[plan.machine[2]] / max(plan.store.node_count, 1)
+
+
+def _targets(plan: PathPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Per visit (a symbol that a state can leave over): the states it can lead to."""
+    table, visit_offset, visit_symbol = plan.machine[:3]
+    offset: list[int] = [0]
+    found: list[int] = []
+    for state in range(plan.automaton.states):
+        for symbol in visit_symbol[visit_offset[state] : visit_offset[state + 1]]:
+            kinds = plan.classes.under_symbol[symbol]
+            found.extend({int(table[state, kind]) for kind in kinds} - {DEAD})
+            offset.append(len(found))
+    return np.array(offset, np.int32), np.array(found, np.int32)
+
+
+def _is_share(text: str | None) -> bool:
+    return text is not None and text.strip().endswith("%")
+
+
+def _share(text: str | None) -> float:
+    assert text is not None
+    try:
+        value = float(text.strip()[:-1])
+    except ValueError:
+        value = -1.0
+    if value <= 0:
+        raise errors.QueryError(
+            f"{text!r} is not a share of the unbounded run", remedy='write for example "50%"'
+        )
+    return value / 100
+
+
+def parse_bytes(text: str) -> int:
+    """ "256 MB" and the like, in powers of 1,024."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise errors.QueryError(
+            f"{text!r} is not a size in bytes", remedy='write for example "256 MB"'
+        )
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+
+
+def _roots(
+    engine: PathEngine,
+    plan: PathPlan,
+    questions: Sequence[Question],
+    sets: Sequence[frozenset[int]],
+    absent: Callable[[str, list[Any], int], None],
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    starts = [list(q.start) if isinstance(q.start, _MANY) else [q.start] for q in questions]
+    flat = [start for group in starts for start in group]
+    found = engine.store.find(flat)
+    missing = np.flatnonzero(found < 0)
+    if len(missing):
+        absent("start of a question", [flat[int(at)] for at in missing[:3]], len(missing))
+    offset = np.cumsum([0, *(len(group) for group in starts)]).astype(np.int64)
+    entries = np.array([plan.automaton.entries[asked] for asked in sets], np.int32)
+    states = np.repeat(entries, np.diff(offset))
+    states = np.where(found < 0, np.int32(DEAD), states)
+    return offset, np.maximum(found, 0).astype(np.int32), states.astype(np.int32)
+
+
+def _joined(
+    store: GraphStore,
+    texts: list[str],
+    questions: int,
+    pieces: list[tuple[int, tuple[Any, ...]]],  # each with the first of its questions
+    seconds: float,
+    embedded: float,
+) -> Retrieval:
+    moved, offsets, total = [], [np.zeros(1, np.int64)], 0
+    latest = np.zeros(questions, np.int64)  # the piece that answers a question, of several
+    work, held = np.zeros(questions, np.int64), np.zeros(questions, np.int64)
+    complete = np.ones(questions, np.bool_)
+    for number, (begin, piece) in enumerate(pieces):
+        moved.append(piece[0] + np.int32(begin))
+        offsets.append(piece[4][1:] + total)
+        total += int(piece[4][-1])
+        span = slice(begin, begin + len(piece[WORK_DONE]))
+        latest[span] = number
+        work[span], held[span], complete[span] = piece[7:10]
+    column = [np.concatenate([piece[k] for _, piece in pieces]) for k in (1, 2, 3, 5, 6)]
+    query, end, score, visited, labels = column
+    question, offset = np.concatenate(moved), np.concatenate(offsets)
+    start = visited[offset[:-1] + np.arange(len(query))]
+    source = np.repeat(np.arange(len(pieces)), [len(piece[0]) for _, piece in pieces])
+    order = np.lexsort((np.arange(len(query)), -score, question))
+    order = order[latest[question[order]] == source[order]]
+    found = _ordered(Found(query, start, end, offset, visited, labels), order)
+    return Retrieval(
+        store, texts, questions, question[order], found, score[order],
+        work, held, complete, seconds, embedded,
+    )  # fmt: skip
+
+
+def _ordered(found: Found, order: NDArray[np.int64]) -> Found:
+    lengths = np.diff(found.offset)
+    node_begin = found.offset[:-1] + np.arange(len(lengths))
+    offset = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
+    return Found(
+        found.query[order],
+        found.start[order],
+        found.end[order],
+        offset,
+        found.nodes[_spans(node_begin[order], lengths[order] + 1)],
+        found.labels[_spans(found.offset[:-1][order], lengths[order])],
+    )
+
+
+def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All places of the spans, one span after the other."""
+    total = int(length.sum())
+    shift = np.repeat(begin - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
+    return np.arange(total, dtype=np.int64) + shift

@@ -1,0 +1,1 @@
+"""Numba loops of the room `paths`: flat arrays in, flat arrays out."""

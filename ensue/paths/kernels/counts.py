@@ -1,0 +1,184 @@
+"""Counting paths without enumerating them, and telling whether there are finitely many.
+
+The number of walks of each length into every (node, state) follows from those one step shorter:
+cost O(levels x edges of the product), whatever the number of paths. Only additions occur, so exact
+results of any size come from counting modulo several primes (`paths/counts.py` combines
+them); a floating-point copy tells how large the result is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.kernels.hashing import grown, slot_of
+from ensue.paths.kernels.graph import first_entry, state_after
+
+
+@njit(cache=True, nogil=True)
+def count_paths(
+    graph: Any,
+    machine: Any,
+    origin_node: NDArray[np.int32],
+    origin_state: NDArray[np.int32],
+    queries: int,
+    hops: int,
+    no_return: bool,
+    wanted: NDArray[np.bool_],
+    modulus: np.uint64,
+) -> tuple[NDArray[np.uint64], NDArray[np.float64], int]:
+    """Counts modulo `modulus` and as floats, per origin and query; and the work."""
+    offset, neighbour, _, entry_symbol, symbols = graph
+    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
+        machine
+    )
+    states = table.shape[0]
+    exact = np.zeros((origin_node.shape[0], queries), np.uint64)
+    rough = np.zeros((origin_node.shape[0], queries), np.float64)
+    keys = np.zeros(1024, np.int64)
+    stamps = np.zeros(1024, np.int32)
+    index = np.zeros(1024, np.int64)
+    now_key = np.empty(1024, np.int64)
+    now_count = np.empty(1024, np.uint64)
+    now_rough = np.empty(1024, np.float64)
+    next_key = np.empty(1024, np.int64)
+    next_count = np.empty(1024, np.uint64)
+    next_rough = np.empty(1024, np.float64)
+    generation = work = 0
+    for o in range(origin_node.shape[0]):
+        if origin_state[o] < 0:
+            continue
+        start = origin_node[o]
+        now_key[0] = np.int64(start) * states + origin_state[o]
+        now_count[0] = 1
+        now_rough[0] = 1.0
+        size, depth = 1, 0
+        while size:
+            for f in range(size):
+                s, here = now_key[f] % states, now_key[f] // states
+                if wanted.shape[0] and not wanted[here]:
+                    continue
+                for a in range(accept_offset[s], accept_offset[s + 1]):
+                    query = accept_query[a]
+                    exact[o, query] = (exact[o, query] + now_count[f]) % modulus
+                    rough[o, query] += now_rough[f]
+            if depth == hops:
+                break
+            depth += 1
+            generation += 1
+            if generation == 2**31 - 1:
+                stamps[:] = 0
+                generation = 1
+            used = 0
+            for f in range(size):
+                s, here = now_key[f] % states, now_key[f] // states
+                for v in range(visit_offset[s], visit_offset[s + 1]):
+                    symbol = visit_symbol[v]
+                    low = first_entry(offset, entry_symbol, symbols, here, symbol)
+                    high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
+                    for entry in range(low, high):
+                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
+                        if following < 0:
+                            continue
+                        there = neighbour[entry]
+                        if no_return and depth > 1 and there == start:
+                            continue
+                        work += 1
+                        key = np.int64(there) * states + following
+                        slot = slot_of(keys, stamps, generation, key)
+                        if stamps[slot] != generation:
+                            keys[slot] = key
+                            stamps[slot] = generation
+                            index[slot] = used
+                            if used == next_key.shape[0]:
+                                next_key = np.concatenate((next_key, np.empty_like(next_key)))
+                                next_count = np.concatenate((next_count, np.empty_like(next_count)))
+                                next_rough = np.concatenate((next_rough, np.empty_like(next_rough)))
+                            next_key[used] = key
+                            next_count[used] = 0
+                            next_rough[used] = 0.0
+                            used += 1
+                            if 2 * used > keys.shape[0]:
+                                keys, stamps, index = grown(keys, stamps, index, generation)
+                                slot = slot_of(keys, stamps, generation, key)
+                        place = index[slot]
+                        next_count[place] = (next_count[place] + now_count[f]) % modulus
+                        next_rough[place] += now_rough[f]
+            now_key, next_key = next_key, now_key
+            now_count, next_count = next_count, now_count
+            now_rough, next_rough = next_rough, now_rough
+            size = used
+    return exact, rough, work
+
+
+@njit(cache=True, nogil=True)
+def meets_cycle(
+    graph: Any,
+    machine: Any,
+    origin_node: NDArray[np.int32],
+    origin_state: NDArray[np.int32],
+) -> int:
+    """A node on a cycle of the product that some origin reaches, or -1: depth-first, O(product)."""
+    offset, neighbour, _, entry_symbol, symbols = graph
+    table, visit_offset, visit_symbol, symbol_class, entry_class, _, _ = machine
+    states = table.shape[0]
+    keys = np.zeros(1024, np.int64)
+    stamps = np.zeros(1024, np.int32)
+    color = np.zeros(1024, np.int64)  # 1: on the present path, 2: done
+    used = 0
+    stack_key = np.empty(1024, np.int64)
+    stack_visit = np.empty(1024, np.int64)
+    stack_entry = np.empty(1024, np.int64)
+    for o in range(origin_node.shape[0]):
+        if origin_state[o] < 0:
+            continue
+        depth = 0
+        pending = np.int64(origin_node[o]) * states + origin_state[o]
+        while True:
+            if pending >= 0:
+                slot = slot_of(keys, stamps, 1, pending)
+                if stamps[slot] == 1:
+                    if color[slot] == 1:
+                        return pending // states
+                else:
+                    keys[slot] = pending
+                    stamps[slot] = 1
+                    color[slot] = 1
+                    used += 1
+                    if 2 * used > keys.shape[0]:
+                        keys, stamps, color = grown(keys, stamps, color, 1)
+                    if depth == stack_key.shape[0]:
+                        stack_key = np.concatenate((stack_key, np.empty_like(stack_key)))
+                        stack_visit = np.concatenate((stack_visit, np.empty_like(stack_visit)))
+                        stack_entry = np.concatenate((stack_entry, np.empty_like(stack_entry)))
+                    stack_key[depth] = pending
+                    stack_visit[depth] = visit_offset[pending % states]
+                    stack_entry[depth] = 0
+                    depth += 1
+                pending = -1
+            if depth == 0:
+                break
+            key = stack_key[depth - 1]
+            s, here = key % states, key // states
+            v = stack_visit[depth - 1]
+            if v == visit_offset[s + 1]:
+                slot = slot_of(keys, stamps, 1, key)
+                color[slot] = 2
+                depth -= 1
+                continue
+            symbol = visit_symbol[v]
+            low = first_entry(offset, entry_symbol, symbols, here, symbol)
+            high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
+            entry = low + stack_entry[depth - 1]
+            if entry == high:
+                stack_visit[depth - 1] += 1
+                stack_entry[depth - 1] = 0
+                continue
+            stack_entry[depth - 1] += 1
+            following = state_after(table, symbol_class, entry_class, s, symbol, entry)
+            if following >= 0:
+                pending = np.int64(neighbour[entry]) * states + following
+    return -1

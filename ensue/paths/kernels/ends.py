@@ -1,0 +1,272 @@
+"""Distinct end points without enumerating paths: breadth-first search of the product.
+
+Two ways to remember what has been seen. `search_ends` keeps a hash set per origin: its memory is
+that of one origin's search, and it wins while searches are small. `search_ends_bits` advances 64
+origins together, one bit each, over one word per (node, state): an edge is followed once for all
+origins whose bit arrives together, which wins where searches overlap (loops over a large part of
+the graph). docs/decisions has the measurements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.kernels.hashing import grown, longer, slot_of
+from ensue.paths.kernels.graph import first_entry, state_after
+
+_NO_VALUES = np.zeros(0, np.int64)
+
+
+@njit(cache=True, nogil=True)
+def search_ends(
+    graph: Any,
+    machine: Any,
+    origin_node: NDArray[np.int32],
+    origin_state: NDArray[np.int32],
+    queries: int,
+    hops: int,
+    no_return: bool,
+    limit: int,
+    wanted: NDArray[np.bool_],
+    several: bool,  # two states can accept one query at one node: ends need a set of their own
+    count_only: bool,
+) -> tuple[Any, ...]:
+    """(origin, node, query) of each distinct end, counts per origin and query, and the work."""
+    offset, neighbour, _, entry_symbol, symbols = graph
+    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
+        machine
+    )
+    states = table.shape[0]
+    out_origin = np.empty(1024, np.int32)
+    out_node = np.empty(1024, np.int32)
+    out_query = np.empty(1024, np.int32)
+    counts = np.zeros((origin_node.shape[0] if count_only else 0, queries), np.int64)
+    taken = np.zeros(queries, np.int64)
+    keys = np.zeros(1024, np.int64)
+    stamps = np.zeros(1024, np.int32)
+    end_keys = np.zeros(1024, np.int64)
+    end_stamps = np.zeros(1024, np.int32)
+    queue_node = np.empty(1024, np.int32)
+    queue_state = np.empty(1024, np.int32)
+    outs = work = 0
+    for o in range(origin_node.shape[0]):
+        generation = o + 1
+        if origin_state[o] < 0:
+            continue
+        start = origin_node[o]
+        queue_node[0] = start
+        queue_state[0] = origin_state[o]
+        key = np.int64(start) * states + origin_state[o]
+        slot = slot_of(keys, stamps, generation, key)
+        keys[slot] = key
+        stamps[slot] = generation
+        used, end_used = 1, 0
+        if limit:
+            taken[:] = 0
+        begin, end, depth = 0, 0, 0
+        while True:
+            begin, end = end, used
+            for at in range(begin, end):
+                s, here = queue_state[at], queue_node[at]
+                if accept_offset[s] == accept_offset[s + 1]:
+                    continue
+                if wanted.shape[0] and not wanted[here]:
+                    continue
+                for a in range(accept_offset[s], accept_offset[s + 1]):
+                    query = accept_query[a]
+                    if several:
+                        key = np.int64(here) * queries + query
+                        slot = slot_of(end_keys, end_stamps, generation, key)
+                        if end_stamps[slot] == generation:
+                            continue
+                        end_keys[slot] = key
+                        end_stamps[slot] = generation
+                        end_used += 1
+                        if 2 * end_used > end_keys.shape[0]:
+                            end_keys, end_stamps, _ = grown(
+                                end_keys, end_stamps, _NO_VALUES, generation
+                            )
+                    if limit:
+                        if taken[query] >= limit:
+                            continue
+                        taken[query] += 1
+                    if count_only:
+                        counts[o, query] += 1
+                        continue
+                    if outs == out_node.shape[0]:
+                        out_origin = longer(out_origin)
+                        out_node = longer(out_node)
+                        out_query = longer(out_query)
+                    out_origin[outs] = o
+                    out_node[outs] = here
+                    out_query[outs] = query
+                    outs += 1
+            if begin == end or depth == hops:
+                break
+            depth += 1
+            for at in range(begin, end):
+                s, here = queue_state[at], queue_node[at]
+                for v in range(visit_offset[s], visit_offset[s + 1]):
+                    symbol = visit_symbol[v]
+                    low = first_entry(offset, entry_symbol, symbols, here, symbol)
+                    high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
+                    for entry in range(low, high):
+                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
+                        if following < 0:
+                            continue
+                        there = neighbour[entry]
+                        if no_return and depth > 1 and there == start:
+                            continue
+                        work += 1
+                        key = np.int64(there) * states + following
+                        slot = slot_of(keys, stamps, generation, key)
+                        if stamps[slot] == generation:
+                            continue
+                        keys[slot] = key
+                        stamps[slot] = generation
+                        if used == queue_node.shape[0]:
+                            queue_node = longer(queue_node)
+                            queue_state = longer(queue_state)
+                        queue_node[used] = there
+                        queue_state[used] = following
+                        used += 1
+                        if 2 * used > keys.shape[0]:
+                            keys, stamps, _ = grown(keys, stamps, _NO_VALUES, generation)
+    return out_origin[:outs], out_node[:outs], out_query[:outs], counts, work
+
+
+@njit(cache=True, nogil=True)
+def _lowest(word: np.uint64) -> int:
+    """The number of the lowest bit that is set."""
+    place = 0
+    for width in (32, 16, 8, 4, 2, 1):
+        if word & ((np.uint64(1) << np.uint64(width)) - np.uint64(1)) == 0:
+            word >>= np.uint64(width)
+            place += width
+    return place
+
+
+@njit(cache=True, nogil=True)
+def search_ends_bits(
+    graph: Any,
+    machine: Any,
+    origin_node: NDArray[np.int32],
+    first_state: int,
+    hops: int,
+    no_return: bool,
+    wanted: NDArray[np.bool_],
+    count_only: bool,
+) -> tuple[Any, ...]:
+    """As `search_ends`, for one query and many origins; (origin, node), counts, work."""
+    offset, neighbour, _, entry_symbol, symbols = graph
+    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, _ = machine
+    states = table.shape[0]
+    nodes = wanted.shape[0]
+    seen = np.zeros(nodes * states, np.uint64)
+    now = np.zeros(nodes * states, np.uint64)
+    later = np.zeros(nodes * states, np.uint64)
+    ended = np.zeros(nodes, np.uint64)
+    own = np.zeros(nodes, np.uint64)  # bits of the origins that are this node
+    frontier = np.empty(1024, np.int64)
+    following_frontier = np.empty(1024, np.int64)
+    out_origin = np.empty(1024, np.int32)
+    out_node = np.empty(1024, np.int32)
+    counts = np.zeros(origin_node.shape[0], np.int64)
+    planes = np.zeros(64, np.uint64)
+    one = np.uint64(1)
+    none = np.uint64(0)
+    outs = work = 0
+    for base in range(0, origin_node.shape[0], 64):
+        if base:
+            seen[:] = none
+            ended[:] = none
+        lanes = min(64, origin_node.shape[0] - base)
+        size = 0
+        for lane in range(lanes):
+            bit = one << np.uint64(lane)
+            own[origin_node[base + lane]] |= bit
+            key = np.int64(origin_node[base + lane]) * states + first_state
+            if now[key] == none:
+                if size == frontier.shape[0]:
+                    frontier = np.concatenate((frontier, np.empty_like(frontier)))
+                frontier[size] = key
+                size += 1
+            now[key] |= bit
+            seen[key] |= bit
+        depth = 0
+        while size:
+            for f in range(size):
+                s, here = frontier[f] % states, frontier[f] // states
+                if accept_offset[s] == accept_offset[s + 1] or not wanted[here]:
+                    continue
+                fresh = now[frontier[f]] & ~ended[here]
+                ended[here] |= fresh
+                if count_only:
+                    continue
+                while fresh:
+                    lane = _lowest(fresh)
+                    fresh &= fresh - one
+                    if outs == out_node.shape[0]:
+                        out_origin = longer(out_origin)
+                        out_node = longer(out_node)
+                    out_origin[outs] = base + lane
+                    out_node[outs] = here
+                    outs += 1
+            if depth == hops:
+                for f in range(size):
+                    now[frontier[f]] = none
+                break
+            depth += 1
+            following_size = 0
+            for f in range(size):
+                key = frontier[f]
+                bits = now[key]
+                now[key] = none
+                s, here = key % states, key // states
+                for v in range(visit_offset[s], visit_offset[s + 1]):
+                    symbol = visit_symbol[v]
+                    low = first_entry(offset, entry_symbol, symbols, here, symbol)
+                    high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
+                    for entry in range(low, high):
+                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
+                        if following < 0:
+                            continue
+                        work += 1
+                        there = neighbour[entry]
+                        next_key = np.int64(there) * states + following
+                        fresh = bits & ~seen[next_key]
+                        if no_return and depth > 1:
+                            fresh &= ~own[there]
+                        if fresh == none:
+                            continue
+                        seen[next_key] |= fresh
+                        if later[next_key] == none:
+                            if following_size == following_frontier.shape[0]:
+                                following_frontier = np.concatenate(
+                                    (following_frontier, np.empty_like(following_frontier))
+                                )
+                            following_frontier[following_size] = next_key
+                            following_size += 1
+                        later[next_key] |= fresh
+            now, later = later, now
+            frontier, following_frontier = following_frontier, frontier
+            size = following_size
+        for lane in range(lanes):
+            own[origin_node[base + lane]] = none
+        if count_only:
+            # Columns are added as bits: planes[b] holds bit b of every lane's count.
+            planes[:] = none
+            for here in range(nodes):
+                carry, place = ended[here], 0
+                while carry:
+                    planes[place], carry = planes[place] ^ carry, planes[place] & carry
+                    place += 1
+            for place in range(64):
+                for lane in range(lanes):
+                    bit = (planes[place] >> np.uint64(lane)) & one
+                    counts[base + lane] += np.int64(bit) << place
+    return out_origin[:outs], out_node[:outs], counts, work

@@ -1,0 +1,1 @@
+"""Numba loops of the room `quantities`: flat arrays in, flat arrays out."""

@@ -1,0 +1,329 @@
+"""The operator protocol for quantitative queries: events in batches, state per key in between.
+
+Events of a key must come in order. The answer after any number of batches is that of one batch
+with all of them; `result` may be asked for at any time and changes nothing. What is put out:
+
+- "every": a row per event, with the value of the key's stream up to it;
+- "defined": a row per value (the ends of blocks and windows). A window of time is told as soon as
+  the watermark has passed its end (`advance`), or with the next event; without `partial` only so;
+- "demand": nothing until `result()`, or `end`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.operator.arrange import arrange
+from ensue.operator.protocol import (
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    Refusing,
+    Snapshot,
+    Watermark,
+    keys_of,
+)
+from ensue.operator.turns import Turns
+from ensue.quantities.groups import Groups
+from ensue.quantities.memory import Indices, Memory
+from ensue.quantities.run import Extra
+from ensue.quantities.saved import fingerprint, load_memory, save_memory
+from ensue.quantities.stages import VALUE, WINDOW, Batch, Bound, Mark, Stage
+from ensue.quantities.windows import Windows
+
+OUTPUTS = ("every", "defined", "demand")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+class QuantifyOperator(Turns, Refusing):
+    """One quantitative query over many keys, batch by batch."""
+
+    name = "the evaluator of quantitative queries"
+    capabilities = Capabilities(ordered_input=True, result_on_demand=True)
+
+    def __init__(
+        self, stage: Stage, keys: tuple[str, ...], output: str = "every", value: str = VALUE
+    ) -> None:
+        if output not in OUTPUTS:
+            raise errors.QueryError(
+                f"output={output!r} is not a mode", remedy=f"use one of {', '.join(OUTPUTS)}"
+            )
+        if isinstance(stage, Groups) and not keys:
+            keys, stage = stage.keys, stage.inner  # the groups are the keys
+        self._stage, self._keys, self._output, self._value = stage, keys, output, value
+        self._time = time_column(stage)
+        self.metrics = Metrics()
+        self._bound: Bound | None = None
+        self._memory = Memory()
+        self._places: dict[Key, int] = {}
+        self._spare: list[int] = []
+        self._query = ""
+
+    def open(
+        self,
+        plan: None,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        if budget is not None:
+            raise errors.UnsupportedError(
+                "a quantitative query runs in constant space and sheds nothing",
+                remedy="leave the budget out",
+            )
+        for name in self._keys:
+            if name not in schema.names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {name!r}",
+                    remedy=f"use one of {', '.join(schema.names)}",
+                )
+        self._bound = self._stage.bind(schema)
+        shown = schema.names
+        if self._output == "demand" or (self._output == "defined" and not self._bound.on_events):
+            shown = [*self._keys, *self._bound.carried.names]
+        if self._value in shown:
+            raise errors.DuplicateNameError(
+                f"the output has a column {self._value!r} already",
+                remedy="give the values another name, or rename the column",
+            )
+        self._memory, self._places, self._spare = self._bound.memory(), {}, []
+        self._query = fingerprint(self._stage, schema)
+        if state is not None:
+            self._restore(state)
+
+    # -- events and time -------------------------------------------------------------------------
+
+    def insert(self, events: Events | pa.Table) -> Output:
+        """The next events of some keys; a plain table is arranged by key, in its own order."""
+        bound = self._opened()
+        if isinstance(events, pa.Table):
+            table, starts = arrange(events.combine_chunks(), self._keys, ())
+            events = Events(table, starts, np.zeros(len(starts) - 1, np.bool_))
+        if not self._keys and len(events.complete) != 1:
+            starts = np.array([0, events.table.num_rows], np.int64)
+            complete = np.array([bool(events.complete.any())])
+            events = Events(events.table, starts, complete)
+        table = events.table
+        self.metrics.rows += table.num_rows
+        found: list[pa.Table] = []
+        if table.num_rows:
+            keys = keys_of(events, self._keys)
+            places, fresh = self._places_of(keys)
+            flags = np.zeros(len(keys), np.bool_)
+            batch = Batch(table, events.starts, places, fresh, flags)
+            outcome = bound.run(batch, self._memory, self._output != "demand")
+            if self._output != "demand":
+                assert outcome.values is not None and outcome.defined is not None
+                found.append(self._rows(table, outcome.values, outcome.carried, outcome.defined))
+            ended = [key for key, over in zip(keys, events.complete, strict=True) if over]
+            if ended:
+                found += self.end(ended).tables()
+        return self._counted(found)
+
+    def advance(self, mark: Watermark) -> Output:
+        """Windows of time that are over; values that belong to events wait for their event."""
+        if self._output != "defined" or not self._time or not self._places:
+            return Output()
+        keys = list(self._places)
+        places = np.array(list(self._places.values()), np.int64)
+        due = Mark(self._time, _integer(mark.time))
+        extra = self._opened().advance(places, self._memory, due)
+        return Output() if extra is None else self._counted([self._extra(keys, extra)])
+
+    def next_time(self) -> int | None:
+        """The least watermark at which `advance` has something to do."""
+        if self._output != "defined" or not self._time:
+            return None
+        return self._opened().due(self._memory, self._time)
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        """The last values of complete keys, which are then forgotten."""
+        chosen = list(self._places) if keys is None else [k for k in keys if k in self._places]
+        found: list[pa.Table] = []
+        if self._output == "demand":
+            found.append(self._result(chosen))
+        elif self._output == "defined":
+            places = np.array([self._places[key] for key in chosen], np.int64)
+            batch = Batch.nothing(self._opened().schema, places, True)
+            extra = self._opened().run(batch, self._memory, True).extra
+            if extra is not None and len(extra.owner):
+                found.append(self._extra(chosen, extra))
+        self.drop(chosen)
+        return self._counted(found)
+
+    def result(self) -> pa.Table:
+        """Key columns and the value of each key so far."""
+        return self._result(list(self._places))
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Forget keys without a word."""
+        gone = [self._places.pop(key) for key in keys if key in self._places]
+        self._memory.forget(gone)
+        self._spare += gone
+        if gone:
+            self._memory.grow(max(gone) + 1)
+            _close(self._memory, np.array(gone, np.int64))
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        """One entry per key; a key that is gone has none."""
+        chosen = self._places if touched is None else [k for k in touched if k in self._places]
+        return Snapshot({key: self._saved([key]) for key in chosen})
+
+    def snapshot_together(self) -> Snapshot:
+        """The state of all keys as one shared entry: cheaper where most are touched."""
+        return Snapshot(shared=self._saved(list(self._places)))
+
+    def copy(self) -> QuantifyOperator:
+        """Another operator that goes on from here."""
+        made = QuantifyOperator(self._stage, self._keys, self._output, self._value)
+        bound = self._opened()
+        made.open(None, bound.schema)
+        keys = list(self._places)
+        made._put(keys, self._memory.select(self._at(keys)))
+        return made
+
+    def _saved(self, keys: list[Key]) -> bytes:
+        return save_memory(self._memory.select(self._at(keys)), keys, self._query)
+
+    def _restore(self, state: Snapshot) -> None:
+        for blob in (state.shared, *state.keys.values()):
+            if blob:
+                empty = self._opened().memory()
+                memory, keys = load_memory(empty, blob, self._stage, self._query)
+                self._put(keys, memory)
+
+    def _put(self, keys: list[Key], memory: Memory) -> None:
+        places, _ = self._places_of(keys)
+        self._memory.put(places, memory)
+
+    # -- output ----------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what is put out."""
+        bound = self._opened()
+        kind = bound.output_type
+        if kind is None:
+            raise errors.UnsupportedError(
+                "the type of the values is not known before the query runs",
+                remedy="use SQL text in place of the Python callable",
+            )
+        fields = [bound.schema.field(name) for name in self._keys]
+        if self._output == "every" or (self._output == "defined" and bound.on_events):
+            fields = list(bound.schema)
+        elif self._output == "defined":
+            fields += [f for f in bound.carried if f.name == WINDOW]
+        return pa.schema([*fields, pa.field(self._value, kind)])
+
+    def known(self) -> list[Key]:
+        """The keys there are, in the order of `snapshot_together`."""
+        return list(self._places)
+
+    @property
+    def stage(self) -> Stage:
+        return self._stage
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        return self._keys
+
+    @property
+    def keys(self) -> int:
+        return len(self._places)
+
+    def _rows(self, table: pa.Table, values: pa.Array, carried: Any, defined: Any) -> pa.Table:
+        if self._output == "every":
+            return table.append_column(self._value, values)
+        rows = pa.array(np.flatnonzero(defined))
+        if self._opened().on_events:
+            return table.append_column(self._value, values).take(rows)
+        shown = {name: table.column(name).take(rows) for name in self._keys}
+        if WINDOW in carried.column_names:
+            shown[WINDOW] = carried.column(WINDOW).take(rows)
+        return pa.table({**shown, self._value: values.take(rows)})
+
+    def _extra(self, keys: list[Key], extra: Extra) -> pa.Table:
+        shown = self._key_columns([keys[owner] for owner in extra.owner.tolist()])
+        if WINDOW in extra.carried.column_names:
+            shown[WINDOW] = extra.carried.column(WINDOW)
+        return pa.table({**shown, self._value: extra.values})
+
+    def _result(self, keys: list[Key]) -> pa.Table:
+        bound = self._opened()
+        trial = self._memory.select(self._at(keys))
+        batch = Batch.nothing(bound.schema, np.arange(len(keys)), True)
+        outcome = bound.run(batch, trial, False)
+        return pa.table({**self._key_columns(keys), self._value: outcome.ends})
+
+    def _key_columns(self, keys: list[Key]) -> dict[str, Any]:
+        columns = {}
+        for index, name in enumerate(self._keys):
+            kind = self._opened().schema.field(name).type
+            values = [key[index] for key in keys]
+            if pa.types.is_floating(kind):
+                values = [float("nan") if value == "NaN" else value for value in values]
+            columns[name] = pa.array(values, kind)
+        return columns
+
+    def _counted(self, found: list[pa.Table]) -> Output:
+        self.metrics.matches += sum(table.num_rows for table in found)
+        return Output(matches=found)
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def _opened(self) -> Bound:
+        if self._bound is None:
+            raise errors.UnsupportedError("the operator is not open", remedy="call open first")
+        return self._bound
+
+    def _at(self, keys: list[Key]) -> Indices:
+        return np.array([self._places[key] for key in keys], np.int64)
+
+    def _places_of(self, keys: list[Key]) -> tuple[Indices, Any]:
+        places, fresh = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.bool_)
+        for index, key in enumerate(keys):
+            place = self._places.get(key)
+            if place is None:
+                place = self._spare.pop() if self._spare else len(self._places)
+                self._places[key] = place
+                fresh[index] = True
+            places[index] = place
+        return places, fresh
+
+
+def time_column(stage: Stage) -> str:
+    """The event's column that windows of time are by; empty where there are none."""
+    if isinstance(stage, Windows) and stage.time is not None and stage.by.lower() != WINDOW:
+        return stage.by
+    return next((name for part in stage.parts() if (name := time_column(part))), "")
+
+
+def _close(memory: Memory, places: Indices) -> None:
+    """No window is open at places that nobody uses."""
+    memory.open[places[places < len(memory.open)]] = False
+    if not memory.grouped:
+        for inner in memory.inner:
+            _close(inner, places)
+
+
+def _integer(time: object) -> int:
+    if isinstance(time, dt.datetime):
+        aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
+        return int((aware - _EPOCH) // dt.timedelta(microseconds=1))
+    if isinstance(time, (int, np.integer)):
+        return int(time)
+    raise errors.DataError(
+        f"the watermark {time!r} is no time",
+        remedy="give a datetime, or a whole number in the unit of the column",
+    )

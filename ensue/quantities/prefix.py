@@ -1,0 +1,180 @@
+"""One long sequence in parallel: chunks summarised apart, then put together in order.
+
+At rank 0 with associative folds, what a chunk does is a table: for each pair of states, the fold
+of the weights on the path between them (one at most, by unambiguity). Chunks are summarised in
+threads (the compiled loop holds no lock), then the table of each is applied to the tokens so far.
+Work is that of the sequential run times the number of states; the answer is the same, up to the
+rounding of float sums. A chunk starts from the identity of each fold: null for those of SQL, which
+skip it, and what `monoid` was given for others. Where a chunk alone fails (its own sum leaves 64
+bits, say), the whole is run in one thread, which answers or says which row is to blame.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.quantities.assemble import NotNumericError, bits_of
+from ensue.quantities.folds import FOLDS, MERGED
+from ensue.quantities.model import Automaton, Fold, State, folded, guarded
+from ensue.quantities.run import Machine, Outcome, as_array, plain_value, whole
+from ensue.quantities.stages import AutomatonStage, Bound, Stage
+from ensue.quantities.tokens import Configuration, closure
+from ensue.scalar.kinds import Kind
+
+Slots = tuple[Any, ...]
+
+
+def refusal(stage: Stage) -> str:
+    """Why a query cannot be cut into chunks; empty where it can."""
+    if not isinstance(stage, AutomatonStage):
+        return "windows, groups and pipelines are not folds of one sequence"
+    automaton = stage.automaton
+    if automaton.rank:
+        return f"it invokes other automata (rank {automaton.rank})"
+    for transition in automaton.transitions:
+        if not hasattr(transition, "predicate"):
+            return "it has silent transitions"
+    try:
+        monoids(automaton)
+    except errors.UnsupportedError as problem:
+        return problem.problem
+    return ""
+
+
+def monoids(automaton: Automaton) -> list[Fold]:
+    """The fold that merges each slot."""
+    merges: list[Fold | None] = [None] * automaton.width
+    for transition in automaton.transitions:
+        for action in transition.actions:
+            name = MERGED.get(action.fold.name, action.fold.name)
+            merge = FOLDS.get(name, action.fold)
+            known = merges[action.slot]
+            if not merge.associative or merge.width > 1 or known not in (None, merge):
+                raise errors.UnsupportedError(
+                    f"the fold {action.fold} is not an associative fold of its own slot"
+                )
+            merges[action.slot] = merge
+    return [merge or FOLDS["last"] for merge in merges]
+
+
+def parallel(stage: Stage, bound: Bound, table: pa.Table, threads: int) -> Outcome:
+    reason = refusal(stage)
+    if reason:
+        raise errors.UnsupportedError(
+            f"the query cannot be evaluated in parallel: {reason}",
+            remedy="leave threads out; only rank 0 with associative folds can be cut",
+        )
+    machine: Machine = bound.machine  # type: ignore[attr-defined]
+    if not machine.report.tokens:
+        raise errors.UnsupportedError(
+            "an ambiguous query is evaluated in one thread", remedy="leave threads out"
+        )
+    size = max(1, -(-table.num_rows // threads))
+    pieces = [table.slice(begin, size) for begin in range(0, table.num_rows, size)]
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            summaries = list(pool.map(lambda piece: _summary(machine, piece), pieces))
+        return _together(machine, summaries)
+    except errors.DataError:
+        return machine.run(table, whole(table))
+
+
+def _together(machine: Machine, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:
+    automaton = machine.automaton
+    merges = monoids(automaton)
+    tokens = {state: _typed(machine, slots) for state, slots in closure(automaton).items()}
+    for summary in summaries:
+        after: dict[State, Slots] = {}
+        for source, slots in tokens.items():
+            for target, gained in summary[source].items():
+                after[target] = tuple(
+                    guarded(merge.function, merge.name, (y, x))
+                    for merge, y, x in zip(merges, slots, gained, strict=True)
+                )
+        tokens = after
+    for state, actions in automaton.final.items():
+        if state in tokens:
+            value = automaton.output(folded(tokens[state], actions, {}))
+            return Outcome(as_array([value], machine.output_type), np.ones(1, np.bool_))
+    return Outcome(as_array([None], machine.output_type), np.zeros(1, np.bool_))
+
+
+def _summary(machine: Machine, piece: pa.Table) -> dict[State, dict[State, Slots]]:
+    """From each state: the states reached, and what the slots gained on the way."""
+    automaton = machine.automaton
+    states = automaton.states
+    kept = machine.kept()
+    kept.grow(len(states))
+    merges = monoids(automaton)
+    identities = tuple(merge.identity for merge in merges)
+    if machine.numeric is None:
+        for place, state in enumerate(states):
+            configuration = Configuration(automaton)
+            configuration.tokens = {state: (identities,)}
+            kept.configurations[place] = configuration
+            _run_from(machine, piece, kept, place)
+        return {
+            state: {
+                target: stack[-1] for target, stack in kept.configurations[place].tokens.items()
+            }
+            for place, state in enumerate(states)
+        }
+    program, kinds, width = machine.numeric.program, machine.slot_kinds(), automaton.width
+    start = [_bits(identity, kind) for identity, kind in zip(identities, kinds, strict=True)]
+    for place in range(len(states)):
+        own = int(program.own[place])
+        kept.occupied[place] = False
+        kept.occupied[place, place] = True
+        kept.bits[place, own : own + width] = [bits for bits, _ in start]
+        kept.marks[place, own : own + width] = [mark for _, mark in start]
+        _run_from(machine, piece, kept, place)
+    found: dict[State, dict[State, Slots]] = {}
+    for place, state in enumerate(states):
+        found[state] = {}
+        for number, target in enumerate(states):
+            if kept.occupied[place, number]:
+                own = int(program.own[number])
+                bits = kept.bits[place, own : own + width]
+                marks = kept.marks[place, own : own + width]
+                found[state][target] = tuple(
+                    plain_value(int(bits[i]), int(marks[i]), kinds[i]) for i in range(width)
+                )
+    return found
+
+
+def _run_from(machine: Machine, piece: pa.Table, kept: Any, place: int) -> None:
+    machine.run(
+        piece,
+        whole(piece),
+        kept=kept,
+        places=np.array([place], np.int64),
+        fresh=np.zeros(1, np.bool_),
+        asked=np.zeros(1, np.bool_),
+    )
+
+
+def _typed(machine: Machine, slots: Slots) -> Slots:
+    """Slots at the start, as a chunk of the compiled loop gives those it has gained."""
+    if machine.numeric is None:
+        return slots
+    kinds = machine.slot_kinds()
+    return tuple(
+        plain_value(*bits_of(value, kind), kind) for value, kind in zip(slots, kinds, strict=True)
+    )
+
+
+def _bits(identity: Any, kind: Kind) -> tuple[int, int]:
+    if isinstance(identity, float) and identity.is_integer() and kind.name == "int":
+        identity = int(identity)  # 0.0 begins whole numbers as well
+    try:
+        return bits_of(identity, kind)
+    except NotNumericError:
+        raise errors.OperationTypeError(
+            f"the identity {identity!r} begins a fold of type {kind}, which it is not",
+            remedy="give monoid an identity of the type that is folded",
+        ) from None

@@ -1,0 +1,266 @@
+"""State of quantitative queries as bytes: arrays and tokens in one Arrow table, never pickle.
+
+The bytes say whose they are: a fingerprint of the query and of the columns it reads.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.operator.protocol import Key
+from ensue.operator.state import from_bytes, to_bytes
+from ensue.quantities.general import GeneralConfiguration, Paths
+from ensue.quantities.memory import Memory
+from ensue.quantities.model import Automaton, Operation
+from ensue.quantities.sketch import Sketch, restored, stored
+from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.quantities.tokens import Configuration
+
+KIND = "quantify"
+
+
+def fingerprint(stage: Stage, schema: pa.Schema) -> str:
+    """The same for the same query over columns of the same types."""
+    reads = stage.reads()
+    columns = [f"{f.name} {f.type}" for f in schema if reads is None or f.name.lower() in reads]
+    told = json.dumps([_described(stage), sorted(columns)])
+    return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _described(stage: Stage) -> Any:
+    if isinstance(stage, AutomatonStage):
+        return _automaton(stage.automaton)
+    return [type(stage).__name__, stage.title(), [_described(part) for part in stage.parts()]]
+
+
+def _automaton(automaton: Automaton) -> Any:
+    steps = [
+        [
+            type(t).__name__,
+            t.source,
+            t.target,
+            str(getattr(t, "predicate", "")),
+            [[str(a.fold), a.slot, [str(w) for w in a.weights]] for a in t.actions],
+            _operation(getattr(t, "operation", None)),
+            [_automaton(a) for a in getattr(t, "automata", ())],
+        ]
+        for t in automaton.transitions
+    ]
+    initial = {s: [repr(v) for v in slots] for s, slots in automaton.initial.items()}
+    final = {s: [str(a.fold) for a in actions] for s, actions in automaton.final.items()}
+    return [list(automaton.states), steps, initial, final, _operation(automaton.finish)]
+
+
+def _operation(operation: Operation | None) -> str:
+    return "" if operation is None else str(operation)
+
+
+def save_memory(memory: Memory, keys: list[Key], query: str) -> bytes:
+    """The state of all places of a memory, which are those of the keys, in turn."""
+    entries: list[tuple[str, str, str, bytes]] = []
+    _entry(entries, "keys", [_encoded(list(key)) for key in keys])
+    _save(memory, "", entries)
+    table = pa.table(
+        {
+            "name": [e[0] for e in entries],
+            "type": [e[1] for e in entries],
+            "shape": [e[2] for e in entries],
+            "data": pa.array([e[3] for e in entries], pa.binary()),
+        }
+    )
+    return to_bytes(KIND, table, {}, query)
+
+
+def _entry(entries: list[tuple[str, str, str, bytes]], name: str, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        shape = json.dumps(value.shape)
+        entries.append((name, value.dtype.str, shape, np.ascontiguousarray(value).tobytes()))
+    else:
+        entries.append((name, "json", "", json.dumps(value).encode()))
+
+
+def _save(memory: Memory, path: str, entries: list[tuple[str, str, str, bytes]]) -> None:
+    if memory.kept is not None:
+        _entry(entries, f"{path}occupied", memory.kept.occupied)
+        _entry(entries, f"{path}bits", memory.kept.bits)
+        _entry(entries, f"{path}marks", memory.kept.marks)
+        held = memory.kept.configurations
+        if any(c is not None for c in held):
+            tokens = [None if c is None else _tokens(c) for c in held]
+            _entry(entries, f"{path}configurations", tokens)
+        return
+    _entry(entries, f"{path}numbers", memory.numbers)
+    _entry(entries, f"{path}seen", memory.seen)
+    _entry(entries, f"{path}open", memory.open)
+    if memory.grouped:
+        groups = [
+            [place, [[_encoded(list(key)), at] for key, at in inside.items()]]
+            for place, inside in memory.groups.items()
+        ]
+        _entry(entries, f"{path}groups", groups)
+    for index, inner in enumerate(memory.inner):
+        _save(inner, f"{path}{index}/", entries)
+
+
+def _tokens(configuration: Any) -> Any:
+    if isinstance(configuration, GeneralConfiguration) and not configuration.flights:
+        return {
+            "paths": {
+                state: [_encoded(paths.value), _encoded(paths.number), _encoded(paths.nulls)]
+                for state, paths in configuration.values.items()
+            }
+        }
+    if not isinstance(configuration, Configuration):
+        raise errors.UnsupportedError(
+            "a query that runs in linear or exponential space keeps no snapshot",
+            remedy="evaluate it on whole tables",
+        )
+    here = {
+        state: [[_encoded(slot) for slot in part] for part in stack]
+        for state, stack in configuration.tokens.items()
+    }
+    below = {
+        str(index): [_tokens(c) for c in configurations]
+        for index, configurations in configuration.below.items()
+    }
+    return {"tokens": here, "below": below}
+
+
+def load_memory(empty: Memory, blob: bytes, stage: Stage, query: str) -> tuple[Memory, list[Key]]:
+    """What was saved, and the keys of its places; `empty` is a memory of the query."""
+    table, _ = from_bytes(KIND, blob, query)
+    entries: dict[str, Any] = {}
+    for row in table.to_pylist():
+        if row["type"] == "json":
+            entries[row["name"]] = json.loads(row["data"])
+        else:
+            values = np.frombuffer(row["data"], np.dtype(row["type"]))
+            entries[row["name"]] = values.reshape(json.loads(row["shape"])).copy()
+    try:
+        keys = [tuple(_decoded(key)) for key in entries["keys"]]
+        _load(empty, "", entries, stage)
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise errors.StateError(
+            "the stored state belongs to another query, or is damaged",
+            remedy="restore it with the query that wrote it",
+        ) from None
+    return empty, keys
+
+
+def _load(memory: Memory, path: str, entries: dict[str, Any], stage: Stage) -> None:
+    kept = memory.kept
+    if kept is not None:
+        occupied, bits = entries[f"{path}occupied"], entries[f"{path}bits"]
+        if occupied.shape[1:] != kept.occupied.shape[1:] or bits.shape[1:] != kept.bits.shape[1:]:
+            raise ValueError("another automaton")
+        kept.occupied, kept.bits, kept.marks = occupied, bits, entries[f"{path}marks"]
+        saved = entries.get(f"{path}configurations", [None] * len(occupied))
+        kept.configurations = [
+            None if held is None else _restored(kept.automaton, held) for held in saved
+        ]
+        count = len(occupied)
+        memory.numbers, memory.seen = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        memory.open = np.zeros(count, np.bool_)
+        return
+    memory.numbers = entries[f"{path}numbers"]
+    memory.seen, memory.open = entries[f"{path}seen"], entries[f"{path}open"]
+    if memory.grouped:
+        memory.groups = {
+            place: {tuple(_decoded(key)): at for key, at in inside}
+            for place, inside in entries[f"{path}groups"]
+        }
+    for index, (inner, part) in enumerate(zip(memory.inner, stage.parts(), strict=True)):
+        _load(inner, f"{path}{index}/", entries, part)
+
+
+def _restored(automaton: Automaton, saved: Any) -> Configuration | GeneralConfiguration:
+    if "paths" not in saved:
+        return _configuration(Configuration(automaton), saved)
+    joined = GeneralConfiguration(automaton)
+    joined.values = {state: Paths(*map(_decoded, paths)) for state, paths in saved["paths"].items()}
+    return joined
+
+
+def _configuration(configuration: Configuration, saved: Any) -> Configuration:
+    configuration.tokens = {
+        state: tuple(tuple(_decoded(slot) for slot in part) for part in stack)
+        for state, stack in saved["tokens"].items()
+    }
+    for index, configurations in configuration.below.items():
+        for inner, held in zip(configurations, saved["below"][str(index)], strict=True):
+            _configuration(inner, held)
+    return configuration
+
+
+def _encoded(value: Any) -> Any:
+    """A value as JSON that keeps its type."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int():
+            return {"int": str(value)}
+        case float():
+            return {"float": value.hex()}
+        case Decimal():
+            return {"decimal": str(value)}
+        case dt.datetime():
+            return {"time": value.isoformat()}
+        case dt.date():
+            return {"date": value.isoformat()}
+        case dt.timedelta():
+            return {"span": [value.days, value.seconds, value.microseconds]}
+        case bytes():
+            return {"bytes": value.hex()}
+        case dict():
+            return {"dict": [[_encoded(k), _encoded(v)] for k, v in value.items()]}
+        case list() | tuple():
+            kind = "list" if isinstance(value, list) else "tuple"
+            return {kind: [_encoded(item) for item in value]}
+        case Sketch():
+            return {"sketch": stored(value)}
+        case np.generic():
+            return _encoded(value.item())
+        case _:
+            raise errors.StateError(
+                f"a value of type {type(value).__name__} cannot be stored",
+                remedy="fold numbers, text, times or tuples of them",
+            )
+
+
+def _decoded(stored: Any) -> Any:
+    if not isinstance(stored, dict):
+        return stored
+    ((kind, value),) = stored.items()
+    match kind:
+        case "int":
+            return int(value)
+        case "float":
+            return float.fromhex(value)
+        case "decimal":
+            return Decimal(value)
+        case "time":
+            return dt.datetime.fromisoformat(value)
+        case "date":
+            return dt.date.fromisoformat(value)
+        case "span":
+            return dt.timedelta(*value)
+        case "bytes":
+            return bytes.fromhex(value)
+        case "dict":
+            return {_decoded(k): _decoded(v) for k, v in value}
+        case "list":
+            return [_decoded(item) for item in value]
+        case "tuple":
+            return tuple(_decoded(item) for item in value)
+        case "sketch":
+            return restored(value)
+        case _:
+            raise ValueError(kind)

@@ -1,0 +1,102 @@
+"""A query as JSON and back: for state that outlives the process, and for pattern files.
+
+A query is a tree of frozen dataclasses, enums, tuples and plain values. Each dataclass and enum of
+`ensue.pattern` is written under its name; reading builds only what is in that list, so a file can
+name nothing else and nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from ensue import errors
+from ensue.query import condition, missing, nodes, query
+
+VERSION = 1
+_MODULES = (condition, missing, nodes, query)
+_NUMBERS: dict[str, type] = {"Decimal": Decimal, "Fraction": Fraction}
+
+
+@cache
+def _known() -> dict[str, type]:
+    """Every dataclass and enum that a query is made of, by name."""
+    found: dict[str, type] = {}
+    for module in _MODULES:
+        for name, kind in vars(module).items():
+            own = isinstance(kind, type) and kind.__module__ == module.__name__
+            if own and (is_dataclass(kind) or issubclass(kind, Enum)):
+                found[name] = kind
+    return found
+
+
+def to_json(asked: query.Query) -> str:
+    return json.dumps({"ensue query": VERSION, "query": _encode(asked)}, ensure_ascii=False)
+
+
+def from_json(text: str | bytes) -> query.Query:
+    """The query of a JSON text; refused where it is none."""
+    try:
+        told = json.loads(text)
+        version = told["ensue query"]
+        if not isinstance(version, int) or version > VERSION:
+            raise errors.StateError(
+                f"the stored query is of version {version!r}; this Ensue reads {VERSION}",
+                remedy="read it with the version of Ensue that wrote it, or a later one",
+            )
+        found = _decode(told["query"])
+    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
+        found = None
+    if not isinstance(found, query.Query):
+        raise errors.StateError(
+            "the text is not a stored query, or is damaged",
+            remedy="write it with ensue, or say the pattern again",
+        )
+    return found
+
+
+def _encode(value: Any) -> Any:
+    kind = type(value).__name__
+    if isinstance(value, Enum):
+        return {"": kind, "is": value.name}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"": kind} | _fields(value)
+    if isinstance(value, tuple | list):
+        return [_encode(item) for item in value]
+    if isinstance(value, Decimal | Fraction):
+        return {"": kind, "is": str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise errors.StateError(
+        f"a query holds a value that cannot be stored: {value!r} of type {kind}",
+        remedy="write it as SQL text or a number",
+    )
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """Fields that differ from their default: a field added later leaves old texts as they are."""
+    found = {}
+    for described in fields(value):
+        held = getattr(value, described.name)
+        if described.default is MISSING or held != described.default:
+            found[described.name] = _encode(held)
+    return found
+
+
+def _decode(told: Any) -> Any:
+    if isinstance(told, list):
+        return tuple(_decode(item) for item in told)
+    if not isinstance(told, dict):
+        return told
+    name = told[""]
+    if name in _NUMBERS:
+        return _NUMBERS[name](told["is"])
+    kind: Any = _known()[name]
+    if issubclass(kind, Enum):
+        return kind[told["is"]]
+    return kind(**{key: _decode(value) for key, value in told.items() if key})

@@ -1,0 +1,1 @@
+"""AFA: automata with registers over disordered, corrected streams, with arcs that change."""

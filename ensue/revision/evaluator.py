@@ -1,0 +1,526 @@
+"""AFA behind the operator's face: partitions, times, names of matches, late and rejected rows.
+
+An automaton with registers (`automaton/registers.py`) over events in any order, with corrections
+and changes of its arcs. One `Operator` per partition does the work; here tables become its arrays
+and its changes become tables. The net of all changes is the answer on the ordered, corrected events
+under the arcs with the lifetimes they resolved to (SEMANTICS, disorder 1 and 4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, Machine
+from ensue.operator import state
+from ensue.operator.arrange import flat
+from ensue.operator.clock import Clock
+from ensue.operator.identity import as_text, folded, row_hashes, text_hash
+from ensue.operator.protocol import Key, Metrics, key_value
+from ensue.operator.turns import Turns
+from ensue.query import condition as c
+from ensue.query.duration import parse_duration
+from ensue.revision import state as revision_state
+from ensue.revision.arc_schedule import ArcSchedule
+from ensue.revision.kernels import changes as kernel
+from ensue.revision.kernels import output
+from ensue.revision.kernels.arcs import begins_of
+from ensue.revision.operator import Operator
+from ensue.revision.parts import DEFAULT, EMPTY_LIFETIME, FINAL, LATE, TWICE, Delta, Settings, Times
+from ensue.revision.tier import decoded
+from ensue.scalar import kinds as k
+from ensue.scalar.arrow_kinds import from_arrow, to_arrow
+from ensue.scalar.moments import value_of
+
+Numbers = NDArray[np.int64]
+REASON = "reason"
+_REASONS = {
+    kernel.UNKNOWN: "retraction of an event that was never seen",
+    kernel.TAKEN_NUMBER: "an event with this sequence number is there already",
+    kernel.EQUAL_TIME: "an event with this timestamp is there already",
+    kernel.AGAINST_TIME: "the sequence number rises while the time falls",
+    EMPTY_LIFETIME: "the lifetime is empty: it ends at or before its beginning",
+    FINAL: "retraction of an event older than the watermark: it is final",
+    TWICE: "the event was retracted already",
+}
+NO_TIME = "the event time is null"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Which columns say when an event happened, how long it counts, and what comes next."""
+
+    order_by: str
+    tie: str | None = None  # orders events of one timestamp; else their content does
+    within: Any = None  # RE = LE + within + one tick, since `within` includes its edge
+    until: str | None = None  # or: the column with RE
+    sequence: str | None = None
+
+    def check(self, schema: pa.Schema) -> None:
+        for name in (self.order_by, self.tie, self.until, self.sequence):
+            if name is not None and name not in schema.names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {name!r}",
+                    remedy=f"they have {', '.join(schema.names)}",
+                )
+        for name in (self.tie, self.sequence):
+            if name is not None and not pa.types.is_integer(schema.field(name).type):
+                raise errors.ColumnTypeError(
+                    f"the column {name!r} is {schema.field(name).type}, where a whole number is "
+                    "expected",
+                    remedy="cast it to bigint",
+                )
+        if self.within is not None and self.until is not None:
+            raise errors.QueryError(
+                "within= and until= both say how long an event counts", remedy="give one of them"
+            )
+
+
+@dataclass
+class Gathered:
+    """Rows that could not be used."""
+
+    late: list[pa.Table] = field(default_factory=list)
+    rejected: list[pa.Table] = field(default_factory=list)
+
+
+class RevisionEvaluator(Turns):
+    """See the module."""
+
+    name = "the revision evaluator (AFA)"
+
+    def __init__(
+        self,
+        machine: Machine,
+        timing: Timing,
+        schema: pa.Schema,
+        partition_by: Sequence[str] = (),
+        settings: Settings = DEFAULT,
+    ) -> None:
+        timing.check(schema)
+        for name in partition_by:
+            if name not in schema.names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {name!r}",
+                    remedy=f"they have {', '.join(schema.names)}",
+                )
+        self.machine, self.timing, self.schema = machine, timing, schema
+        self.partition_by = tuple(partition_by)
+        self.settings = settings
+        self.clock = Clock(timing.order_by, schema.field(timing.order_by).type)
+        self.kinds = {column.name: from_arrow(column.type) for column in schema}
+        self.metrics = Metrics()
+        self._window = self._size(timing.within)
+        self._operators: dict[int, Operator] = {}
+        self._keys: dict[int, tuple[Any, ...]] = {}
+        self._edited = False
+        self._gathered = Gathered()
+        self._first = Operator(machine, dict(self.kinds), settings)  # also checks types
+        self.watermark = MINUS_INFINITY
+        self._arc_watermark = self._first.arc_watermark
+
+    def _size(self, within: Any) -> int | float | None:
+        if within is None:
+            return None
+        if isinstance(within, str) and self.clock.temporal:
+            parse_duration(within)
+        return self.clock.amount(within, "within")
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def insert(self, table: pa.Table) -> pa.Table:
+        """Events in any order; the changes of the answer."""
+        return self.change(table, np.ones(table.num_rows, np.int8))
+
+    def retract(self, table: pa.Table) -> pa.Table:
+        """Events taken back: the same rows as they came."""
+        return self.change(table, np.full(table.num_rows, -1, np.int8))
+
+    def change(self, table: pa.Table, operations: NDArray[np.int8]) -> pa.Table:
+        """Inserts (1) and retractions (-1) as they arrive."""
+        return self._taken(table, operations)[1]
+
+    def _taken(
+        self, table: pa.Table, operations: NDArray[np.int8], edits: ArcSchedule | None = None
+    ) -> tuple[Numbers, pa.Table]:
+        """What became of edits, and of events."""
+        table = self._fitted(table)
+        count = table.num_rows
+        valid = flat(table, self.timing.order_by).is_valid().to_numpy(zero_copy_only=False)
+        timeless = table.filter(pa.array(~valid))
+        if timeless.num_rows:
+            table, operations = table.filter(pa.array(valid)), operations[valid]
+        times = self.times(table)
+        begins = np.zeros(0, np.int64)
+        if edits is not None:
+            # An event without a time is nothing that an edit could come after.
+            at = np.concatenate(([0], np.cumsum(valid)))[edits.at]
+            begins = begins_of(at, self._now, operations, times.le, times.re)
+            for operator in (self._first, *self._operators.values()):
+                operator.schedule(edits, begins)
+            self._edited = True
+        self.metrics.rows += count
+        if timeless.num_rows:
+            self._reject(timeless, [NO_TIME] * timeless.num_rows)
+        return begins, self._through(table, times, operations)
+
+    def _through(self, table: pa.Table, times: Times, operations: NDArray[np.int8]) -> pa.Table:
+        """All partitions with their events."""
+        if not self.partition_by:
+            return self._shown([self._changed(0, (), table, times, operations)])
+        hashes = row_hashes(table, self.partition_by).view(np.int64)
+        names, places = np.unique(hashes, return_inverse=True)
+        order = np.argsort(places, kind="stable")
+        bounds = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(names)))))
+        found = []
+        for index, name in enumerate(names.tolist()):
+            rows = order[bounds[index] : bounds[index + 1]]
+            part = table.take(pa.array(rows))
+            key = tuple(value_of(part.column(column)[0]) for column in self.partition_by)
+            kept = Times(
+                *(getattr(times, n)[rows] for n in ("le", "re", "tie", "name", "sequence"))
+            )
+            found.append(self._changed(name, key, part, kept, operations[rows]))
+        return self._shown(found)
+
+    def change_with_edits(self, table: pa.Table, edits: ArcSchedule) -> tuple[pa.Array, pa.Table]:
+        """Events with edits of arcs between them; when each edit begins to apply, all changes."""
+        edits.check(table.num_rows)
+        operations = np.ones(table.num_rows, np.int8)
+        begins, changes = self._taken(table, operations, edits)
+        _, firsts = np.unique(edits.at, return_index=True)
+        return self._times(begins[firsts]), changes
+
+    def advance(self, time: Any, on_arcs: bool = False) -> pa.Table:
+        """A watermark on the event input, or on that of arcs."""
+        code = self.clock.code(time)
+        if on_arcs:
+            self._arc_watermark = max(self._arc_watermark, code)
+        else:
+            self.watermark = max(self.watermark, code)
+        self._first.advance(code, on_arcs)
+        return self._shown(
+            [
+                self._output(name, operator, operator.advance(code, on_arcs))
+                for name, operator in self._all()
+            ]
+        )
+
+    def promise(self, time: Any, condition: c.Condition) -> int:
+        """A watermark for the events for which a condition holds; what could be let go."""
+        code = self.clock.code(time)
+        return sum(operator.promise(code, condition) for _, operator in self._all())
+
+    @property
+    def nothing(self) -> pa.Table:
+        """No changes."""
+        return self._shown([])
+
+    def end(self, keys: Collection[Key] | None = None) -> pa.Table:
+        """These partitions, or all, are complete."""
+        found = [self._output(name, op, op.end()) for name, op in self._all(keys)]
+        return self._shown(found)
+
+    def drop(self, keys: Collection[Key] | None = None) -> None:
+        """Forget these partitions, or all, with what they held."""
+        for name, _ in self._all(keys):
+            del self._operators[name], self._keys[name]
+
+    def known(self) -> list[Key]:
+        """The keys that have state."""
+        return [tuple(map(key_value, key)) for key in self._keys.values()]
+
+    def sizes(self) -> dict[Key, int]:
+        """Events held of each key."""
+        held = (operator.events for operator in self._operators.values())
+        return dict(zip(self.known(), held, strict=True))
+
+    def revise(
+        self,
+        add: Iterable[Arc] = (),
+        remove: Iterable[str] = (),
+        since: Any = None,
+        till: Any = None,
+        finals: Iterable[str] = (),
+        starts: Iterable[str] = (),
+    ) -> tuple[Any, Any, pa.Table]:
+        """Arcs come and go while events flow: the lifetime it resolved to, and the changes."""
+        added, removed = list(add), list(remove)
+        end = None if till is None else self.clock.code(till)
+        begin = self._begin(since)
+
+        def edit(operator: Operator) -> Any:
+            return operator.revise(added, removed, begin, end, finals, starts)
+
+        edit(self._first)  # refuses what does not fit, before any partition has changed
+        found = [self._output(name, op, edit(op)[2]) for name, op in self._all()]
+        self._edited = True
+        told = None if begin == MINUS_INFINITY else self.clock.time(begin)
+        until = None if end is None else self.clock.time(end)
+        return told, until, self._shown(found)
+
+    def _begin(self, since: Any) -> int:
+        """One lifetime for all partitions: after the newest event of any, and the watermark."""
+        if since is not None:
+            return self.clock.code(since)
+        return self._now if self._now == MINUS_INFINITY else self._now + 1
+
+    @property
+    def _now(self) -> int:
+        """t_curr"""
+        return max([self.watermark, *(op.newest for op in self._operators.values())])
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _all(self, keys: Collection[Key] | None = None) -> list[tuple[int, Operator]]:
+        if keys is None:
+            return list(self._operators.items())
+        pairs = zip(self.known(), self._operators.items(), strict=True)
+        return [item for key, item in pairs if key in keys]
+
+    def operator(self, name: int = 0, key: tuple[Any, ...] = ()) -> Operator:
+        """The operator of a partition; a new one knows the edits and the time that passed."""
+        if name not in self._operators:
+            made = Operator(self.machine, dict(self.kinds), self.settings)
+            if self._edited:
+                made.replace_arcs(self._first.machine, self._first.arcs)
+            if self.watermark > MINUS_INFINITY:
+                made.advance(self.watermark)
+            if self._arc_watermark != made.arc_watermark:
+                made.advance(self._arc_watermark, on_arcs=True)
+            self._operators[name] = made
+            self._keys[name] = key
+        return self._operators[name]
+
+    def _fitted(self, table: pa.Table) -> pa.Table:
+        if table.schema.equals(self.schema):
+            return table
+        for column in self.schema:
+            if column.name not in table.column_names:
+                raise errors.UnknownColumnError(
+                    f"the events have no column {column.name!r}",
+                    remedy=f"give the columns {', '.join(self.schema.names)}",
+                )
+        return table.select(self.schema.names).cast(self.schema)
+
+    def times(self, table: pa.Table) -> Times:
+        """Keys of events as codes."""
+        column = flat(table, self.timing.order_by)
+        le = self.clock.codes(column)
+        count = len(le)
+        zeros = np.zeros(count, np.int64)
+        if self.timing.until is not None:
+            ends = flat(table, self.timing.until)
+            known = self.clock.codes(ends.cast(self.clock.kind))
+            missing = ends.is_null().to_numpy(zero_copy_only=False)
+            re = np.where(missing, INFINITY, known)
+        elif self._window is None or math.isinf(self._window):
+            re = np.full(count, INFINITY, np.int64)
+        elif pa.types.is_floating(self.clock.kind):
+            moved = pc.add(column.cast(pa.float64()), pa.scalar(float(self._window)))
+            re = self.clock.codes(moved) + 1
+        else:
+            size = int(self._window) + 1
+            re = np.where(le > INFINITY - size, INFINITY, le + size)
+        tie = zeros
+        if self.timing.tie is not None:
+            tie = pc.fill_null(flat(table, self.timing.tie).cast(pa.int64()), 0).to_numpy()
+        sequence = zeros
+        if self.timing.sequence is not None:
+            numbers = flat(table, self.timing.sequence).cast(pa.int64())
+            sequence = pc.fill_null(numbers, -1).to_numpy()
+        name = row_hashes(table, self.schema.names).view(np.int64)
+        return Times(le, re, tie, name, sequence)
+
+    def _changed(
+        self, name: int, key: tuple[Any, ...], table: pa.Table, times: Times, operations: Any
+    ) -> pa.Table:
+        operator = self.operator(name, key)
+        delta = operator.change(table, times, operations)
+        self._refuse(table, delta.status)
+        return self._output(name, operator, delta)
+
+    def _refuse(self, table: pa.Table, status: NDArray[np.int8]) -> None:
+        if not status.any():
+            return
+        late = status == LATE
+        if late.any():
+            self.metrics.late += int(late.sum())
+            self._gathered.late.append(table.filter(pa.array(late)))
+        wrong = np.flatnonzero((status != kernel.DONE) & ~late)
+        if len(wrong):
+            reasons = [_REASONS[int(status[row])] for row in wrong.tolist()]
+            self._reject(table.take(pa.array(wrong)), reasons)
+
+    def take_in(self, late: pa.Table, rejected: pa.Table) -> None:
+        """Rows that a stage before this one could not use."""
+        self.metrics.late += late.num_rows
+        self._gathered.late.append(late)
+        self._gathered.rejected.append(rejected)
+
+    def _reject(self, table: pa.Table, reasons: Sequence[str]) -> None:
+        self._gathered.rejected.append(table.append_column(REASON, pa.array(reasons, pa.string())))
+
+    @property
+    def late(self) -> pa.Table:
+        """Events older than the watermark."""
+        return pa.concat_tables([self.schema.empty_table(), *self._gathered.late])
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Rows that could not be used, each with a `reason`."""
+        schema = self.schema.append(pa.field(REASON, pa.string()))
+        return pa.concat_tables([schema.empty_table(), *self._gathered.rejected])
+
+    def take_rejected(self) -> pa.Table:
+        """Those rows, once."""
+        rows = self.rejected
+        self._gathered.rejected.clear()
+        return rows
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _output(self, name: int, operator: Operator, delta: Delta) -> pa.Table:
+        """Rows of the kernels as a table of changes."""
+        for event, arc, reason in delta.faults:
+            del event
+            nothing = pa.table(
+                [pa.nulls(1, column.type) for column in self.schema], schema=self.schema
+            )
+            self._reject(nothing, [f"the arc {arc} failed: {reason}"])
+        rows = delta.rows
+        names, arrays = [], []
+        for place, column in enumerate(self.partition_by):
+            value = self._keys[name][place] if len(rows) else None
+            names.append(column)
+            arrays.append(pa.array([value] * len(rows), self.schema.field(column).type))
+        for column, place in (
+            ("first", output.FIRST_LE),
+            ("last", output.LAST_LE),
+            ("until", output.LIFETIME_RE),
+        ):
+            names.append(column)
+            arrays.append(self._times(rows[:, place]))
+        states = np.array(operator.code.states, object)
+        names.append("state")
+        arrays.append(pa.array(states[rows[:, output.FINAL_STATE]], pa.string()))
+        nulls = rows[:, output.OUTPUT_NULLS]
+        for place, item in enumerate(self.machine.fields):
+            names.append(item.name)
+            missing = (nulls >> place & 1).astype(bool)
+            arrays.append(
+                self._values(rows[:, output.OUTPUT_REGISTER + place], missing, item.kind, operator)
+            )
+        shown = pa.table(arrays, names=names)
+        ops = np.where(rows[:, output.OPERATION] > 0, "+", "-")
+        self.metrics.matches += int((rows[:, output.OPERATION] > 0).sum())
+        self.metrics.retracted += int((rows[:, output.OPERATION] < 0).sum())
+        content = row_hashes(shown, names)
+        first, last = (rows[:, p].view(np.uint64) for p in (output.FIRST_NAME, output.LAST_NAME))
+        high = folded(content, first)
+        low = folded(folded(last, content), np.full(len(rows), text_hash("match")))
+        shown = shown.add_column(0, "match_id", as_text(high, low))
+        return shown.add_column(0, "op", pa.array(ops, pa.string()))
+
+    def _times(self, codes: Numbers) -> pa.Array:
+        kind = self.clock.kind
+        unknown = (codes == INFINITY) | (codes == MINUS_INFINITY)
+        if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
+            return pa.array(codes, mask=unknown).cast(kind, safe=False)
+        if pa.types.is_timestamp(kind):
+            return pa.array(codes, mask=unknown).cast(kind)
+        values = [
+            None if gone else self.clock.time(int(c))
+            for c, gone in zip(codes, unknown, strict=True)
+        ]
+        return pa.array(values, kind)
+
+    def _values(
+        self, cells: Numbers, missing: NDArray[np.bool_], kind: k.Kind, operator: Operator
+    ) -> pa.Array:
+        wanted = to_arrow(kind)
+        cells = np.ascontiguousarray(cells)
+        if kind.name == "int":
+            return pa.array(cells, mask=missing).cast(wanted)
+        if kind.name == "float":
+            return pa.array(cells.view(np.float64), mask=missing).cast(wanted)
+        values = [
+            None if gone else decoded(int(cell), kind, operator.code)
+            for cell, gone in zip(cells.tolist(), missing.tolist(), strict=True)
+        ]
+        return pa.array(values, wanted)
+
+    def _shown(self, tables: list[pa.Table]) -> pa.Table:
+        if not tables:
+            empty = Delta(
+                np.zeros((0, output.OUTPUT_REGISTER + len(self.machine.fields)), np.int64),
+                np.zeros((0, 2), np.int64),
+                np.zeros(0, np.int8),
+            )
+            return self._output(0, self._first, empty)
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """All partitions as Arrow IPC bytes."""
+        names = list(self._operators)
+        keys = pa.table(
+            [
+                pa.array(
+                    [self._keys[name][place] for name in names], self.schema.field(column).type
+                )
+                for place, column in enumerate(self.partition_by)
+            ],
+            names=list(self.partition_by),
+        )
+        blobs = [revision_state.to_bytes(op) for op in (self._first, *self._operators.values())]
+        blobs += [state.to_bytes("keys", keys, {}), state.to_bytes(REASON, self.late, {})]
+        blobs.append(state.to_bytes(REASON, self.rejected, {}))
+        table = pa.table({"state": pa.array([bytes(blob) for blob in blobs], pa.large_binary())})
+        numbers = {
+            "watermark": self.watermark,
+            "arc_watermark": self._arc_watermark,
+            **{f"name {place}": name for place, name in enumerate(names)},
+        }
+        return state.to_bytes("revisions", table, numbers, self._fingerprint)
+
+    @property
+    def _fingerprint(self) -> str:
+        told = repr((self.machine.fields, self.timing, self.partition_by, str(self.schema)))
+        return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+    def restore(self, blob: bytes) -> None:
+        """Go on from a snapshot of the same automaton and columns."""
+        table, numbers = state.from_bytes("revisions", blob, self._fingerprint)
+        first, *blobs = table.column("state").to_pylist()
+        *blobs, keys_blob, late, rejected = blobs
+        keys, _ = state.from_bytes("keys", keys_blob)
+        revision_state.from_bytes(self._first, first)
+        self.watermark, self._arc_watermark = numbers["watermark"], numbers["arc_watermark"]
+        for place, part in enumerate(blobs):
+            made = Operator(self.machine, dict(self.kinds), self.settings)
+            revision_state.from_bytes(made, part)
+            name = numbers[f"name {place}"]
+            self._operators[name] = made
+            self._keys[name] = tuple(value_of(keys.column(c)[place]) for c in self.partition_by)
+        for gathered, stored in ((self._gathered.late, late), (self._gathered.rejected, rejected)):
+            gathered[:] = [state.from_bytes(REASON, stored)[0].replace_schema_metadata(None)]
+        self._edited = True
+
+    @property
+    def nbytes(self) -> int:
+        return sum(operator.nbytes for operator in self._operators.values())
+
+    @property
+    def partials(self) -> int:
+        return sum(operator.partials for operator in self._operators.values())

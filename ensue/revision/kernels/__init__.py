@@ -1,0 +1,1 @@
+"""Numba loops of the room `revision`: flat arrays in, flat arrays out."""

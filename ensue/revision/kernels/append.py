@@ -1,0 +1,400 @@
+"""Events without further ado, the common case of the AFA operator, in one loop without calls.
+
+`append` does what `process` does for inserted events where there are no intervals, traces, ε-arcs
+and closing arcs: the partial matches that end at the event before meet it, and matches begin with
+it. An event that comes late takes the same loop again and again: what spans it goes, and what it
+makes meets the events behind it one by one, in front of what stands there. `append` stops, and
+`process` goes on, at retractions, at late events with a timestamp that is there already, and where
+the index is full.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from ensue.automaton.registers import MINUS_INFINITY
+from ensue.guards.machine import run_guard
+from ensue.kernels.hashing import slot_of
+from ensue.revision.kernels.arcs import (
+    ACCEPTS,
+    BEGIN,
+    FINISH,
+    INITIAL_NULLS,
+    INITIAL_REGISTER,
+    INITIAL_SINCE,
+    INITIAL_STATE,
+    INITIAL_TILL,
+    MASK,
+    REGISTER_FIELDS,
+    TARGET,
+    VALUE,
+    Arcs,
+    epoch_at,
+)
+from ensue.revision.kernels.output import FAULTS, ROWS, tell
+from ensue.revision.kernels.quick import run_quick
+from ensue.revision.kernels.store import (
+    AFTER,
+    AT,
+    BEFORE,
+    BITS,
+    BLOCK,
+    BLOCKS,
+    CLEANED,
+    COLUMNS,
+    CONTENT,
+    EVENT_NULLS,
+    EVENTS,
+    FREE_EVENT,
+    FREE_NODE,
+    GENERATION,
+    HASHED,
+    HEAD,
+    HIGH_BLOCK,
+    HIGH_EVENT,
+    HIGH_NODE,
+    IDENTITY,
+    LAST,
+    LE,
+    LEAST_RE,
+    MATCH,
+    NEXT,
+    NEXT_MATCH,
+    NODE_NULLS,
+    NODES,
+    NONE,
+    PREVIOUS,
+    RE,
+    REACH,
+    REGISTERS,
+    SEQUENCE,
+    START,
+    START_EVENT,
+    START_NAME,
+    START_SLOT,
+    STATE,
+    TAIL,
+    TIE,
+    more_nodes,
+    place_in,
+    put_in_blocks,
+    taller,
+)
+
+
+@njit(cache=True, nogil=True)
+def append(
+    events: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    blocks: NDArray[np.int32],
+    order: NDArray[np.int64],
+    fill: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    names: NDArray[np.int64],
+    stamps: NDArray[np.int32],
+    slots: NDArray[np.int64],
+    control: NDArray[np.int64],
+    arcs: Arcs,
+    operations: NDArray[np.int8],
+    keys: NDArray[np.int64],
+    values: NDArray[np.int64],
+    change: int,
+    unique: bool,
+    sequenced: bool,
+    faults: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    cells: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    nulls: NDArray[np.bool_],
+    no_ints: NDArray[np.int64],
+    no_floats: NDArray[np.float64],
+    no_nulls: NDArray[np.bool_],
+) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Changes from `change` on while they are plain events; the first that was not done, and the
+    arrays that may have grown."""
+    table, outputs, code, quick = arcs.table, arcs.outputs, arcs.code, arcs.quick
+    epochs_of, epoch_since, epoch_arcs = arcs.epochs_of, arcs.epoch_since, arcs.epoch_arcs
+    listed, inputs, initial = arcs.listed, arcs.inputs, arcs.initial
+    fields = arcs.sizes[REGISTER_FIELDS]
+    columns = inputs.shape[0]
+    total = operations.shape[0]
+    generation = control[GENERATION]
+    last = control[LAST]
+    ongoing = NONE  # the event that what was just made has still to meet (PropagateInsert)
+    cause, boundary = NONE, NONE
+    if not sequenced and (last < 0 or control[BLOCKS] == 0 or control[CLEANED]):
+        return change, events, nodes, rows
+    while True:
+        if ongoing >= 0:
+            event = ongoing
+            le, re, bits = events[event, LE], events[event, RE], events[event, BITS]
+            identity, name = events[event, IDENTITY], events[event, CONTENT]
+            marks = events[event, EVENT_NULLS]
+            for column in range(columns):
+                cells[inputs[column]] = events[event, COLUMNS + column]
+                nulls[inputs[column]] = (marks >> column) & 1
+            parent, stop = events[events[event, PREVIOUS], HEAD], boundary
+            boundary = events[event, HEAD]
+            following = events[event, NEXT]
+            beginning = initial.shape[0]
+        else:
+            if change == total or operations[change] != 1:
+                break
+            le, tie, name = keys[change, 0], keys[change, 1], keys[change, 2]
+            previous, following, slot = last, NONE, NONE
+            where, position = NONE, NONE
+            if sequenced:
+                number = keys[change, 5]
+                slot = slot_of(names, stamps, generation, number)
+                if stamps[slot] == generation and slots[slot] >= 0:
+                    break
+                if 2 * (control[HASHED] + 1) >= names.shape[0]:
+                    break
+                if last < 0 or events[last, SEQUENCE] != number - 1:
+                    other = slot_of(names, stamps, generation, number - 1)
+                    previous = slots[other] if stamps[other] == generation else NONE
+                other = slot_of(names, stamps, generation, number + 1)
+                if stamps[other] == generation:
+                    following = slots[other]
+                if previous >= 0 and events[previous, LE] > le:
+                    break
+                if following >= 0 and events[following, LE] <= le:
+                    break
+            else:
+                if max(control[BLOCKS], control[HIGH_BLOCK]) + 2 > order.shape[0]:
+                    break
+                before = events[last, LE]
+                if le < before:
+                    where, position = place_in(
+                        events, blocks, order, fill, control[BLOCKS], le, tie, name
+                    )
+                    if where < 0:
+                        break
+                    previous = blocks[order[where], position - 1]
+                    following = events[previous, NEXT]
+                    # Events of one time are ordered by their content: left to `process`.
+                    if events[previous, LE] == le or events[following, LE] == le:
+                        break
+                elif le == before:
+                    if unique:
+                        break
+                    if tie < events[last, TIE] or (
+                        tie == events[last, TIE] and name < events[last, CONTENT]
+                    ):
+                        break
+            # -- the event --------------------------------------------------------------------
+            event = control[FREE_EVENT]
+            if event >= 0:
+                control[FREE_EVENT] = events[event, NEXT]
+            else:
+                event = control[HIGH_EVENT]
+                if event == events.shape[0]:
+                    events = taller(events, event + 1)
+                control[HIGH_EVENT] += 1
+            control[EVENTS] += 1
+            re, identity, bits = keys[change, 3], keys[change, 4], keys[change, 6]
+            cause = identity
+            events[event, LE] = le
+            events[event, TIE] = tie
+            events[event, CONTENT] = name
+            events[event, RE] = re
+            events[event, IDENTITY] = identity
+            events[event, SEQUENCE] = keys[change, 5]
+            events[event, BITS] = bits
+            events[event, EVENT_NULLS] = keys[change, 7]
+            events[event, REACH] = MINUS_INFINITY
+            events[event, PREVIOUS] = previous
+            events[event, NEXT] = following
+            if previous >= 0:
+                events[previous, NEXT] = event
+            for column in range(columns):
+                events[event, COLUMNS + column] = values[change, column]
+                cells[inputs[column]] = values[change, column]
+                nulls[inputs[column]] = (keys[change, 7] >> column) & 1
+            if following >= 0:
+                events[following, PREVIOUS] = event
+            if sequenced:
+                if stamps[slot] != generation:
+                    stamps[slot] = generation
+                    names[slot] = number
+                    control[HASHED] += 1
+                slots[slot] = event
+                last = event
+            elif following < 0:
+                last = event
+                where = control[BLOCKS] - 1
+                position = fill[order[where]]
+                if position < BLOCK:
+                    blocks[order[where], position] = event
+                    fill[order[where]] = position + 1
+                else:
+                    put_in_blocks(
+                        events, blocks, order, fill, reach, control, event, where, position
+                    )
+            else:
+                put_in_blocks(events, blocks, order, fill, reach, control, event, where, position)
+                # RemoveInvalidatedSequences; what began before stands first in every list.
+                spanned = following
+                while spanned >= 0:
+                    node = events[spanned, HEAD]
+                    if node < 0 or nodes[node, START] > le:
+                        break
+                    while node >= 0 and nodes[node, START] < le:
+                        if nodes[node, MATCH] >= 0:
+                            if counts[ROWS] == rows.shape[0]:
+                                rows = taller(rows, 0)
+                            tell(events, nodes, node, -1, cause, fields, rows, counts[ROWS])
+                            counts[ROWS] += 1
+                        after = nodes[node, AFTER]
+                        nodes[node, AT] = NONE
+                        nodes[node, AFTER] = control[FREE_NODE]
+                        control[FREE_NODE] = node
+                        control[NODES] -= 1
+                        node = after
+                    events[spanned, HEAD] = node
+                    if node >= 0:
+                        nodes[node, BEFORE] = NONE
+                    else:
+                        events[spanned, TAIL] = NONE
+                    spanned = events[spanned, NEXT]
+            change += 1
+            parent, stop = NONE, NONE
+            if previous >= 0:
+                parent = events[previous, HEAD]
+            boundary = NONE
+            beginning = 0
+        # -- MakeTransitions ------------------------------------------------------------------
+        head, tail = NONE, NONE
+        while parent != stop or beginning < initial.shape[0]:
+            if parent != stop:
+                current, state = parent, nodes[parent, STATE]
+                least = nodes[parent, LEAST_RE]
+                parent = nodes[parent, AFTER]
+                if least <= le:
+                    continue
+                start, start_event = nodes[current, START], nodes[current, START_EVENT]
+            else:
+                current, state, least = NONE, initial[beginning, INITIAL_STATE], re
+                beginning += 1
+                if (
+                    le < initial[beginning - 1, INITIAL_SINCE]
+                    or le >= initial[beginning - 1, INITIAL_TILL]
+                ):
+                    continue
+                start, start_event = le, identity
+            low = epoch_at(epochs_of, epoch_since, state, le)
+            loaded = False
+            for place in range(epoch_arcs[low, 0], epoch_arcs[low, 1]):
+                arc = listed[place]
+                if bits & table[arc, MASK] != table[arc, VALUE]:
+                    continue
+                if not loaded:
+                    loaded = True
+                    if current >= 0:
+                        marks = nodes[current, NODE_NULLS]
+                        for field in range(fields):
+                            cells[field] = nodes[current, REGISTERS + field]
+                            nulls[field] = (marks >> field) & 1
+                    else:
+                        marks = initial[beginning - 1, INITIAL_NULLS]
+                        for field in range(fields):
+                            cells[field] = initial[beginning - 1, INITIAL_REGISTER + field]
+                            nulls[field] = (marks >> field) & 1
+                begin, finish = table[arc, BEGIN], table[arc, FINISH]
+                if begin < finish:
+                    if quick[arc]:
+                        # The last instruction only repeats the verdict.
+                        status = run_quick(code, begin, finish - 1, cells, floats, nulls)
+                    else:
+                        status = run_guard(
+                            code, begin, finish, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats,
+                            no_nulls, no_nulls, cells, floats, cells, floats, nulls,
+                        )  # fmt: skip
+                    if status <= 0:
+                        if status < 0:
+                            if counts[FAULTS] < faults.shape[0]:
+                                faults[counts[FAULTS], 0] = identity
+                                faults[counts[FAULTS], 1] = arc
+                                faults[counts[FAULTS], 2] = status
+                            counts[FAULTS] += 1
+                        continue
+                # The same configuration may have been reached by another way.
+                target = table[arc, TARGET]
+                other, known = tail, False
+                while (
+                    other >= 0
+                    and nodes[other, START_EVENT] == start_event
+                    and nodes[other, START] == start
+                ):
+                    if nodes[other, STATE] == target:
+                        marks = nodes[other, NODE_NULLS]
+                        known = True
+                        for field in range(fields):
+                            cell = outputs[arc, field]
+                            null = (marks >> field) & 1
+                            if null != nulls[cell] or (
+                                not null and nodes[other, REGISTERS + field] != cells[cell]
+                            ):
+                                known = False
+                                break
+                        if known:
+                            break
+                    other = nodes[other, BEFORE]
+                if known:
+                    continue
+                node = control[FREE_NODE]
+                if node >= 0:
+                    control[FREE_NODE] = nodes[node, AFTER]
+                else:
+                    node = control[HIGH_NODE]
+                    if node == nodes.shape[0]:
+                        nodes = more_nodes(nodes, node + 1)
+                    control[HIGH_NODE] += 1
+                control[NODES] += 1
+                nodes[node, AT] = event
+                nodes[node, START] = start
+                nodes[node, START_EVENT] = start_event
+                if current >= 0:
+                    nodes[node, START_SLOT] = nodes[current, START_SLOT]
+                    nodes[node, START_NAME] = nodes[current, START_NAME]
+                else:
+                    nodes[node, START_SLOT] = event
+                    nodes[node, START_NAME] = name
+                nodes[node, LEAST_RE] = min(least, re)
+                nodes[node, STATE] = target
+                nodes[node, BEFORE] = tail
+                nodes[node, AFTER] = NONE
+                nodes[node, MATCH] = NONE
+                marks = 0
+                for field in range(fields):
+                    cell = outputs[arc, field]
+                    nodes[node, REGISTERS + field] = cells[cell]
+                    if nulls[cell]:
+                        marks |= 1 << field
+                nodes[node, NODE_NULLS] = marks
+                if tail >= 0:
+                    nodes[tail, AFTER] = node
+                else:
+                    head = node
+                tail = node
+                if table[arc, ACCEPTS]:
+                    nodes[node, MATCH] = control[NEXT_MATCH]
+                    control[NEXT_MATCH] += 1
+                    if counts[ROWS] == rows.shape[0]:
+                        rows = taller(rows, 0)
+                    tell(events, nodes, node, 1, cause, fields, rows, counts[ROWS])
+                    counts[ROWS] += 1
+        # What is new began before what is there already (Ordering).
+        if boundary < 0:
+            events[event, HEAD] = head
+            events[event, TAIL] = tail
+        elif tail >= 0:
+            events[event, HEAD] = head
+            nodes[tail, AFTER] = boundary
+            nodes[boundary, BEFORE] = tail
+        ongoing = following if tail >= 0 else NONE
+    control[LAST] = last
+    return change, events, nodes, rows

@@ -1,0 +1,169 @@
+"""State of the AFA operator as Arrow IPC bytes: its arrays, arcs, rows and numbers.
+
+Arrays are written as they are, up to their highest row in use. Conditions of arcs travel as stored
+queries do (`query/stored.py`), never as text to be run; an arc with a Python function is written
+by its name and taken from the automaton that is given when the state is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.registers import Arc
+from ensue.operator import state
+from ensue.query import condition as c
+from ensue.query import nodes, stored
+from ensue.query.query import Query
+from ensue.revision.code import Code
+from ensue.revision.kernels import store as layout
+from ensue.revision.kernels.store import Store
+from ensue.revision.operator import Operator
+from ensue.scalar import kinds as k
+from ensue.scalar.infer import typed
+
+KIND = "revision"
+_PLAIN = ("source", "target", "epsilon", "closing", "name", "pattern", "since", "till", "accepts",
+          "label", "bits")  # fmt: skip
+_HIGH = {"events": layout.HIGH_EVENT, "nodes": layout.HIGH_NODE, "edges": layout.HIGH_EDGE}
+
+
+def conditions_to_json(conditions: Iterable[tuple[str, c.Condition]]) -> Any:
+    """Named conditions, carried by a query that has nothing else."""
+    return json.loads(stored.to_json(Query(nodes.Empty(), define=tuple(conditions))))
+
+
+def conditions_from_json(told: Any) -> tuple[tuple[str, c.Condition], ...]:
+    return stored.from_json(json.dumps(told)).define
+
+
+def arc_to_json(arc: Arc) -> dict[str, Any]:
+    found: dict[str, Any] = {name: getattr(arc, name) for name in _PLAIN}
+    values = [("when", arc.when), *((f"set {name}", value) for name, value in arc.set)]
+    if arc.transfer is not None or any(callable(value) for _, value in values):
+        return found | {"function": True}
+    given = [(name, value) for name, value in values if isinstance(value, c.CONDITIONS)]
+    return found | {"conditions": conditions_to_json(given)}
+
+
+def arc_from_json(told: dict[str, Any], known: Iterable[Arc]) -> Arc:
+    plain = {name: told[name] for name in _PLAIN}
+    if plain["bits"] is not None:
+        plain["bits"] = tuple(plain["bits"])
+    if told.get("function"):
+        for arc in known:
+            if arc.name == told["name"]:
+                return Arc(**plain, when=arc.when, set=arc.set, transfer=arc.transfer)
+        raise errors.StateError(
+            f"the arc {told['name']!r} of the stored state is a Python function, and the automaton "
+            "has no arc of that name",
+            remedy="restore with the automaton that the state was written by",
+        )
+    when: c.Condition | None = None
+    changes = []
+    for name, condition in conditions_from_json(told["conditions"]):
+        if name == "when":
+            when = condition
+        else:
+            changes.append((name.removeprefix("set "), condition))
+    return Arc(**plain, when=when, set=tuple(changes))
+
+
+def to_bytes(operator: Operator) -> bytes:
+    """The whole state of an operator."""
+    control = operator.store.control
+    names, dtypes, shapes, blobs = [], [], [], []
+    for name, whole in operator.store._asdict().items():
+        used = max(1, int(control[_HIGH[name]])) if name in _HIGH else len(whole)
+        array = whole[:used]
+        names.append(name)
+        dtypes.append(str(array.dtype))
+        shapes.append(list(array.shape))
+        blobs.append(np.ascontiguousarray(array).tobytes())
+    for first, latest, table in operator.rows.chunks():
+        names.append("rows")
+        dtypes.append("ipc")
+        shapes.append([first, latest])
+        blobs.append(state.to_bytes("rows", table, {}))
+    texts = operator.code.texts.values
+    if not all(isinstance(value, str) for value in texts):
+        raise errors.StateError(
+            "a field of the register holds a value that cannot be stored",
+            remedy="keep numbers, times and strings in the register",
+        )
+    machine = operator.machine
+    told = {
+        "arcs": [arc_to_json(arc) for arc in operator.arcs],
+        "finals": sorted(machine.finals),
+        "starts": list(machine.begins),
+        "states": operator.code.states,
+        "texts": texts,
+        "tests": [
+            None if test is None else conditions_to_json([("test", test)])
+            for test in operator.code.tests
+        ],
+        "inputs": conditions_to_json(
+            (str(place), item.expression) for place, item in enumerate(operator.code.inputs)
+        ),
+        "watermark": operator.watermark,
+        "arc_watermark": operator.arc_watermark,
+        "newest": operator.newest,
+        "next_event": operator.next_event,
+        "ignoring": operator.ignoring,
+        "retracted": operator.retracted_keys(),
+    }
+    names.append("told")
+    dtypes.append("json")
+    shapes.append([])
+    blobs.append(json.dumps(told).encode())
+    table = pa.table(
+        {
+            "name": pa.array(names, pa.string()),
+            "dtype": pa.array(dtypes, pa.string()),
+            "shape": pa.array(shapes, pa.list_(pa.int64())),
+            "data": pa.array(blobs, pa.large_binary()),
+        }
+    )
+    return state.to_bytes(KIND, table, {})
+
+
+def from_bytes(operator: Operator, blob: bytes) -> None:
+    """Put a state into an operator that has just been made."""
+    table, _ = state.from_bytes(KIND, blob)
+    arrays: dict[str, Any] = {}
+    told: dict[str, Any] = {}
+    for row in table.to_pylist():
+        if row["name"] == "told":
+            told = json.loads(row["data"])
+        elif row["name"] == "rows":
+            rows, _ = state.from_bytes("rows", row["data"])
+            first, latest = row["shape"]
+            operator.rows.add(first, rows.replace_schema_metadata(None), latest)
+        else:
+            found = np.frombuffer(row["data"], row["dtype"]).reshape(row["shape"]).copy()
+            arrays[row["name"]] = found
+    arcs = [arc_from_json(arc, operator.machine.arcs) for arc in told["arcs"]]
+    _fill_code(operator.code, told)
+    operator.resume(arcs, told, Store(**arrays))
+
+
+def _fill_code(code: Code, told: dict[str, Any]) -> None:
+    """Bits, columns, states and texts mean what they meant."""
+    code.tests = [
+        None if test is None else conditions_from_json(test)[0][1] for test in told["tests"]
+    ]
+    kind_of = code.machine.kind_of(code.kinds)
+    code.inputs.clear()
+    for _, expression in conditions_from_json(told["inputs"]):
+        kind = typed(expression, kind_of).kind
+        code.input(expression, k.DOUBLE if kind.name == "float" else kind)
+    for text in told["texts"]:
+        code.texts.code(text)
+    code.forget_states()
+    for name in told["states"]:
+        code.state(name)

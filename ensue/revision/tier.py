@@ -1,0 +1,198 @@
+"""Which kernels run an automaton: the compiled ones, or the same source in plain Python.
+
+An arc with a Python function, or with an expression the register machine cannot hold, is answered
+by calling Python. The algorithm around it stays one: its functions are taken as they stand in the
+kernels' source, uncompiled, with `run_arc` replaced.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ensue import errors
+from ensue.automaton.registers import FIELD, Arc, Expression
+from ensue.guards import machine as guards
+from ensue.query import condition as c
+from ensue.revision.code import Code, Compiled
+from ensue.revision.kernels import append as revision_append
+from ensue.revision.kernels import arcs as revision_arcs
+from ensue.revision.kernels import changes as revision
+from ensue.revision.kernels import ignore as revision_ignore
+from ensue.revision.kernels import intervals as revision_intervals
+from ensue.revision.kernels import output as revision_output
+from ensue.revision.kernels import steps as revision_steps
+from ensue.revision.kernels import store as revision_store
+from ensue.revision.kernels import time as revision_time
+from ensue.revision.rows import RowStore
+from ensue.scalar import kinds as k
+from ensue.scalar.values import compile_value
+
+_MODULES = (
+    revision_store,
+    revision_arcs,
+    revision_output,
+    revision_steps,
+    revision_intervals,
+    revision_append,
+    revision_ignore,
+    revision,
+    revision_time,
+)
+FAILED = -3  # of an arc: its Python function raised
+Answer = Callable[..., int]
+
+
+@cache
+def compiled_kernels() -> Any:
+    return SimpleNamespace(**{n: v for module in _MODULES for n, v in vars(module).items()})
+
+
+def _leave(loop: Any, *kept: str) -> Callable[..., tuple[Any, ...]]:
+    """In place of a loop without calls: nothing was done."""
+    names = list(inspect.signature(loop).parameters)
+    return lambda *given: tuple(given[names.index(name)] for name in kept)
+
+
+def plain_kernels(run_arc: Answer) -> Any:
+    """The kernels' functions in plain Python, with `run_arc` in its place."""
+    space: dict[str, Any] = {}
+    for module in _MODULES:
+        space.update(vars(module))
+    names = {module.__name__ for module in _MODULES}
+    for name, found in list(space.items()):
+        plain = getattr(found, "py_func", found)
+        if isinstance(plain, FunctionType) and plain.__module__ in names:
+            space[name] = FunctionType(plain.__code__, space, name, plain.__defaults__)
+    space["run_arc"] = run_arc
+    # The loops without calls know only compiled arcs; every event is left to `process`.
+    plain, ignoring = revision_append.append, revision_ignore.append_ignoring
+    space["append"] = _leave(plain, "change", "events", "nodes", "rows")
+    space["append_ignoring"] = _leave(ignoring, "change", "store", "rows", "source")
+    return SimpleNamespace(**space)
+
+
+class SlowTier:
+    """Answers arcs in plain Python."""
+
+    def __init__(self, code: Code, rows: RowStore) -> None:
+        self._code = code
+        self._rows = rows
+        self._arcs: Sequence[Arc] = ()
+        self._compiled: Sequence[Compiled] = ()
+        self._values: dict[int, Any] = {}
+        self._keep: list[object] = []
+        self.problems: list[str] = []  # what Python functions raised, since last asked
+
+    def set_arcs(self, arcs: Sequence[Arc], compiled: Sequence[Compiled]) -> None:
+        self._arcs, self._compiled = arcs, compiled
+
+    def run_arc(
+        self,
+        arc: int,
+        event: int,
+        code: Any,
+        begin: int,
+        end: int,
+        cells: Any,
+        floats: Any,
+        nulls: Any,
+        *empty: Any,
+    ) -> int:
+        if self._compiled[arc].slow is None:
+            run: Answer = revision_steps.run_arc
+            return run(arc, event, code, begin, end, cells, floats, nulls, *empty)
+        return self.answer(self._arcs[arc], self._compiled[arc], event, cells, nulls)
+
+    def answer(self, arc: Arc, compiled: Compiled, event: int, cells: Any, nulls: Any) -> int:
+        """TRUE, FALSE or FAILED; the new register is left in the arc's output cells."""
+        fields = self._code.machine.fields
+        register = {
+            item.name: None if nulls[place] else self.decoded(int(cells[place]), item.kind)
+            for place, item in enumerate(fields)
+        }
+        row = None if event < 0 else self._rows.row(event)
+        try:
+            if arc.when is not None and not self._value(arc.when, row, register):
+                return guards.FALSE
+            after = dict(register)
+            if arc.transfer is not None:
+                after.update(arc.transfer(row, dict(register)))
+            for name, value in arc.set:
+                after[name] = self._value(value, row, register)
+            for place, item in enumerate(fields):
+                result: Any = after[item.name]
+                cell = compiled.outputs[place]
+                nulls[cell] = result is None
+                if result is not None:
+                    cells[cell] = self._code.encoded(self._fitting(result, item.kind), item.kind)
+        except errors.EnsueError as problem:
+            self.problems.append(f"{arc.text}: {problem.problem}")
+            return FAILED
+        except Exception as problem:  # whatever the user's function raises
+            self.problems.append(f"{arc.text}: {type(problem).__name__}: {problem}")
+            return FAILED
+        return guards.TRUE
+
+    def _value(self, given: Expression, row: dict[str, Any] | None, register: Any) -> Any:
+        if not isinstance(given, c.CONDITIONS):
+            return given(row, dict(register))
+        known = self._values.get(id(given))
+        if known is None:
+            kind_of = self._code.machine.kind_of(self._code.kinds)
+            known = self._values[id(given)] = compile_value(given, kind_of)
+            self._keep.append(given)
+
+        def leaf(node: c.Condition) -> Any:
+            assert isinstance(node, c.Column)
+            if node.name.startswith(FIELD):
+                return register[node.name.removeprefix(FIELD)]
+            assert row is not None
+            value = row.get(node.name)
+            if node.name not in row:
+                value = {name.lower(): v for name, v in row.items()}.get(node.name.lower())
+            for step in node.path:
+                value = None if value is None else value[step]
+            return value
+
+        return known(leaf)
+
+    @staticmethod
+    def _fitting(value: Any, kind: k.Kind) -> Any:
+        if kind.name == "int" and (
+            isinstance(value, bool) or not isinstance(value, int | np.integer)
+        ):
+            raise errors.ColumnTypeError(f"{value!r} is not of type {kind}", remedy="return an int")
+        if kind.name == "int" and not -(2 ** (kind.bits - 1)) <= value < 2 ** (kind.bits - 1):
+            raise errors.OverflowDataError(f"{value!r} does not fit {kind}", remedy="use bigint")
+        if kind.name == "float":
+            return float(value)
+        return value
+
+    def decoded(self, bits: int, kind: k.Kind) -> Any:
+        return decoded(bits, kind, self._code)
+
+
+def decoded(bits: int, kind: k.Kind, code: Code) -> Any:
+    """The plain value of a cell."""
+    match kind.name:
+        case "int":
+            return bits
+        case "float":
+            return float(np.int64(bits).view(np.float64))
+        case "boolean":
+            return bool(bits)
+        case "timestamp":
+            found: datetime = np.datetime64(bits, "us").astype(object)
+            return found
+        case "date":
+            day: date = np.datetime64(bits, "D").astype(object)
+            return day
+        case _:
+            return code.texts.values[bits]

@@ -1,0 +1,1 @@
+"""SQL row matching: one match per start row, by preference."""

@@ -1,0 +1,314 @@
+"""Row matching over the many open partitions of a stream's lane: all of them in one pass.
+
+`RowsEvaluator` keeps an object per open partition, which is right for a few long ones. A lane of a
+stream has thousands of short ones, and every micro-batch touches most of them; here the rows held
+of all partitions are one table, the cursors one array, and a step is one call of the engine
+whatever the number of keys.
+
+Time decides what rows cannot: a start whose window ends before the watermark sees no further row,
+so it is settled though its partition stays open (`Batch.horizon`). A partition is forgotten
+when nothing of it can be read again; one whose next row may look back (PREV), be numbered or be
+anchored keeps its last rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan
+from ensue.automaton.program import AT_START
+from ensue.operator import state
+from ensue.operator.arrange import arrange, arrays_of, flat
+from ensue.operator.batch import Batch, window_numbers
+from ensue.operator.cleanse import keys_of
+from ensue.operator.protocol import Budget, Events, Key, Output, Snapshot, Watermark
+from ensue.query import condition as c
+from ensue.query.query import OrderKey, Rows, WindowKind
+from ensue.rows.evaluator import MAX_BYTES, RowsEvaluator, groups
+
+KIND = "flat rows"
+EAGER = 1024  # rows held of one start that are looked at again whenever a row comes
+_SLOT = PREFIX + "slot"
+_NUMBERS = ("base", "start", "matches", "covered", "retry_at", "length")
+Numbers = NDArray[np.int64]
+
+
+class FlatRows(RowsEvaluator):
+    """See the module. Ascending order on the first key is taken for granted."""
+
+    name = "the row evaluator of streams"
+
+    def __init__(self, ties: Sequence[OrderKey] = ()) -> None:
+        super().__init__()
+        self._ties = tuple(ties)
+        self._rows: pa.Table | None = None
+        self._numbers: Numbers = np.zeros((0, len(_NUMBERS)), np.int64)
+        self._horizon: int | float | None = None
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        super().open(plan, schema, budget)
+        self._schema = schema
+        self._lasting = lasting(plan)
+        window = plan.query.within
+        self._timed = window is not None and window.kind is not WindowKind.ROWS
+        self._rows = schema.empty_table()
+        self.metrics.partials = 0
+        if state is not None and state.shared:
+            self._restore(state.shared)
+
+    # -- protocol --------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        self.metrics.rows += events.table.num_rows
+        return Output(self._step(events.table, bool(events.complete.all())))
+
+    def advance(self, mark: Watermark) -> Output:
+        """`mark.time` in the unit of the window: microseconds for times."""
+        assert isinstance(mark.time, (int, float))
+        self._horizon = mark.time
+        return Output(self._step(self._schema.empty_table(), False))
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        chosen = None if keys is None else set(keys)
+        return Output(self._step(self._schema.empty_table(), True, chosen))
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        """One shared entry: rows and numbers of all partitions lie side by side."""
+        assert self._rows is not None
+        rows = state.to_bytes(KIND, self._rows, {}, self._plan.fingerprint)
+        numbers = pa.table({name: self._numbers[:, i] for i, name in enumerate(_NUMBERS)})
+        both = pa.table({"rows": [rows], "numbers": [state.to_bytes(KIND, numbers, {})]})
+        return Snapshot(shared=state.to_bytes(KIND, both, {}, self._plan.fingerprint))
+
+    def _restore(self, blob: bytes) -> None:
+        both, _ = state.from_bytes(KIND, blob, self._plan.fingerprint)
+        self._rows, _ = state.from_bytes(KIND, both["rows"][0].as_py(), self._plan.fingerprint)
+        numbers, _ = state.from_bytes(KIND, both["numbers"][0].as_py())
+        columns = [numbers[name].to_numpy() for name in _NUMBERS]
+        self._numbers = np.ascontiguousarray(np.stack(columns, axis=1))
+
+    # -- what is held ----------------------------------------------------------------------------
+
+    @property
+    def held(self) -> pa.Table:
+        """Rows of all open partitions, partition after partition."""
+        assert self._rows is not None
+        return self._rows
+
+    @property
+    def lengths(self) -> Numbers:
+        """Rows held of each partition."""
+        return self._numbers[:, 5]
+
+    @property
+    def undecided(self) -> Numbers:
+        """Rows of each partition from its first undecided start on."""
+        return self._numbers[:, 5] - self._numbers[:, 1]
+
+    def next_time(self) -> int | float | None:
+        """The least watermark that settles a start; None where no time does."""
+        if not self._timed or not len(self._numbers) or self._plan.lookahead:
+            return None
+        ends = self._first_ends(self._starts_of(self.lengths), self.held)
+        return None if ends is None or not len(ends) else ends.min() + 1
+
+    def keep(self, wanted: NDArray[np.bool_]) -> None:
+        """Forget the partitions that are not wanted."""
+        assert self._rows is not None
+        self._rows = self._rows.filter(pa.array(np.repeat(wanted, self.lengths)))
+        self._numbers = np.ascontiguousarray(self._numbers[wanted])
+
+    def take_over(self, other: FlatRows) -> None:
+        """Stand where another evaluator of the same query stands."""
+        self._rows, self._numbers, self._horizon = other._rows, other._numbers, other._horizon
+
+    def put(self, rows: pa.Table, other: FlatRows) -> None:
+        """Stand where the evaluator of another pattern stands, over these rows in place of its."""
+        self._rows, self._numbers = rows, other._numbers.copy()
+        self._numbers[:, 4] = 0
+
+    def first_rows(self) -> NDArray[np.int64]:
+        return self._starts_of(self.lengths)[:-1]
+
+    # -- work ------------------------------------------------------------------------------------
+
+    def _step(
+        self, rows: pa.Table, ending: bool, keys: set[Key] | None = None
+    ) -> Iterator[pa.Table]:
+        """New rows, time and the end of partitions, for all partitions that any of them touch."""
+        table, starts, slots, fresh = self._joined(rows)
+        numbers = np.zeros((len(slots), len(_NUMBERS)), np.int64)
+        known = slots >= 0
+        numbers[known] = self._numbers[slots[known]]
+        numbers[:, 5] = np.diff(starts)
+        ended = np.zeros(len(slots), np.bool_)
+        if ending and rows.num_rows == 0:
+            ended[:] = True
+            if keys is not None:
+                found = keys_of(table, starts, self._plan.query.partition_by)
+                ended = np.array([key in keys for key in found], np.bool_)
+        elif ending:
+            ended = fresh
+        touched = ended | (fresh & (numbers[:, 5] >= numbers[:, 4]))
+        if not rows.num_rows:
+            touched |= self._over(table, starts)
+        kept_rows = np.ones(table.num_rows, np.bool_)
+        for begin, end in groups(np.append(0, np.cumsum(numbers[touched, 5])), self._max_rows()):
+            chosen = np.flatnonzero(touched)[begin:end]
+            yield from self._part(table, starts, chosen, numbers, ended, kept_rows)
+        remaining = numbers[:, 5] > 0
+        self._rows = table.filter(pa.array(kept_rows)) if not kept_rows.all() else table
+        self._numbers = np.ascontiguousarray(numbers[remaining])
+        self.metrics.partials = int((self._numbers[:, 1] < self._numbers[:, 5]).sum())
+        self.metrics.bytes = self._rows.nbytes + self._numbers.nbytes
+
+    def _joined(
+        self, rows: pa.Table
+    ) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Held and new rows by partition; per partition its place before, and whether rows came."""
+        assert self._rows is not None
+        held = self._rows
+        if rows.num_rows == 0:
+            count = len(self._numbers)
+            starts = self._starts_of(self.lengths)
+            return held, starts, np.arange(count), np.zeros(count, np.bool_)
+        slot = np.concatenate(
+            [np.repeat(np.arange(len(self._numbers)), self.lengths), np.full(rows.num_rows, -1)]
+        )
+        table = pa.concat_tables([held, rows.select(held.column_names)]).combine_chunks()
+        table = table.append_column(_SLOT, pa.array(slot))
+        query = self._plan.query
+        table, starts = arrange(table, query.partition_by, (*query.order_by, *self._ties))
+        slot = flat(table, _SLOT).to_numpy()
+        fresh = slot[starts[1:] - 1] < 0  # new rows are the last of their partition
+        return table.drop_columns([_SLOT]), starts, slot[starts[:-1]], fresh
+
+    def _starts_of(self, lengths: Numbers) -> NDArray[np.int64]:
+        return np.append(0, np.cumsum(lengths)).astype(np.int64)
+
+    def _over(self, table: pa.Table, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Partitions, as they are held, whose first undecided start has seen its whole window."""
+        nothing = np.zeros(len(starts) - 1, np.bool_)
+        if self._horizon is None or not self._timed or self._plan.lookahead:
+            return nothing
+        ends = self._first_ends(starts, table, unsettled=False)
+        return nothing if ends is None else ends < self._horizon
+
+    def _first_ends(
+        self, starts: NDArray[np.int64], table: pa.Table, unsettled: bool = True
+    ) -> np.ndarray | None:
+        """End of the window of each partition's first undecided start."""
+        window = self._plan.query.within
+        assert window is not None
+        waiting = self.undecided > 0
+        if not waiting.any():
+            return None
+        name = self._plan.query.order_by[0].column
+        at = np.where(waiting, starts[:-1] + self._numbers[:, 1], starts[:-1])
+        order, size = window_numbers(flat(table, name).take(pa.array(at)), window, name)
+        size = size if isinstance(size, float) else min(size, 2**61)
+        if unsettled:
+            return (order + size)[waiting]
+        far: int | float = np.inf if order.dtype == np.float64 else np.iinfo(np.int64).max
+        return np.where(waiting, order + size, far)
+
+    def _part(
+        self,
+        table: pa.Table,
+        starts: NDArray[np.int64],
+        chosen: NDArray[np.int64],
+        numbers: Numbers,
+        ended: NDArray[np.bool_],
+        kept_rows: NDArray[np.bool_],
+    ) -> Iterator[pa.Table]:
+        """Some partitions through the engine; their numbers and the rows to keep are updated."""
+        lengths = numbers[chosen, 5]
+        begins = self._starts_of(lengths)
+        if begins[-1] == table.num_rows:
+            part, index = table, None
+        else:
+            index = np.repeat(starts[chosen] - begins[:-1], lengths) + np.arange(begins[-1])
+            part = table.take(pa.array(index))
+        self._check_size(int(lengths.max()))
+        cursor = np.stack(
+            [
+                begins[:-1] + numbers[chosen, 1],
+                numbers[chosen, 2],
+                begins[:-1] + numbers[chosen, 3],
+            ],
+            axis=1,
+        )
+        batch = Batch(
+            self._plan,
+            arrays_of(part),
+            begins,
+            ~ended[chosen],
+            numbers[chosen, 0] == 0,
+            numbers[chosen, 0],
+            np.ascontiguousarray(cursor),
+            self._horizon,
+        )
+        yield from self._run(batch, part)
+        self._settle(batch, starts, chosen, numbers, ended, kept_rows)
+
+    def _hold(self, batch: Batch, table: pa.Table, index: int) -> None:
+        """Nothing here: `_settle` does it for all partitions."""
+
+    def _settle(
+        self,
+        batch: Batch,
+        starts: NDArray[np.int64],
+        chosen: NDArray[np.int64],
+        numbers: Numbers,
+        ended: NDArray[np.bool_],
+        kept_rows: NDArray[np.bool_],
+    ) -> None:
+        begins, ends = batch.starts[:-1], batch.starts[1:]
+        start, matches, covered = batch.cursor.T
+        kept = np.maximum(begins, start - self._plan.lookback)
+        if self._lasting:
+            kept = np.maximum(begins, np.minimum(kept, ends - 1))
+        kept = np.where(ended[chosen], ends, np.minimum(kept, ends))
+        left = ends - kept
+        waiting = ends - start
+        numbers[chosen, 0] = batch.base + kept - begins
+        numbers[chosen, 1] = start - kept
+        numbers[chosen, 2] = matches
+        numbers[chosen, 3] = np.maximum(0, covered - kept)
+        numbers[chosen, 4] = np.where(waiting > EAGER, left + waiting, 0)
+        numbers[chosen, 5] = left
+        gone = kept - begins
+        first = np.repeat(starts[chosen] - np.append(0, np.cumsum(gone))[:-1], gone)
+        kept_rows[first + np.arange(int(gone.sum()))] = False
+
+    def _check_size(self, rows: int) -> None:
+        needed = 4 * rows * self._plan.program.states
+        if needed > MAX_BYTES:
+            raise errors.LimitError(
+                f"one partition holds {rows:,} undecided rows, which needs {needed >> 20:,} MB; "
+                f"the limit is {MAX_BYTES >> 20:,} MB",
+                remedy="bound the pattern with within(...), or raise "
+                "ensue.rows.evaluator.MAX_BYTES",
+            )
+
+
+def lasting(plan: Plan) -> bool:
+    """Whether the next row of a partition is told apart from a first row."""
+    query = plan.query
+    return bool(
+        (query.measures is None and not query.rows.all_rows)
+        or query.rows is Rows.ALL_WITH_UNMATCHED
+        or (plan.program.arc_flags & AT_START).any()
+        or any(isinstance(node, c.MatchNumber) for atom in plan.atoms for node in c.walk(atom))
+    )

@@ -1,0 +1,340 @@
+"""The slow tier: conditions that only plain Python can evaluate.
+
+A depth-first search in order of preference. A place (row, state, what the conditions ahead can
+read of the match) that failed once is not tried again, so the search is polynomial wherever the
+conditions do not tell its paths apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import aggregate, errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.program import AT_END, AT_START
+from ensue.kernels import automaton
+from ensue.operator.batch import Batch
+from ensue.quantities.measures import Matches
+from ensue.query import condition as c
+from ensue.rows.engines import skip_arguments, skip_error
+from ensue.scalar import kinds
+from ensue.scalar.arrow_kinds import from_arrow, to_arrow
+from ensue.scalar.infer import infer, require_boolean
+from ensue.scalar.values import Compiled, compile_value
+
+# Per start row. A place that is remembered counts as many steps as it holds rows, so that the
+# memory of failures stays near 100 MB too.
+MAX_STEPS = 10_000_000
+_FLUSH = 4096
+
+
+@dataclass(frozen=True)
+class PythonEngine:
+    plan: Plan
+    schema: pa.Schema
+    reason: str
+    name: str = "python"
+
+    @cached_property
+    def values(self) -> dict[c.Condition, Compiled]:
+        """Every expression the search evaluates, compiled to closures once."""
+        found: dict[c.Condition, Compiled] = {}
+        for test in self.plan.tests:
+            for part in test.correlated:
+                found[part] = compile_value(part, self._kind, self._zone)
+                for node in c.walk(part):
+                    inner = node.arguments if isinstance(node, c.Aggregate) else ()
+                    if isinstance(node, c.Aggregate) and node.where is not None:
+                        inner = (*inner, node.where)
+                    if isinstance(node, c.Navigate):
+                        inner = (node.argument,)
+                    for argument in inner:
+                        found[argument] = compile_value(argument, self._kind, self._zone)
+        return found
+
+    def check_types(self) -> None:
+        """Every correlated condition has types that fit and is boolean."""
+        for test in self.plan.tests:
+            for part in test.correlated:
+                require_boolean(
+                    part, infer(part, self._kind, self._zone), f"a condition of {test.label}"
+                )
+
+    @cached_property
+    def _zone(self) -> str:
+        """The session's zone: timestamps carry it."""
+        zones = (f.type.tz for f in self.schema if pa.types.is_timestamp(f.type) and f.type.tz)
+        return next(zones, kinds.DEFAULT_ZONE)
+
+    def _kind(self, leaf: c.Condition) -> kinds.Kind:
+        match leaf:
+            case c.Column(name=name):
+                return from_arrow(self.schema.field(name).type)
+            case c.Navigate(argument=argument):
+                return infer(argument, self._kind, self._zone)
+            case c.Aggregate(arguments=arguments):
+                types = [
+                    to_arrow(infer(argument, self._kind, self._zone)) for argument in arguments
+                ]
+                function = aggregate.get(leaf.function, leaf.distinct)
+                return from_arrow(function.result_type(types))
+            case c.MatchNumber():
+                return kinds.BIGINT
+            case _:
+                return kinds.STRING
+
+    def find(self, batch: Batch) -> Iterator[Matches]:
+        least = batch.viability()
+        limits = batch.window_limits()
+        skip_mode, skip_states, unmatched = skip_arguments(self.plan)
+        columns: dict[str, list[object]] = {}  # as plain values, converted once for the batch
+        entries: list[list[int]] = []
+        positions: list[int] = []
+        for partition in range(len(batch.ends)):
+            end = int(batch.ends[partition])
+            cursor = batch.cursor[partition]
+            search = _Search(self.plan, self.values, columns, batch, partition, least)
+            while cursor[0] < end:
+                start = int(cursor[0])
+                limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
+                path = search.preferred(
+                    start, min(limit, int(automaton.NEVER) - 1), int(cursor[1]) + 1
+                )
+                if path is UNDECIDED:
+                    break
+                if path is None:
+                    if unmatched and start >= cursor[2]:
+                        entries.append([partition, start, 1, 0, len(positions)])
+                        positions.append(0)
+                    cursor[0] += 1
+                    continue
+                cursor[1] += 1
+                entries.append([partition, start, len(path), int(cursor[1]), len(positions)])
+                following = automaton.next_start(
+                    start, len(path), skip_mode, skip_states, np.array(path, np.int32), 0
+                )
+                if following < 0:
+                    raise skip_error(-following, batch, partition)
+                positions.extend(path)
+                cursor[2] = max(int(cursor[2]), start + len(path))
+                cursor[0] = following
+                if len(entries) >= _FLUSH:
+                    yield _matches(entries, positions)
+                    entries, positions = [], []
+        if entries:
+            yield _matches(entries, positions)
+
+
+def _matches(entries: list[list[int]], positions: list[int]) -> Matches:
+    return Matches(np.array(entries, np.int64), np.array(positions, np.int32))
+
+
+UNDECIDED: list[int] = []  # told apart by identity
+
+
+class _Search:
+    """The matches of one partition."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        values: dict[c.Condition, Compiled],
+        columns: dict[str, list[object]],
+        batch: Batch,
+        partition: int,
+        least: NDArray[np.int32],
+    ) -> None:
+        self._plan = plan
+        self._compiled = values
+        self._program = plan.program
+        self._batch = batch
+        self._begin = int(batch.starts[partition])
+        self._end = int(batch.ends[partition])
+        self._physical_end = int(batch.starts[partition + 1])
+        self._base = int(batch.base[partition])
+        self._head = bool(batch.heads[partition])
+        self._open = bool(batch.is_open[partition])
+        self._least = least
+        self._values = columns
+        self._path: list[int] = []
+        self._start = 0
+        self._number = 0
+
+    def preferred(self, start: int, limit: int, number: int) -> list[int] | None:
+        """States of the preferred match from `start`; None: no match; or `UNDECIDED`."""
+        self._start, self._number, self._path = start, number, []
+        failed: set[Hashable] = set()
+        stack = [iter(self._program.arcs_of(0))]
+        steps = 0
+        while stack:
+            steps += 1
+            if steps > MAX_STEPS:
+                raise errors.LimitError(
+                    f"more than {MAX_STEPS:,} steps for the match that starts at row "
+                    f"{start - self._begin} of its partition: its conditions tell too many ways "
+                    "to label the rows apart",
+                    remedy="bound the pattern with within(...), or raise "
+                    "ensue.rows.python_engine.MAX_STEPS",
+                )
+            row = start + len(self._path)
+            arc = next(stack[-1], None)
+            if arc is None:
+                place = self._place(row)
+                failed.add(place)
+                steps += sum(len(part) for part in place[2:])
+                stack.pop()
+                if self._path:
+                    self._path.pop()
+                continue
+            target, flags = arc
+            if flags & AT_START and not (self._head and start == self._begin):
+                continue
+            if target == 0:
+                if flags & AT_END and row < self._end:
+                    continue
+                if flags & AT_END and self._open:
+                    return UNDECIDED
+                return self._path
+            if row == self._end:
+                if self._open and self._end + 1 <= limit:
+                    return UNDECIDED
+                continue
+            if self._least[row, target] > limit:
+                continue
+            self._path.append(target)
+            if not self._holds(target, row) or self._place(row + 1) in failed:
+                self._path.pop()
+                continue
+            stack.append(iter(self._program.arcs_of(target)))
+        return None
+
+    def _holds(self, state: int, row: int) -> bool:
+        test = self._plan.tests[int(self._program.label[state])]
+        leaf = self._leaf(row)
+        try:
+            return all(self._compiled[part](leaf) is True for part in test.correlated)
+        except errors.DataError as problem:
+            first = self._start - self._begin + self._base
+            raise type(problem)(
+                f"DEFINE {test.label}: {problem.problem}, for the match that starts at row {first} "
+                "(counted from 0) of its partition",
+                remedy=problem.remedy,
+            ) from None
+
+    # -- what a condition reads ------------------------------------------------------------------
+
+    def _leaf(self, row: int):  # type: ignore[no-untyped-def]
+        def leaf(node: c.Condition) -> object:
+            match node:
+                case c.Column(name=name):
+                    return self._column(name)[row]
+                case c.Navigate():
+                    return self._navigate(node, row)
+                case c.Aggregate():
+                    return self._aggregate(node)
+                case c.MatchNumber():
+                    return self._number
+                case c.Classifier():
+                    return self._label_at(row)
+            raise AssertionError(node)
+
+        return leaf
+
+    def _column(self, name: str) -> list[object]:
+        if name not in self._values:
+            self._values[name] = self._batch.columns[name].to_pylist()
+        return self._values[name]
+
+    def _label_at(self, row: int) -> str | None:
+        index = row - self._start
+        if 0 <= index < len(self._path):
+            return self._program.labels[self._program.label[self._path[index]]]
+        return None
+
+    def _rows_of(self, variable: str | None) -> list[int]:
+        members = self._members(variable)
+        return [self._start + i for i, state in enumerate(self._path) if members[state]]
+
+    def _members(self, variable: str | None) -> NDArray[np.bool_]:
+        found = self._member_cache.get(variable)
+        if found is None:
+            found = self._member_cache[variable] = self._program.members(variable)
+        return found
+
+    @cached_property
+    def _member_cache(self) -> dict[str | None, NDArray[np.bool_]]:
+        return {}
+
+    def _navigate(self, node: c.Navigate, row: int) -> object:
+        rows = self._rows_of(node.variable)
+        index = node.offset if node.anchor is c.Anchor.FIRST else len(rows) - 1 - node.offset
+        if not 0 <= index < len(rows):
+            return None
+        target = rows[index] + node.shift
+        if not self._begin <= target < self._physical_end:
+            return None
+        return self._compiled[node.argument](self._leaf(target))
+
+    def _aggregate(self, node: c.Aggregate) -> object:
+        function = aggregate.get(node.function, node.distinct)
+        state = function.identity()
+        for row in self._rows_of(node.variable):
+            leaf = self._leaf(row)
+            if node.where is not None and self._compiled[node.where](leaf) is not True:
+                continue
+            values = [self._compiled[argument](leaf) for argument in node.arguments]
+            state = function.absorb(state, *values)
+        return function.finish(state)
+
+    # -- memory of failures ----------------------------------------------------------------------
+
+    def _place(self, row: int) -> tuple[Any, ...]:
+        state = self._path[-1] if self._path else 0
+        seen: list[Any] = [row, state]
+        for kind, variable, count in self._reads[state]:
+            if kind == "labels":
+                seen.append(tuple(self._path))
+            else:
+                rows = self._rows_of(variable)
+                first = rows[:count] if kind == "first" else rows[-count:] if count else rows
+                seen.append(tuple(first))
+        return tuple(seen)
+
+    @cached_property
+    def _reads(self) -> list[tuple[tuple[str, str | None, int], ...]]:
+        """Per state: what conditions on some way ahead read of the match."""
+        own = [self._reads_of(test.correlated) for test in self._plan.tests]
+        program = self._program
+        live: list[set[tuple[str, str | None, int]]] = [set() for _ in range(program.states)]
+        changed = True
+        while changed:
+            changed = False
+            for state in range(program.states):
+                found = set(live[state])
+                for target, _ in program.arcs_of(state):
+                    if target:
+                        found |= live[target] | own[int(program.label[target])]
+                if found != live[state]:
+                    live[state], changed = found, True
+        return [tuple(sorted(reads, key=str)) for reads in live]
+
+    @staticmethod
+    def _reads_of(parts: tuple[c.Condition, ...]) -> set[tuple[str, str | None, int]]:
+        found: set[tuple[str, str | None, int]] = set()
+        for part in parts:
+            for node in c.walk(part):
+                if isinstance(node, c.Classifier):
+                    found.add(("labels", None, 0))
+                elif isinstance(node, c.Aggregate) and node.variable is not None:
+                    found.add(("all", node.variable, 0))
+                elif isinstance(node, c.Navigate) and node.variable is not None:
+                    kind = "first" if node.anchor is c.Anchor.FIRST else "last"
+                    found.add((kind, node.variable, node.offset + 1))
+        return found

@@ -1,0 +1,1 @@
+"""Streams as lanes: all keys of a hash bucket, one step per micro-batch; knows no Spark."""

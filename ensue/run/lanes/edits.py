@@ -1,0 +1,414 @@
+"""Patterns that change while a stream runs: a stage that holds several, each in its version.
+
+An edit is an order from the control directory (`run/spark/control.py`), carried out by all lanes in
+the same micro-batch. It applies to events from the watermark of that batch on: the watermark is the
+one time that all lanes agree on. (AFA §2.3 takes the newest timestamp seen where that is later;
+here events that wait for the watermark already belong to the new version.) Events before it keep
+the labels they had: a partial match whose parts did not change goes on, and one that was built
+under the old definition of a label stays valid. Conditions over the match are read as they now
+stand.
+
+Since Spark's plan is fixed once a stream runs, rows carry all their columns and the row-local
+conditions are evaluated here, on Arrow; so an edit may use any column of the stream and the
+functions of docs/functions.md. Partitioning, order and the columns of the output stay.
+
+Every lane validates an edit for itself and all come to the same result; lane 0 reports it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, plan
+from ensue.operator import state
+from ensue.operator.arrange import flat
+from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.prepare import finish, prepare
+from ensue.operator.protocol import Key
+from ensue.query import condition as c
+from ensue.query import rules, stored
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.run.lanes.events import EventsStage
+from ensue.run.lanes.lane import is_end
+from ensue.run.lanes.rows import ID
+from ensue.run.lanes.stages import RowsStage
+from ensue.run.lanes.work import Settings, Stage, Work, pattern_name
+
+PATTERN, VERSION = "pattern", "version"
+RAW = PREFIX + "raw_"
+SQL, JSON, DROP = "sql", "json", "drop"
+_NAME = re.compile(r"^0*(\d+)-([A-Za-z_]\w*)\.(sql|json|drop)$")
+Read = Callable[[str], Query]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An order to change a pattern: the name of its file, and what is in it."""
+
+    number: int
+    name: str
+    kind: str
+    text: str
+
+    @staticmethod
+    def of(order: str) -> Edit:
+        file, _, text = order.partition("\n")
+        told = _NAME.match(file)
+        if told is None:
+            raise errors.QueryError(
+                f"{file!r} does not name an edit",
+                remedy="name files NUMBER-NAME.sql, .json or .drop: 00000002-funnel.sql",
+            )
+        return Edit(int(told[1]), told[2], told[3], text)
+
+
+def _number(order: str) -> tuple[int, str]:
+    told = _NAME.match(order.partition("\n")[0])
+    return (int(told[1]) if told else 0, order)
+
+
+def carried_out(orders: Sequence[str], edit: Callable[[Edit], None]) -> list[dict[str, str]]:
+    """Edits in the order of their numbers; those that cannot be carried out, with the reason."""
+    refused = []
+    for order in sorted((order for order in orders if not is_end(order)), key=_number):
+        try:
+            edit(Edit.of(order))
+        except errors.EnsueError as problem:
+            refused.append({"order": order.partition("\n")[0], "error": str(problem)})
+    return refused
+
+
+@dataclass(frozen=True)
+class EditsWork(Work):
+    """Matches of patterns that may be edited."""
+
+    first: tuple[tuple[str, str], ...]  # names and stored queries at the start of the stream
+    read_sql: Read
+
+    def stage(self, lane: int) -> Stage:
+        return EditedStage(self)
+
+
+def edits_work(
+    name: str,
+    query: Query,
+    schema: pa.Schema,
+    time: str,
+    settings: Settings,
+    description: Mapping[str, str],
+    read_sql: Read,
+) -> EditsWork:
+    """`schema` is that of the stream's own rows, with CONTENT (and KEY where matches are named)."""
+    text = stored.to_json(query)
+    compiled = Compiled.of(text, schema, time, settings.speculative)
+    found = with_version(compiled.found, query.partition_by)
+    arguments = (query.partition_by, time, settings, description)
+    return EditsWork(schema, found, *arguments, ((name, text),), read_sql)
+
+
+def with_version(found: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
+    """What is found, with the pattern and its version behind the key."""
+    keys = [found.field(name) for name in partition_by]
+    rest = [item for item in found if item.name not in partition_by]
+    added = [pa.field(PATTERN, pa.string()), pa.field(VERSION, pa.int64())]
+    return pa.schema([*keys, *added, *rest])
+
+
+def counted(found: pa.Table) -> dict[str, int]:
+    """Rows of each pattern in its version."""
+    counts = found.group_by([PATTERN, VERSION]).aggregate([([], "count_all")]).to_pylist()
+    return {pattern_name(row[PATTERN], row[VERSION]): row["count_all"] for row in counts}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A query ready to run on the stream's own rows."""
+
+    planned: Plan
+    prepared: pa.Schema
+    found: pa.Schema
+
+    @staticmethod
+    def of(text: str, schema: pa.Schema, time: str, named: bool) -> Compiled:
+        return _compiled(text, schema, time, named)
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, schema: pa.Schema, time: str, named: bool) -> Compiled:
+    own = [name for name in schema.names if not name.startswith(PREFIX)]
+    query = rules.check(bind(stored.from_json(text), own))
+    planned = _own_flags(plan(query))
+    empty = schema.empty_table()
+    try:
+        ready = read_rows(planned, empty)
+        stage = _stage(planned, ready.schema, time, named)
+        found = finish(planned, stage.found().empty_table()).schema
+    except errors.EnsueError as problem:
+        raise planned.readable(problem) from None
+    return Compiled(planned, ready.schema, found)
+
+
+def _own_flags(planned: Plan) -> Plan:
+    """A flag for each label: two labels that mean the same today need not tomorrow."""
+    flags: list[c.Condition] = []
+    tests = []
+    for test in planned.tests:
+        flag = None
+        if test.flag is not None:
+            flag = len(flags)
+            flags.append(planned.flags[test.flag])
+        tests.append(replace(test, flag=flag))
+    return replace(planned, flags=tuple(flags), tests=tuple(tests))
+
+
+def _stage(planned: Plan, schema: pa.Schema, time: str, named: bool) -> RowsStage | EventsStage:
+    if planned.query.row_semantics:
+        return RowsStage(planned, schema, time, named)
+    return EventsStage(planned, None, schema, named)
+
+
+def read_rows(planned: Plan, rows: pa.Table) -> pa.Table:
+    """The stream's rows as the plan reads them, with their own columns beside."""
+    own = [name for name in rows.column_names if not name.startswith(PREFIX)]
+    ready = prepare(planned, rows.select(own))
+    for name in own:
+        if name not in ready.column_names:
+            ready = ready.append_column(RAW + name, rows.column(name))
+    for name in (CONTENT, KEY):
+        if name in rows.column_names:
+            ready = ready.append_column(name, rows.column(name))
+    return ready
+
+
+@dataclass
+class Version:
+    """One pattern in its version, with the partial matches it has."""
+
+    name: str
+    number: int
+    text: str
+    compiled: Compiled
+    stage: RowsStage | EventsStage
+
+
+@dataclass
+class EditedStage:
+    """See the module."""
+
+    work: EditsWork
+
+    def __post_init__(self) -> None:
+        self._versions = {name: self._version(name, 0, text) for name, text in self.work.first}
+
+    def _version(self, name: str, number: int, text: str) -> Version:
+        speculative = self.work.settings.speculative
+        compiled = Compiled.of(text, self.work.schema, self.work.time, speculative)
+        stage = _stage(compiled.planned, compiled.prepared, self.work.time, speculative)
+        return Version(name, number, text, compiled, stage)
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
+        for version in self._versions.values():
+            ready = read_rows(version.compiled.planned, rows)
+            yield from self._found(version, version.stage.insert(ready))
+
+    def advance(self, horizon: int) -> Iterator[pa.Table]:
+        for version in self._versions.values():
+            yield from self._found(version, version.stage.advance(horizon))
+
+    def end(self) -> Iterator[pa.Table]:
+        for version in self._versions.values():
+            yield from self._found(version, version.stage.end())
+
+    def forget(self, before: int) -> Iterator[pa.Table]:
+        for version in self._versions.values():
+            yield from self._found(version, version.stage.forget(before))
+
+    def _found(self, version: Version, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        for table in tables:
+            shown = finish(version.compiled.planned, table)
+            rows = shown.num_rows
+            shown = shown.append_column(PATTERN, pa.array([version.name] * rows, pa.string()))
+            numbers = pa.array(np.full(rows, version.number, np.int64))
+            shown = shown.append_column(VERSION, numbers)
+            if ID in table.column_names:
+                ids = [f"{version.name}-{name}" for name in table[ID].to_pylist()]
+                shown = shown.append_column(ID, pa.array(ids, pa.string()))
+            yield shown
+
+    def by_pattern(self, found: pa.Table) -> Mapping[str, int]:
+        return counted(found)
+
+    # -- edits -----------------------------------------------------------------------------------
+
+    def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, Any]]:
+        """Carry out edits in the order of their numbers; those that cannot be, with the reason."""
+        return carried_out(orders, self._edit)
+
+    def _edit(self, edit: Edit) -> None:
+        number, name, kind, text = edit.number, edit.name, edit.kind, edit.text
+        current = self._versions.get(name)
+        if current is not None and number <= current.number:
+            raise errors.QueryError(
+                f"{name} is in version {current.number}, and the edit is number {number}",
+                remedy="edits are numbered upwards: use Control(...).put",
+            )
+        if kind == DROP:
+            if current is None:
+                raise errors.QueryError(
+                    f"there is no pattern {name!r}",
+                    remedy=f"there are {', '.join(self._versions) or 'none'}",
+                )
+            del self._versions[name]
+            return
+        query = self.work.read_sql(text) if kind == SQL else stored.from_json(text)
+        made = self._version(name, number, stored.to_json(self._checked(query)))
+        self._fits(made)
+        if current is not None:
+            _take_over(made, current)
+        self._versions[name] = made
+
+    def _checked(self, query: Query) -> Query:
+        if query.partition_by != self.work.partition_by:
+            raise errors.QueryError(
+                f"the edit is partitioned by {query.partition_by}, the stream by "
+                f"{self.work.partition_by}",
+                remedy="an edit keeps PARTITION BY",
+            )
+        if not query.order_by or query.order_by[0].column != self.work.time:
+            raise errors.WatermarkError(
+                "the edit is not ordered by the stream's event time",
+                remedy="an edit keeps ORDER BY",
+            )
+        return query
+
+    def _fits(self, made: Version) -> None:
+        wanted = {f.name: f.type for f in self.work.found if f.name not in (PATTERN, VERSION)}
+        given = {f.name: f.type for f in made.compiled.found}
+        if wanted != given:
+            differing = [n for n in {**wanted, **given} if wanted.get(n) != given.get(n)]
+            told = ", ".join(f"{n}: {wanted.get(n)} and {given.get(n)}" for n in differing)
+            raise errors.QueryError(
+                f"the columns of the edit are not those of the stream's output ({told})",
+                remedy="an edit keeps the names and types of the measures",
+            )
+
+    # -- the rest of a stage ---------------------------------------------------------------------
+
+    def standing(self) -> Iterator[pa.Table]:
+        return iter(())
+
+    def copy(self) -> EditedStage:
+        made = EditedStage(self.work)
+        made._versions = {
+            name: Version(v.name, v.number, v.text, v.compiled, v.stage.copy())
+            for name, v in self._versions.items()
+        }
+        return made
+
+    def save(self) -> bytes:
+        versions = list(self._versions.values())
+        columns = {
+            "name": pa.array([v.name for v in versions], pa.string()),
+            "number": pa.array([v.number for v in versions], pa.int64()),
+            "query": pa.array([v.text for v in versions], pa.string()),
+            "state": pa.array([v.stage.save() for v in versions], pa.binary()),
+        }
+        return state.to_bytes("versions", pa.table(columns), {})
+
+    def load(self, blob: bytes) -> None:
+        table, _ = state.from_bytes("versions", blob)
+        self._versions = {}
+        for row in table.to_pylist():
+            version = self._version(row["name"], row["number"], row["query"])
+            version.stage.load(row["state"])
+            self._versions[version.name] = version
+
+    def next_time(self) -> int | None:
+        times = [v.stage.next_time() for v in self._versions.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def drop(self, keys: set[Key]) -> None:
+        for version in self._versions.values():
+            version.stage.drop(keys)
+
+    def sizes(self) -> Mapping[Key, int]:
+        found: dict[Key, int] = {}
+        for version in self._versions.values():
+            for key, size in version.stage.sizes().items():
+                found[key] = max(size, found.get(key, 0))
+        return found
+
+    @property
+    def partials(self) -> int:
+        return sum(v.stage.partials for v in self._versions.values())
+
+    @property
+    def keys(self) -> int:
+        return max((v.stage.keys for v in self._versions.values()), default=0)
+
+
+def _take_over(made: Version, before: Version) -> None:
+    """Partial matches of the version before, as far as the new one can read them."""
+    old, new = before.stage, made.stage
+    same = before.compiled.planned.fingerprint == made.compiled.planned.fingerprint
+    if same:
+        new.load(old.save())
+        return
+
+    def change(rows: pa.Table) -> pa.Table:
+        return _relabelled(made, before, rows)
+
+    # From rows to events, or back, there is nothing that both could mean.
+    if isinstance(old, RowsStage):
+        if isinstance(new, RowsStage):
+            new.take_over(old, change)
+    elif isinstance(new, EventsStage):
+        new.take_over(old, change)
+
+
+def _relabelled(made: Version, before: Version, rows: pa.Table) -> pa.Table:
+    """Rows held by the old version as the new one reads them, under the labels they had."""
+    own = {}
+    for name in rows.column_names:
+        if name.startswith(RAW):
+            own[name.removeprefix(RAW)] = rows.column(name)
+        elif not name.startswith(PREFIX) or name in (CONTENT, KEY):
+            own[name] = rows.column(name)
+    ready = read_rows(made.compiled.planned, pa.table(own))
+    return _with_labels(ready, made.compiled.planned, rows, before.compiled.planned)
+
+
+def _with_labels(ready: pa.Table, new: Plan, rows: pa.Table, old: Plan) -> pa.Table:
+    """`ready` under the labels that its rows had before; a new label is on none of them."""
+    earlier = {test.label: test.flag for test in old.tests}
+    bits = {
+        column: flat(ready, bits_name(column)).to_numpy().copy()
+        for column in range(-(-len(new.flags) // FLAGS_PER_COLUMN))
+    }
+    for test in new.tests:
+        if test.flag is None:
+            continue
+        column, bit = divmod(test.flag, FLAGS_PER_COLUMN)
+        held = np.zeros(rows.num_rows, np.bool_)
+        if test.label in earlier:
+            flag = earlier[test.label]
+            held[:] = True
+            if flag is not None:
+                packed = flat(rows, bits_name(flag // FLAGS_PER_COLUMN)).to_numpy()
+                held = (packed >> (flag % FLAGS_PER_COLUMN)) & 1 == 1
+        bits[column] = np.where(held, bits[column] | (1 << bit), bits[column] & ~(1 << bit))
+    for column, values in bits.items():
+        place = ready.schema.get_field_index(bits_name(column))
+        ready = ready.set_column(place, bits_name(column), pa.array(values))
+    return ready

@@ -1,0 +1,469 @@
+"""A lane: all keys of one hash bucket of a stream, and one step per micro-batch for all of them.
+
+Rows wait in `pending` until the watermark has passed them: then no earlier row can come, they are
+sorted and go to the stage (the evaluator with its state). So the stage sees ordered input, and what
+it puts out is final. Without corrections or speculation a lane need not wait for Spark to move the
+watermark after the micro-batch: its own rows prove a part of it at once (`_newest_mark`), so that
+state holds what may still be overtaken, not a micro-batch of rows.
+
+With `emit="changes"` the rows still pending are tried as well: a copy of the stage runs over those
+before watermark + σ, and the difference to what was told before goes out as `+` and `-` rows.
+Corrections (CDC) change pending rows; what the watermark has passed is settled, and an event or
+correction that comes for it is late.
+
+The answer depends on the set of rows and on the watermarks, never on the order of arrival: ties
+are broken by content, and corrections cancel by content or by identity and sequence.
+
+This module knows no Spark: `run/spark/stream_operator.py` calls it in the workers, tests call it
+directly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.operator import state as arrow_state
+from ensue.operator.arrange import flat, group_codes
+from ensue.operator.buffer import CONTENT
+from ensue.operator.protocol import Key, key_at
+from ensue.run.lanes import state
+from ensue.run.lanes.rows import ID, by_id, differ, key_out, newest, told_apart, uncancelled
+from ensue.run.lanes.work import (
+    END,
+    IDENTITY,
+    LATE,
+    MATCH_ID,
+    MATCHED,
+    OP,
+    REFUSED,
+    REJECTED,
+    SEQUENCE,
+    SHOWN,
+    SIGN,
+    STATUS,
+    TEXT,
+    Budgeted,
+    Counts,
+    Refusing,
+    Several,
+    Work,
+    pattern_name,
+)
+
+PENDING, SPOKEN, STAGE, SHED = "pending", "spoken", "stage", "shed"
+
+
+@dataclass
+class Lane:
+    """One lane in one micro-batch: restored, stepped once, saved where something changed."""
+
+    work: Work
+    number: int
+    counts: Counts = field(default_factory=Counts)
+    patterns: dict[str, int] = field(default_factory=dict)  # what was told of each pattern
+
+    def __post_init__(self) -> None:
+        self._stage = self.work.stage(self.number)
+        self._pending = self.work.schema.empty_table()
+        self._spoken: pa.Table | None = None
+        self._shed: set[Key] = set()
+        self._closed = False
+        self._changed = False
+        self._reached: int | None = None  # what the lane's own rows say the watermark will be
+        self._given: int | None = None  # Spark's watermark of the last step
+        self._behind = False  # Spark's watermark has not caught up with what rows proved
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def load(self, blob: bytes) -> None:
+        parts = state.from_bytes(blob, self.work.description)
+        self.counts.state_bytes = len(blob)
+        self._pending, numbers = arrow_state.from_bytes(PENDING, parts[PENDING])
+        self._closed = bool(numbers["closed"])
+        self._reached, self._given = numbers.get("reached"), numbers.get("given")
+        self._behind = bool(numbers.get("behind"))
+        self._stage.load(parts[STAGE])
+        if SPOKEN in parts:
+            self._spoken, _ = arrow_state.from_bytes(SPOKEN, parts[SPOKEN])
+        if SHED in parts:
+            shed, _ = arrow_state.from_bytes(SHED, parts[SHED])
+            self._shed = {key_at(shed, row, shed.column_names) for row in range(shed.num_rows)}
+
+    def save(self, always: bool = False) -> bytes | None:
+        """The state; None where it is what it was."""
+        if not self._changed and not always:
+            return None
+        numbers = {"closed": int(self._closed)}
+        if self._reached is not None:
+            numbers |= {"reached": self._reached, "behind": int(self._behind)}
+        if self._given is not None:
+            numbers["given"] = self._given
+        parts = {
+            PENDING: arrow_state.to_bytes(PENDING, self._pending.combine_chunks(), numbers),
+            STAGE: self._stage.save(),
+        }
+        if self._spoken is not None and self._spoken.num_rows:
+            parts[SPOKEN] = arrow_state.to_bytes(SPOKEN, self._spoken, {})
+        if self._shed:
+            columns = zip(*self._shed, strict=True)
+            fields = [self.work.schema.field(name) for name in self.work.partition_by]
+            arrays = [
+                pa.array([key_out(value, f.type) for value in column], f.type)
+                for column, f in zip(columns, fields, strict=True)
+            ]
+            shed = pa.Table.from_arrays(arrays, names=list(self.work.partition_by))
+            parts[SHED] = arrow_state.to_bytes(SHED, shed, {})
+        blob = state.to_bytes(parts, self.work.description)
+        self.counts.state_bytes = len(blob)
+        return blob
+
+    def wake_at(self, watermark: int | None) -> int | None:
+        """The least watermark (in microseconds) at which this lane has something to do."""
+        times = [self._stage.next_time()]
+        if self._pending.num_rows:
+            moments = self._times(self._pending.combine_chunks()).to_numpy()
+            times.append(int(moments.min()) + 1)
+            sigma = self.work.settings.speculation
+            hidden = moments[moments >= (watermark or 0) + (sigma or 0)]
+            if sigma is not None and self.work.settings.speculative and len(hidden):
+                times.append(int(hidden.min()) - sigma + 1)
+        if self.work.settings.forget is not None and self._stage.keys:
+            times.append((watermark or 0) + 1)
+        known = [time for time in times if time is not None]
+        return min(known) if known else None
+
+    # -- a step ----------------------------------------------------------------------------------
+
+    def step(
+        self, tables: Iterable[pa.Table], watermark: int | None, orders: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
+        """New rows, the watermark in microseconds and orders; drain it before `save`."""
+        rows = [table for table in tables if table.num_rows]
+        settings = self.work.settings
+        end = not self._closed and any(is_end(order) for order in orders)
+        watermark = self._own_mark(watermark)
+        if rows:
+            self._changed = True
+            came = pa.concat_tables(self._by_time(rows)).combine_chunks()
+            self.counts.rows += came.num_rows
+            yield from self._take_in(came, watermark)
+            watermark = self._newest_mark(watermark)
+        ready = self._ready(watermark, end)
+        if end:
+            self._changed = self._closed = True
+        found = list(self._settled(ready, watermark, end))
+        if ready.num_rows or found:
+            self._changed = True
+        edits = [order for order in orders if not is_end(order)]
+        if edits:
+            self._changed = True
+            yield from self._edited(self._stage.revise(edits, watermark))
+        if settings.speculative:
+            yield from self._told(found, watermark)
+        else:
+            for table in found:
+                self.counts.matches += table.num_rows
+                self._tally(table, "matches")
+                yield self._shown(table, MATCHED)
+        if isinstance(self._stage, Refusing):
+            unused = self._stage.refused()
+            if unused is not None:
+                yield from self._side(unused, REJECTED)
+        self._check_limits()
+        self.counts.partials = self._stage.partials
+        self.counts.pending = self._pending.num_rows
+        self.counts.keys = self._stage.keys
+        if isinstance(self._stage, Budgeted):
+            spent = self._stage.spent()
+            self.counts.extended, self.counts.unextended = spent[:2]
+            self.counts.promised, self.counts.followed = spent[2:]
+
+    def _tally(self, told: pa.Table, what: str) -> None:
+        """Count by pattern."""
+        stage, settings = self._stage, self.work.settings
+        found: Mapping[str, int] = {pattern_name(settings.name, 0): told.num_rows}
+        if isinstance(stage, Several):
+            found = stage.by_pattern(told)
+        for name, rows in found.items():
+            counted = f"{name} {what}"
+            self.patterns[counted] = self.patterns.get(counted, 0) + rows
+
+    def _settled(self, ready: pa.Table, watermark: int | None, end: bool) -> Iterator[pa.Table]:
+        stage = self._stage
+        if ready.num_rows:
+            yield from stage.insert(told_apart(ready))
+        if watermark is not None:
+            due = stage.next_time()
+            if due is not None and due <= watermark:
+                self._changed = True
+                yield from stage.advance(watermark)
+        forget = self.work.settings.forget
+        if forget is not None and watermark is not None:
+            before = stage.keys
+            yield from stage.forget(watermark - forget)
+            self._changed |= stage.keys != before
+        if end:
+            yield from stage.end()
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _own_mark(self, watermark: int | None) -> int | None:
+        """Spark's watermark, or what this lane has derived from its rows, if Spark lost a batch.
+
+        A driver that dies between a file sink's log and Spark's own runs the micro-batch again; the
+        sink then leaves it out, so that no row tells Spark the time. The watermark stands still
+        for a micro-batch and is behind until later rows come; what the lane knows still holds.
+        A watermark that moves, and less than the rows proved, is that of several sources.
+        """
+        reached, before = self._reached, self._given
+        self._given = watermark
+        if reached is None or (watermark is not None and watermark >= reached):
+            self._behind = False
+            return watermark
+        if not self._behind and watermark != before:
+            raise errors.WatermarkError(
+                f"the watermark is at {watermark} microseconds and rows of the micro-batch before "
+                f"proved {reached}: the stream has several watermarks, and Spark takes the least",
+                remedy="call withWatermark once, after the union, or say clock='spark' and start "
+                "with a new checkpoint",
+            )
+        self._behind = self._changed = True
+        return reached
+
+    def _newest_mark(self, watermark: int | None) -> int | None:
+        """The watermark that the rows of this micro-batch prove for the next one.
+
+        It will be the newest event of the whole stream less the delay, in whole milliseconds; so
+        what is older than the newest event *here* less the delay is late by then and need not wait.
+        """
+        delay = self.work.settings.delay
+        if delay is None or not self._pending.num_rows:
+            return watermark
+        newest = int(pc.max(self._times(self._pending.combine_chunks())).as_py())
+        proved = newest // 1000 * 1000 - delay
+        if proved <= 0 or (watermark is not None and proved <= watermark):
+            return watermark
+        self._reached = proved
+        return proved
+
+    # -- rows that come --------------------------------------------------------------------------
+
+    def _by_time(self, pieces: list[pa.Table]) -> list[pa.Table]:
+        """The pieces by their first event: sources are mostly in order of time, a shuffle is not.
+
+        The answer does not depend on it; rows that are almost in order are put in order quickly.
+        """
+        if len(pieces) == 1:
+            return pieces
+        firsts = [piece.column(self.work.time)[0].value for piece in pieces]
+        known = [first if first is not None else 0 for first in firsts]
+        return [pieces[index] for index in np.argsort(np.array(known, np.int64), kind="stable")]
+
+    def _times(self, table: pa.Table) -> pa.Array:
+        return flat(table, self.work.time).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+
+    def _take_in(self, came: pa.Table, watermark: int | None) -> Iterator[pa.Table]:
+        """Rows into `pending`; what cannot go there is counted and shown."""
+        came, refused = self._without_nulls(came)
+        if refused is not None:
+            yield from self._side(refused, REJECTED)
+        late = np.zeros(came.num_rows, np.bool_)
+        if watermark is not None:
+            late = self._times(came).to_numpy() < watermark
+        if self._closed:
+            late[:] = True
+        if late.any():
+            yield from self._side(came.filter(pa.array(late)), LATE)
+            came = came.filter(pa.array(~late))
+        if self._shed:
+            came = self._without_shed(came)
+        if self.work.settings.corrections:
+            signs = flat(came, SIGN).to_numpy()
+            if (signs == 0).any():
+                yield from self._side(came.filter(pa.array(signs == 0)), REJECTED)
+                came = came.filter(pa.array(signs != 0))
+        waiting = self._pending
+        self._pending = pa.concat_tables([waiting, came]) if waiting.num_rows else came
+        if self.work.settings.corrections:
+            self._correct()
+
+    def _without_nulls(self, came: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        column = flat(came, self.work.time)
+        if not column.null_count:
+            return came, None
+        if self.work.settings.nulls == "fail":
+            key = key_at(came, int(np.flatnonzero(column.is_null())[0]), self.work.partition_by)
+            raise errors.DataError(
+                f"a row of the key {key} has no event time ({self.work.time} is null)",
+                remedy="filter such rows before matching, or leave nulls='reject', which counts "
+                "them and goes on",
+            )
+        return came.filter(column.is_valid()), came.filter(column.is_null())
+
+    def _side(self, rows: pa.Table, status: str) -> Iterator[pa.Table]:
+        if status == LATE:
+            self.counts.late += rows.num_rows
+        else:
+            self.counts.rejected += rows.num_rows
+        if self.work.settings.late and rows.num_rows:
+            yield self._shown(rows, status)
+
+    def _correct(self) -> None:
+        """Withdrawals against what is pending, in any order of arrival."""
+        table = self._pending.combine_chunks()
+        if self.work.settings.corrections == "identity":
+            keep = newest(flat(table, IDENTITY).to_numpy(), flat(table, SEQUENCE))
+        else:
+            keep = uncancelled(flat(table, CONTENT).to_numpy(), flat(table, SIGN).to_numpy())
+        self.counts.corrected += int((~keep).sum())
+        self._pending = table.filter(pa.array(keep))
+
+    def _ready(self, watermark: int | None, end: bool) -> pa.Table:
+        """Rows that the watermark has passed leave `pending`; unmatched withdrawals are errors."""
+        pending = self._pending
+        if not pending.num_rows or (watermark is None and not end):
+            return self.work.schema.empty_table()
+        if end:
+            ready, self._pending = pending.combine_chunks(), self.work.schema.empty_table()
+        else:
+            assert watermark is not None
+            passed = self._times(pending.combine_chunks()).to_numpy() < watermark
+            if not passed.any():
+                return self.work.schema.empty_table()
+            ready = pending.filter(pa.array(passed)).combine_chunks()
+            self._pending = pending.filter(pa.array(~passed)).combine_chunks()
+        return self._events(ready, settled=True)
+
+    def _events(self, rows: pa.Table, settled: bool) -> pa.Table:
+        if not self.work.settings.corrections:
+            return rows
+        events = flat(rows, SIGN).to_numpy() > 0
+        if settled and self.work.settings.corrections == "content":
+            # A deletion by identity is the newest version of its event, and rightly left over.
+            self.counts.rejected += int((~events).sum())
+        return rows.filter(pa.array(events))
+
+    def _edited(self, refused: list[dict[str, str]]) -> Iterator[pa.Table]:
+        """All lanes come to the same result; one of them tells it."""
+        if self.number != 0 or not refused:
+            return
+        self.counts.bad_edits += len(refused)
+        if self.work.settings.late:
+            rows = [json.dumps(told, ensure_ascii=False) for told in refused]
+            keys = [self.work.schema.field(name) for name in self.work.partition_by]
+            nothing = {f.name: pa.nulls(len(rows), f.type) for f in keys}
+            yield self._shown(pa.table({**nothing, TEXT: rows}), REFUSED)
+
+    # -- limits ----------------------------------------------------------------------------------
+
+    def _without_shed(self, came: pa.Table) -> pa.Table:
+        starts, codes = self._groups(came)
+        wanted = np.array(
+            [key_at(came, int(first), self.work.partition_by) not in self._shed for first in starts]
+        )
+        keep = wanted[codes]
+        self.counts.shed += int((~keep).sum())
+        return came.filter(pa.array(keep))
+
+    def _groups(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A row of each key, and the number of its key for each row."""
+        codes, _ = group_codes(table, self.work.partition_by)
+        _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+        return firsts, inverse
+
+    def _check_limits(self) -> None:
+        limit = self.work.settings.key_limit
+        sizes = dict(self._stage.sizes())
+        if self._pending.num_rows + sum(sizes.values()) <= limit:
+            return
+        if self._pending.num_rows:
+            table = self._pending.combine_chunks()
+            firsts, codes = self._groups(table)
+            for first, count in zip(firsts, np.bincount(codes), strict=True):
+                key = key_at(table, int(first), self.work.partition_by)
+                sizes[key] = sizes.get(key, 0) + int(count)
+        over = {key: size for key, size in sizes.items() if size > limit}
+        if not over:
+            return
+        if self.work.settings.overflow == "fail":
+            key, size = max(over.items(), key=lambda item: item[1])
+            raise errors.LimitError(
+                f"the key {key} keeps {size:,} rows in state; key_limit is {limit:,}",
+                remedy="bound the pattern with within(...), raise key_limit=..., or say "
+                "overflow='shed' to leave such keys out from then on",
+            )
+        self._shed |= set(over)
+        self._changed = True
+        self._stage.drop(set(over))
+        before = self._pending.num_rows
+        self._pending = self._without_shed(self._pending.combine_chunks())
+        self.counts.shed += sum(over.values()) - (before - self._pending.num_rows)
+
+    # -- output ----------------------------------------------------------------------------------
+
+    def _told(self, found: list[pa.Table], watermark: int | None) -> Iterator[pa.Table]:
+        """The difference between what was said and what now holds."""
+        tried: list[pa.Table] = []
+        if not self._closed:
+            visible = self._events(self._pending.combine_chunks(), settled=False)
+            sigma = self.work.settings.speculation
+            if sigma is not None and visible.num_rows:
+                edge = (watermark or 0) + sigma
+                near = self._times(visible).to_numpy() < edge
+                visible = visible.filter(pa.array(near))
+            stage = self._stage
+            if visible.num_rows:
+                stage = stage.copy()
+                tried = list(stage.insert(told_apart(visible)))
+            tried += stage.standing()
+        before = by_id([] if self._spoken is None else [self._spoken])
+        settled, open_ = by_id(found), by_id(tried)
+        now = {**open_, **settled}
+        gone = {i: row for i, row in before.items() if i not in now or differ(row, now[i])}
+        new = {i: row for i, row in now.items() if i not in before or i in gone}
+        for op, rows, what in (("-", gone, "retracted"), ("+", new, "matches")):
+            if rows:
+                table = pa.concat_tables(list(rows.values()))
+                self._tally(table, what)
+                yield self._shown(table, MATCHED, op)
+        self.counts.matches += len(new)
+        self.counts.retracted += len(gone)
+        spoken = [row for i, row in open_.items() if i not in settled]
+        self._changed |= bool(gone or new)
+        self._spoken = pa.concat_tables(spoken).combine_chunks() if spoken else None
+
+    def _shown(self, table: pa.Table, status: str, op: str = "+") -> pa.Table:
+        """Rows found, or rows put aside, as rows of the output."""
+        rows = table.num_rows
+        columns: dict[str, Any] = {}
+        for name in self.work.output.names:
+            kind = self.work.output.field(name).type
+            if name == OP and self.work.settings.speculative:
+                columns[name] = pa.array([op] * rows, kind)
+            elif name == MATCH_ID and self.work.settings.speculative:
+                known = ID in table.column_names
+                columns[name] = table[ID] if known else pa.nulls(rows, kind)
+            elif name == STATUS and self.work.settings.late:
+                columns[name] = pa.array([status] * rows, kind)
+            elif name == SHOWN and self.work.settings.late:
+                aside = status != MATCHED
+                columns[name] = table[TEXT] if aside else pa.nulls(rows, kind)
+            elif status == MATCHED or name in self.work.partition_by:
+                columns[name] = table[name]
+            else:
+                columns[name] = pa.nulls(rows, kind)
+        return pa.table(columns).cast(self.work.output)
+
+
+def is_end(order: str) -> bool:
+    """Whether an order (a file's name, a line end, its text) closes the stream."""
+    return order.partition("\n")[0].endswith("." + END)

@@ -1,0 +1,83 @@
+"""Sets of rows as lanes need them: told apart, corrected, and by the identity of a match."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ensue.automaton.plan import PREFIX
+from ensue.kernels.order import has_equal
+from ensue.operator.arrange import flat, run_starts
+from ensue.operator.buffer import CONTENT
+from ensue.scalar.moments import in_numbers
+
+ID = PREFIX + "identity_of_match"
+
+
+def key_out(value: object, kind: pa.DataType) -> object:
+    """A key's value as its column has it; see `key_value`."""
+    return float("nan") if value == "NaN" and pa.types.is_floating(kind) else value
+
+
+def told_apart(rows: pa.Table) -> pa.Table:
+    """Rows that are equal in everything get a content of their own, by their number among equals.
+
+    All of them have one event time, so they are always released together.
+    """
+    content = flat(rows, CONTENT).to_numpy()
+    if not has_equal(content):
+        return rows
+    order = np.argsort(content, kind="stable")
+    ordered = content[order]
+    same = np.append(False, ordered[1:] == ordered[:-1])
+    index = np.arange(len(ordered))
+    firsts = np.maximum.accumulate(np.where(same, 0, index))
+    number = np.empty(len(ordered), np.int64)
+    number[order] = index - firsts
+    with np.errstate(over="ignore"):
+        apart = content + number * np.int64(0x5851F42D4C957F2D)
+    position = rows.schema.get_field_index(CONTENT)
+    return rows.set_column(position, CONTENT, pa.array(apart))
+
+
+def newest(identity: NDArray[np.int64], sequence: pa.Array) -> NDArray[np.bool_]:
+    """Per identity, the row with the greatest sequence."""
+    ranks = pc.rank(sequence, sort_keys="ascending", tiebreaker="first").to_numpy()
+    order = np.lexsort((ranks, identity))
+    ordered = identity[order]
+    last = np.append(ordered[1:] != ordered[:-1], True)
+    keep = np.zeros(len(identity), np.bool_)
+    keep[order[last]] = True
+    return keep
+
+
+def uncancelled(content: NDArray[np.int64], sign: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Rows left when each withdrawal has taken one row of its content with it."""
+    keep = np.ones(len(content), np.bool_)
+    if (sign > 0).all():
+        return keep
+    order = np.lexsort((sign, content))
+    runs = run_starts(pa.table({"content": content[order]}), ["content"])
+    minus = np.add.reduceat((sign[order] < 0).astype(np.int64), runs[:-1])
+    plus = np.diff(runs) - minus
+    pairs = np.minimum(plus, minus)
+    position = np.arange(len(content)) - np.repeat(runs[:-1], np.diff(runs))
+    of_minus, of_pairs = np.repeat(minus, np.diff(runs)), np.repeat(pairs, np.diff(runs))
+    gone = (position < of_pairs) | ((position >= of_minus) & (position < of_minus + of_pairs))
+    keep[order] = ~gone
+    return keep
+
+
+def by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
+    """One-row tables by the identity of the match; equal identities are numbered."""
+    found: dict[str, pa.Table] = {}
+    for table in tables:
+        for index, name in enumerate(table[ID].to_pylist()):
+            found[name] = table.slice(index, 1)
+    return found
+
+
+def differ(left: pa.Table, right: pa.Table) -> bool:
+    return repr(in_numbers(left).to_pylist()) != repr(in_numbers(right).to_pylist())

@@ -1,0 +1,100 @@
+"""A lane's state as bytes: named parts in one Arrow IPC stream, with what they were written for.
+
+A lane is rewritten only when a micro-batch touched it. The parts are Arrow bytes of their own
+(`operator/state.py`), so a part that did not change is carried over without being read. Beside
+them stands a description of the query and its settings: a restart that differs is told exactly
+what differs, not only that something does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.operator import state
+from ensue.query import nodes, stored
+from ensue.query.describe import describe
+from ensue.query.query import Query, Window, WindowKind
+
+KIND = "lane"
+_DESCRIPTION = "description"
+_MARK = " (fingerprint "
+_PARTS = ("define", "order_by", "within", "measures")
+_OTHER = ("subsets", "rows", "skip", "selection", "all_matches", "without")
+_WHY = {"lanes": ": keys live in the lane they were hashed to"}
+
+
+def asked(query: Query) -> dict[str, str]:
+    """What a query asks, part by part, so that a difference can be named."""
+    mark = hashlib.sha256(stored.to_json(query).encode()).hexdigest()[:12]
+    told = {
+        "partition_by": ", ".join(query.partition_by) or "(none)",
+        "pattern": f"{nodes.pattern_text(query.pattern)}{_MARK}{mark})",
+        "define": "; ".join(f"{label} AS {describe(test)}" for label, test in query.define),
+        "order_by": ", ".join(
+            f"{key.column} descending" if key.descending else key.column for key in query.order_by
+        ),
+        "within": _window(query.within),
+        "measures": "; ".join(f"{m.name} AS {describe(m.value)}" for m in query.measures or ())
+        or "(the listing)",
+    }
+    return told | {name: _plain(getattr(query, name)) for name in _OTHER}
+
+
+def _window(window: Window | None) -> str:
+    if window is None:
+        return "(none)"
+    if window.kind is WindowKind.TIME:
+        return f"{window.size / 1_000_000:g} seconds"
+    return f"{window.size:g} {'rows' if window.kind is WindowKind.ROWS else ''}".strip()
+
+
+def _plain(value: Any) -> str:
+    return str(value.value) if isinstance(value, Enum) else str(value)
+
+
+def to_bytes(parts: Mapping[str, bytes], description: Mapping[str, str]) -> bytes:
+    named = {**parts, _DESCRIPTION: json.dumps(dict(description)).encode()}
+    table = pa.table({"name": list(named), "part": pa.array(list(named.values()), pa.binary())})
+    return state.to_bytes(KIND, table, {})
+
+
+def from_bytes(blob: bytes, description: Mapping[str, str]) -> dict[str, bytes]:
+    """The parts, once the description is what it was."""
+    table, _ = state.from_bytes(KIND, blob)
+    parts = dict(zip(table["name"].to_pylist(), table["part"].to_pylist(), strict=True))
+    before = json.loads(parts.pop(_DESCRIPTION))
+    _compare(before, description)
+    return parts
+
+
+def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    # A setting that an earlier version did not know has the default it had then.
+    differing = [name for name in now if name in before and before[name] != now[name]]
+    named = any(name in (*_PARTS, *_OTHER) for name in differing)
+    if named and "pattern" in differing and _words(before["pattern"]) == _words(now["pattern"]):
+        differing.remove("pattern")  # its parts say more than its fingerprint
+    if not differing:
+        return
+    told = "; ".join(f"{name} was {before[name]} and is {now[name]}" for name in differing)
+    raise errors.CheckpointError(
+        f"the checkpoint was written by another query: {told}", remedy=_remedy(differing)
+    )
+
+
+def _words(pattern: str) -> str:
+    return pattern.rpartition(_MARK)[0]
+
+
+def _remedy(differing: list[str]) -> str:
+    told = f"set {', '.join(differing)} back, or start with a new checkpoint"
+    told += "".join(_WHY.get(name, "") for name in differing)
+    if set(differing) <= {"pattern", *_PARTS, *_OTHER} - {"order_by"}:
+        told += "; a stream with control= and edits=True changes its patterns as it runs"
+    return told

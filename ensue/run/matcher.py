@@ -1,0 +1,479 @@
+"""The in-process operator: events come one batch at a time, changes of the answer go out.
+
+    Cleanse (disorder, copies, corrections, σ)  →  one lane per pattern (replay)  →  changes
+
+Cleanse is shared: it knows every event once, and lets it through to every pattern whose lifetime it
+falls into. At σ = 0 patterns see order and nothing is ever withdrawn; at σ > 0 each keeps what may
+still be corrected (`operator/replay.py`). Whatever the order in which the events come, the net of
+all changes is what a run over the ordered, corrected events gives (SEMANTICS, disorder 1).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.operator import state
+from ensue.operator.cleanse import Cleanse, Released, event_time
+from ensue.operator.clock import HIGHEST, LOWEST
+from ensue.operator.intake import REASON
+from ensue.operator.protocol import Budget, Events, Key, key_value
+from ensue.operator.turns import Turns
+from ensue.query import stored
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.run.edits import Edits
+from ensue.run.pattern_lane import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Lane, Lifetime
+
+KIND = "matcher"
+UNNAMED = "pattern"
+_NOTHING = pa.table({name: pa.array([], pa.string()) for name in (OP, MATCH_ID, PATTERN)})
+Reader = Callable[[Any], pa.Table]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the operator runs; what can be compared with a stored state."""
+
+    speculation: Any = 0  # σ: 0, a length of time, or math.inf
+    delay: Any = None  # the watermark follows the newest event at this distance
+    identity: str | None = None  # column that names an event inside its partition
+    history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
+    settle: Any = None  # hold changes back until the watermark is this near to what decided them
+    budget: Budget | None = None  # of patterns with allow_missing
+
+
+@dataclass
+class MatcherMetrics:
+    """Counted since the start; the last four as of now."""
+
+    rows: int = 0
+    matches: int = 0
+    withdrawn: int = 0
+    late: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    retracted: int = 0
+    held: int = 0  # events waiting for the watermark
+    correctable: int = 0  # events let through that may still be corrected
+    partitions: int = 0  # open partitions, over all patterns
+    settling: int = 0  # changes held back
+    bytes: int = 0
+    # under a budget, over all patterns: extensions of partial matches made, and not made, and how
+    # much of the history's promise was followed
+    partials: int = 0
+    shed: int = 0
+    recall: float = 1.0
+
+
+@dataclass(frozen=True)
+class Revised:
+    """What an edit came to: the lifetime of each pattern named, and the changes it made at once."""
+
+    lifetimes: dict[str, Lifetime]
+    changes: pa.Table
+
+
+class Matcher(Turns):
+    """See the module and docs/matcher.md."""
+
+    def __init__(
+        self,
+        query: Query,
+        options: Options,
+        name: str | None = None,
+        schema: pa.Schema | None = None,
+        reader: Reader | None = None,
+    ) -> None:
+        event_time(query.order_by)
+        self._options = options
+        self._named = name is not None
+        self._first = (name or UNNAMED, query)
+        self._read = reader or _as_table
+        self._lanes: list[Lane] = []
+        self._cleanse: Cleanse | None = None
+        self._mark: Any = None  # a watermark that came before the first event
+        self._passed_to = LOWEST  # the watermark that the patterns know
+        self._owed: list[pa.Table] = []  # changes of a call that failed in another pattern
+        self._late: list[pa.Table] = []
+        self._rejected: list[pa.Table] = []
+        self._counted = MatcherMetrics()
+        if schema is not None:
+            self._open(schema)
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def insert(self, events: Any) -> pa.Table:
+        """Take events in, in any order; the changes they make."""
+        table = self._read(events)
+        if self._cleanse is None:
+            opened = self._open(table.schema)
+            return self._shown([*opened, *self._passed(self._known.insert(table))])
+        return self._shown(self._passed(self._cleanse.insert(table)))
+
+    def retract(self, events: Any) -> pa.Table:
+        """Take events back: whole rows, or the partition columns and the id where there is one."""
+        table = self._read(events)
+        if self._cleanse is None:
+            raise errors.DataError(
+                "there is nothing to retract: no event has come yet",
+                remedy="insert events first, or give schema=... to matcher()",
+            )
+        return self._shown(self._passed(self._cleanse.retract(table)))
+
+    def advance(self, time: Any) -> pa.Table:
+        """A watermark: no event before `time` will come. What it settles becomes final."""
+        if isinstance(time, float) and math.isinf(time):
+            raise errors.QueryError(
+                "a watermark is a moment, not the end of time",
+                remedy="say that the stream is complete with end()",
+            )
+        if self._cleanse is None:
+            self._mark = time
+            return self._shown([])
+        return self._shown(self._passed(self._cleanse.advance(time)))
+
+    def end(self, keys: Iterable[Any] | None = None) -> pa.Table:
+        """These keys (or all) are complete; a key that comes again starts afresh."""
+        if self._cleanse is None:
+            return self._shown([])
+        columns = self._cleanse.partition_by
+        listed = None if keys is None else [_as_key(key, columns) for key in keys]
+        events = self._cleanse.end(listed)
+        names = None if listed is None else self._cleanse.key_hashes(listed)
+        return self._shown(
+            self._through(lambda lane: lane.change(events) + lane.end(listed, names))
+        )
+
+    def revise(
+        self,
+        add: Mapping[str, Any] | None = None,
+        remove: Mapping[str, Any] | Iterable[str] = (),
+    ) -> Revised:
+        """Patterns that come and go while events flow.
+
+        `add={"name": query}` applies to events after the newest one seen (and the watermark);
+        `(query, begin)` and `(query, begin, end)` say the lifetime, and events of the past are
+        matched again. `remove=["name"]` ends a pattern likewise, `{"name": end}` at a time. An edit
+        that does not fit is refused as a whole and nothing changes.
+        """
+        if self._cleanse is None:
+            raise errors.QueryError(
+                "the columns are not known before the first event, so an edit cannot be checked",
+                remedy="insert events first, or give schema=... to matcher()",
+            )
+        edit = self._edits.checked(add or {}, remove)
+        found: list[pa.Table] = []
+        for lane, end in edit.ends:
+            events = self._cleanse.between(end, lane.end_at)
+            found += lane.change(_no_events(events.table), events)
+            lane.end_at = end
+        for lane in edit.begins:
+            found += lane.change(self._cleanse.between(lane.begin, lane.end_at))
+            if self._cleanse.watermark > LOWEST:
+                found += lane.advance(self._cleanse.watermark, self._time, self._limit)
+        self._lanes += edit.begins
+        self._named = True
+        found += self._over()
+        changed = [lane for lane, _ in edit.ends] + edit.begins
+        lifetimes = {lane.name: self._lifetime(lane) for lane in changed}
+        return Revised(lifetimes, self._shown(found))
+
+    def snapshot(self) -> bytes:
+        """The whole state, patterns included; `ensue.restore` goes on from it."""
+        cleanse = self._known
+        told = {
+            "options": asdict(self._options),
+            "named": self._named,
+            "first": json.loads(stored.to_json(self._first[1])),
+            "counted": asdict(self._counted),
+            "lanes": [
+                {
+                    "name": lane.name,
+                    "query": json.loads(stored.to_json(lane.query)),
+                    "begin": lane.begin,
+                    "end": lane.end_at,
+                }
+                for lane in self._lanes
+            ],
+        }
+        blobs = [json.dumps(told).encode(), cleanse.to_bytes(), cleanse.schema.serialize()]
+        blobs += [state.to_bytes(REASON, table, {}) for table in (self.late, self.rejected)]
+        blobs += [blob for lane in self._lanes for blob in lane.to_bytes()]
+        rows = pa.table({"state": pa.array([bytes(blob) for blob in blobs], pa.large_binary())})
+        return state.to_bytes(KIND, rows, {})
+
+    def _go_on(
+        self,
+        told: dict[str, Any],
+        schema: pa.Schema,
+        cleansed: bytes,
+        gathered: list[bytes],
+        lanes: list[bytes],
+    ) -> None:
+        """Take over the parts of a snapshot."""
+        cleanse = self._cleanse = self._cleanse_of(schema)
+        cleanse.restore(cleansed)
+        self._named = told["named"]
+        self._counted = MatcherMetrics(**told["counted"])
+        self._passed_to = cleanse.watermark
+        late, rejected = (state.from_bytes(REASON, blob)[0] for blob in gathered)
+        self._late, self._rejected = (
+            [late.replace_schema_metadata(None)],
+            [rejected.replace_schema_metadata(None)],
+        )
+        self._lanes = []
+        for index, saved in enumerate(told["lanes"]):
+            query = stored.from_json(json.dumps(saved["query"]))
+            lane = self._lane(saved["name"], query, schema, saved["begin"], saved["end"])
+            blobs = lanes[2 * index : 2 * index + 2]
+            lane.restore(blobs, cleanse.watermark, self._time, self._limit)
+            self._lanes.append(lane)
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    @property
+    def late(self) -> pa.Table:
+        """Events that came after the watermark had passed them; see `take_late`."""
+        return self._gathered(self._late, late=True)
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
+        return self._gathered(self._rejected, late=False)
+
+    def take_late(self) -> pa.Table:
+        """The late events gathered so far, and forget them."""
+        found, self._late = self.late, []
+        return found
+
+    def take_rejected(self) -> pa.Table:
+        """The rejected rows gathered so far, and forget them."""
+        found, self._rejected = self.rejected, []
+        return found
+
+    @property
+    def watermark(self) -> Any:
+        """No event before this time will come; None before the first watermark."""
+        return self._mark if self._cleanse is None else self._time
+
+    @property
+    def metrics(self) -> MatcherMetrics:
+        if self._cleanse is not None:
+            for name, value in asdict(self._cleanse.counts).items():
+                setattr(self._counted, name, value)
+            self._counted.held = len(self._cleanse)
+            self._counted.correctable = self._cleanse.remembered
+            self._counted.partitions = sum(len(lane.evaluator.tails.held) for lane in self._lanes)
+            self._counted.settling = sum(lane.settling for lane in self._lanes)
+            self._counted.bytes = self._cleanse.nbytes
+            under = [lane.metrics for lane in self._lanes if lane.metrics is not None]
+            if under:
+                self._counted.partials = sum(known.partials for known in under)
+                self._counted.shed = sum(known.shed for known in under)
+                self._counted.recall = min(known.recall for known in under)
+        return replace(self._counted)
+
+    @property
+    def patterns(self) -> dict[str, Lifetime]:
+        """The patterns in force, with the times of the events they apply to."""
+        if self._cleanse is None:
+            return {self._first[0]: Lifetime(None, None)}
+        return {lane.name: self._lifetime(lane) for lane in self._lanes}
+
+    def explain(self) -> str:
+        """What runs, and why."""
+        sigma = self._options.speculation
+        how = (
+            "answers when the watermark has passed; nothing is withdrawn"
+            if sigma == 0
+            else (
+                "answers at once, and withdraws what later events disprove"
+                if sigma == math.inf
+                else f"answers for events up to {sigma} beyond the watermark, and may withdraw"
+            )
+        )
+        lines = [f"cleanse: speculation {sigma}: {how}"]
+        for lane in self._lanes:
+            stage = "" if sigma == 0 else ", replay since the watermark"
+            lines.append(f"{lane.name}: {lane.reason}{stage}")
+        return "\n".join(lines)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    @property
+    def _known(self) -> Cleanse:
+        if self._cleanse is None:
+            raise errors.StateError(
+                "nothing has come yet, so there is no state",
+                remedy="insert events first, or give schema=... to matcher()",
+            )
+        return self._cleanse
+
+    @property
+    def _time(self) -> Any:
+        cleanse = self._known
+        return cleanse.clock.time(cleanse.watermark)
+
+    def _open(self, schema: pa.Schema) -> list[pa.Table]:
+        """The columns are known: types are checked, and evaluators made."""
+        schema = schema.remove_metadata()
+        name, query = self._first
+        cleanse = self._cleanse_of(schema)
+        self._lanes = [self._lane(name, query, schema)]
+        self._cleanse = cleanse
+        if self._mark is None:
+            return []
+        return self._passed(self._cleanse.advance(self._mark))
+
+    def _cleanse_of(self, schema: pa.Schema) -> Cleanse:
+        options = self._options
+        if options.identity is not None and options.identity not in schema.names:
+            raise errors.UnknownColumnError(
+                f"the events have no column {options.identity!r} that could be their id",
+                remedy=f"columns are: {', '.join(schema.names)}",
+            )
+        if options.settle is not None and options.speculation == 0:
+            raise errors.QueryError(
+                "settle holds back what was answered ahead of the watermark, and speculation=0 "
+                "answers nothing ahead of it",
+                remedy="leave settle out, or give speculation=math.inf",
+            )
+        bound = bind(self._first[1], schema.names)
+        return Cleanse(
+            schema,
+            bound.partition_by,
+            bound.order_by,
+            options.speculation,
+            options.identity,
+            options.delay,
+            options.history,
+        )
+
+    def _lane(
+        self, name: str, query: Query, schema: pa.Schema, begin: int = LOWEST, end: int = HIGHEST
+    ) -> Lane:
+        options = self._options
+        correctable, settling = options.speculation != 0, options.settle is not None
+        return Lane(
+            name, query, schema, correctable, options.identity, begin, end, settling, options.budget
+        )
+
+    @property
+    def _limit(self) -> int:
+        """Changes decided before this time go out, where changes are held back."""
+        if self._options.settle is None:
+            return LOWEST
+        clock = self._known.clock
+        return clock.later(self._known.watermark, clock.amount(self._options.settle, "settle"))
+
+    def _passed(self, released: Released) -> list[pa.Table]:
+        """What Cleanse lets through, and time, through every pattern."""
+        cleanse = self._known
+        if released.late.num_rows:
+            self._late.append(released.late)
+        if released.rejected.num_rows:
+            self._rejected.append(released.rejected)
+        passed = cleanse.watermark > self._passed_to
+        self._passed_to = cleanse.watermark
+
+        def through(lane: Lane) -> list[pa.Table]:
+            found = lane.change(released.events, released.withdrawn)
+            if not passed:
+                return found
+            return found + lane.advance(cleanse.watermark, self._time, self._limit)
+
+        return self._through(through) + (self._over() if passed else [])
+
+    def _through(self, run: Callable[[Lane], list[pa.Table]]) -> list[pa.Table]:
+        """Every pattern's changes. One that fails is named; what the others changed is not lost."""
+        found, self._owed = self._owed, []
+        failed: tuple[Lane, errors.EnsueError] | None = None
+        for lane in self._lanes:
+            try:
+                found = found + run(lane)
+            except errors.EnsueError as problem:
+                failed = failed or (lane, problem)
+        if failed is None:
+            return found
+        self._owed = found
+        stopped, reason = failed
+        raise type(reason)(
+            f"the pattern {stopped.name!r} failed and takes part no more: {reason.problem}",
+            remedy=f"{reason.remedy}; the events were taken, other patterns go on, and "
+            f"revise(remove=[{stopped.name!r}]) lets go of this one",
+            place=reason.place,
+        ) from None
+
+    def _over(self) -> list[pa.Table]:
+        """Patterns whose lifetime the watermark has passed are complete."""
+        mark = self._known.watermark
+        over = [lane for lane in self._lanes if lane.end_at <= mark]
+        self._lanes = [lane for lane in self._lanes if lane.end_at > mark]
+        return [table for lane in over for table in lane.end()]
+
+    def _shown(self, tables: list[pa.Table]) -> pa.Table:
+        shapes = [lane.nothing for lane in self._lanes] or [_NOTHING]
+        joined = pa.concat_tables([*shapes, *tables], promote_options="default").combine_chunks()
+        ops = joined.column(OP).to_pylist() if joined.num_rows else []
+        self._counted.matches += ops.count(NEW)
+        self._counted.withdrawn += ops.count(WITHDRAWN)
+        return joined if self._named else joined.drop_columns([PATTERN])
+
+    def _gathered(self, tables: list[pa.Table], late: bool) -> pa.Table:
+        schema = pa.schema([]) if self._cleanse is None else self._cleanse.schema
+        if not late:
+            schema = schema.append(pa.field(REASON, pa.string()))
+        return pa.concat_tables([schema.empty_table(), *tables])
+
+    @property
+    def _edits(self) -> Edits:
+        return Edits(self._known, self._lanes, self._lane)
+
+    def _lifetime(self, lane: Lane) -> Lifetime:
+        clock = self._known.clock
+        return Lifetime(clock.time(lane.begin), clock.time(lane.end_at))
+
+
+def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
+    """The matcher that goes on from a snapshot."""
+    rows, _ = state.from_bytes(KIND, blob)
+    head, cleansed, columns, late, rejected, *lanes = rows.column("state").to_pylist()
+    told = json.loads(head)
+    options = Options(**told["options"])
+    if options.budget is not None:
+        options = replace(options, budget=Budget(**told["options"]["budget"]))
+    schema = pa.ipc.read_schema(pa.py_buffer(columns))
+    first = stored.from_json(json.dumps(told["first"]))
+    matcher = Matcher(first, options, None, None, reader)
+    matcher._go_on(told, schema, cleansed, [late, rejected], lanes)
+    return matcher
+
+
+def _no_events(table: pa.Table) -> Events:
+    return Events(table.slice(0, 0), np.zeros(1, np.int64), np.zeros(0, np.bool_))
+
+
+def _as_key(key: Any, names: Sequence[str]) -> Key:
+    values = tuple(key) if isinstance(key, tuple | list) else (key,)
+    if len(values) != len(names):
+        raise errors.DataError(
+            f"end: {key!r} is not a key of the partition columns {list(names)}",
+            remedy="give one value per partition column, as a tuple",
+        )
+    return tuple(map(key_value, values))
+
+
+def _as_table(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    raise errors.UnsupportedInputError(
+        f"{type(data).__name__} is not a table of events", remedy="give a pyarrow Table"
+    )

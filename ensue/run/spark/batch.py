@@ -1,0 +1,193 @@
+"""Row patterns on a batch DataFrame: one shuffle, one sort, Arrow all the way.
+
+Spark computes the row-local parts of the conditions (any Spark function) and packs them into bits,
+shuffles by the partition columns and hands each task's rows to one `mapInArrow` call. The worker
+arranges them with numpy, matches, and streams out atoms; Spark computes the measures over those.
+Nothing here touches the JVM gateway, so Spark Connect runs the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from ensue import errors
+from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
+from ensue.missing.warm import warm_up
+from ensue.operator.listing import Listing
+from ensue.operator.prepare import output_order
+from ensue.operator.protocol import Budget, Events
+from ensue.query import rules
+from ensue.query.binding import bind, rename
+from ensue.query.query import Query
+from ensue.query.sql import row_sql
+from ensue.run.choose import evaluator_for
+from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
+from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
+from ensue.sequences.totals import Finish, Grouping, Totals, completed
+
+
+def run(
+    query: Query,
+    df: DataFrame,
+    listing: Listing | None = None,
+    budget: Budget | None = None,
+    observe: Observation | None = None,
+) -> DataFrame:
+    """All matches of a pattern in a DataFrame, as a lazy DataFrame.
+
+    `observe` is told what a budget gave up, once an action has run.
+    """
+    if df.isStreaming:
+        from ensue.run.spark import stream
+
+        return stream.run(query, df, stream.Options(), listing)
+    bound = rules.check(bind(query, df.columns))
+    if bound.rows.all_rows:
+        rules.duplicates((name.casefold() for name in df.columns), "column of the input")
+    plain = plain_names(df.columns)
+    if plain:
+        bound = rename(bound, plain)
+        df = df.toDF(*(plain.get(name, name) for name in df.columns))
+    planned = plan(bound)
+    prepared = _prepare(planned, df)
+    if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
+        matches = sequence_cuts.matches(planned, prepared, arrow_schema(prepared), listing)
+    elif listing is not None and listing.sample is not None:
+        matches = sequence_sample.matches(planned, prepared, arrow_schema(prepared), listing)
+    else:
+        found = _output_schema(planned, arrow_schema(prepared), listing, budget)
+        if bound.missing is not None and (budget is not None or planned.correlated):
+            warm_up()  # compiled once here, not by every worker
+        if budget is not None:
+            matches = budget_costs.matches(planned, prepared, found, listing, budget, observe)
+        else:
+            matches = map_sorted(prepared, bound, _worker(planned, listing), found)
+    result = with_measures(planned, matches)
+    if plain:
+        written = {safe: name for name, safe in plain.items()}
+        result = result.toDF(*(written.get(name, name) for name in result.columns))
+    return result
+
+
+def plain_names(names: list[str]) -> dict[str, str]:
+    """Other names for columns with a dot or a back-quote, which `mapInArrow` cannot look up."""
+    awkward = [name for name in names if "." in name or "`" in name]
+    taken = set(names)
+    found: dict[str, str] = {}
+    for index, name in enumerate(awkward):
+        safe = f"column_{index}"
+        while safe in taken:
+            safe += "_"
+        taken.add(safe)
+        found[name] = safe
+    return found
+
+
+def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
+    """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
+    bound = rules.check(bind(query, df.columns))
+    planned = plan(bound)
+    prepared = _prepare(planned, df)
+    schema = arrow_schema(prepared)
+    first = Totals(planned, grouping)
+    if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):
+        counted = sequence_cuts.count_by_product(planned, prepared)
+        return counted.select(*(F.col("count").alias(m.name) for m in planned.outer))
+    finish = Finish(planned, grouping, schema)
+
+    def partials(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        stage = Totals(planned, grouping)
+        yield from map(stage.partials, completed(pieces))
+
+    def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [pa.Table.from_batches([batch]) for batch in batches]
+        yield from finish.table(tables, alone=not grouping.by).combine_chunks().to_batches()
+
+    if sequence_cuts.can_cut(planned, prepared, None):
+        found = sequence_cuts.partials(planned, prepared, schema, grouping)
+    else:
+        found = map_sorted(prepared, bound, partials, first.schema(schema))
+    summed = shuffled(found, grouping.by).mapInArrow(
+        finished, from_arrow_schema(finish.table([]).schema)
+    )
+    columns = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
+    columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
+    return summed.select(*columns)
+
+
+def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
+    """The plan bound to a DataFrame, and the Arrow schema its workers will see."""
+    planned = plan(rules.check(bind(query, df.columns)))
+    return planned, arrow_schema(_prepare(planned, df))
+
+
+def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
+    return df.select(*input_columns(planned, df))
+
+
+def input_columns(planned: Plan, df: DataFrame) -> list[Column]:
+    """The columns the evaluator reads; Spark analyses every expression here, before any job."""
+    columns = [F.col(quoted(name)) for name in planned.carried(df.columns)]
+    for index, expression in enumerate(planned.inputs):
+        text = row_sql(expression)
+        analysed(df, text, f"the expression {text}")
+        columns.append(F.expr(text).alias(input_name(index)))
+    for flag in planned.flags:
+        text = row_sql(flag)
+        analysed(df, f"IF({text}, 1, 0)", f"the condition {text}")
+    for begin in range(0, len(planned.flags), FLAGS_PER_COLUMN):
+        flags = planned.flags[begin : begin + FLAGS_PER_COLUMN]
+        bits = " + ".join(f"IF({row_sql(flag)}, {1 << bit}L, 0L)" for bit, flag in enumerate(flags))
+        columns.append(F.expr(bits).alias(bits_name(begin // FLAGS_PER_COLUMN)))
+    return columns or [F.lit(0).alias("__ensue_row")]
+
+
+def analysed(df: DataFrame, text: str, what: str) -> None:
+    """Ask Spark's analyser about one expression, so that an error names it."""
+    try:
+        df.select(F.expr(text)).schema  # noqa: B018
+    except AnalysisException as problem:
+        raise errors.ColumnTypeError(
+            f"Spark rejects {what}: {_first_line(problem)}",
+            remedy="check column names, types and functions of this expression",
+        ) from None
+    except PySparkException as problem:
+        raise errors.ConditionSyntaxError(
+            f"Spark cannot parse {what}: {_first_line(problem)}", remedy="check its syntax"
+        ) from None
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().splitlines()[0]
+
+
+def _output_schema(
+    planned: Plan, schema: pa.Schema, listing: Listing | None, budget: Budget | None = None
+) -> pa.Schema:
+    evaluator = evaluator_for(planned.query, listing)
+    evaluator.open(planned, schema, budget)
+    return evaluator.no_matches(schema).schema
+
+
+def _worker(planned: Plan, listing: Listing | None) -> Work:
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        evaluator = evaluator_for(planned.query, listing)
+        evaluator.open(planned, schema)
+        yield from matched(planned, evaluator, pieces)
+
+    return work
+
+
+def with_measures(planned: Plan, matches: DataFrame) -> DataFrame:
+    values = {m.name: F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer}
+    for measure in planned.outer:
+        text = row_sql(measure.value)
+        analysed(matches, text, f"the measure {measure.name}")
+    order = output_order(planned, matches.columns)
+    return matches.select(*(values[n] if n in values else F.col(quoted(n)) for n in order))

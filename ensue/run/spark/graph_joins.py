@@ -1,0 +1,511 @@
+"""Paths by joins, hop by hop: for graphs that no worker can hold.
+
+The frontier is a DataFrame of partial paths with their automaton state. A hop joins it with the
+arcs of the automaton (a small table, broadcast) and then with the edges, on the node, the label,
+the direction and the bits that say which conditions the edge passes; Spark evaluates those bits
+once. Same automaton, same answers as the copied graph; a hop costs a shuffle of the edges it can
+use, so this is for size, not for speed.
+
+Each hop is checkpointed, so that the plan stays small however long the paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import DataType, IntegerType, StructField, StructType
+
+from ensue import errors
+from ensue.automaton.paths import DEAD, PathAutomaton, PathPrograms, determine
+from ensue.paths.tests import check_labels
+from ensue.query import condition as c
+from ensue.query.paths import EDGE, NODE, SOURCE, EdgeTest, PathQuery, Semantics
+from ensue.query.sql import row_sql
+from ensue.run.spark.graph_clean import (
+    DST_COLUMN,
+    EDGE_COLUMN,
+    LABEL_COLUMN,
+    SRC_COLUMN,
+    node_type,
+    without_dangling,
+    without_nulls,
+    without_repeats,
+)
+from ensue.run.spark.keyed import quoted
+
+MAX_LABELS = 100_000
+MAX_CONDITIONS = 60
+MAX_TOGETHER = 10  # conditions that one label can have to pass or fail in any combination
+
+
+@dataclass
+class JoinedGraph:
+    """Cleaned edges with a number each, and the nodes' columns."""
+
+    edges: DataFrame
+    nodes: DataFrame | None
+    node_id: str
+    columns: tuple[str, ...]  # the edges' own
+    labels: tuple[str, ...]
+    edge_count: int
+    notes: tuple[str, ...]
+
+    @staticmethod
+    def of(
+        df: DataFrame,
+        src: str,
+        label: str,
+        dst: str,
+        nodes: Any,
+        node_id: str,
+        settings: dict[str, str],
+    ) -> JoinedGraph:
+        notes: list[str] = []
+        spark = df.sparkSession
+        kind = node_type(df, src, dst)
+        if nodes is not None and not isinstance(nodes, DataFrame):
+            nodes = spark.createDataFrame(nodes)
+        others = tuple(name for name in df.columns if name not in (src, label, dst))
+        edges = df.select(
+            F.col(quoted(src)).cast(kind).alias(SRC_COLUMN),
+            F.col(quoted(label)).cast("string").alias(LABEL_COLUMN),
+            F.col(quoted(dst)).cast(kind).alias(DST_COLUMN),
+            *(F.col(quoted(name)) for name in others),
+        )
+        edges = without_nulls(edges, settings["nulls"], (src, label, dst), notes)
+        edges = without_repeats(edges, settings["duplicates"], notes)
+        if nodes is not None:
+            edges = without_dangling(edges, nodes, node_id, settings["dangling"], notes)
+        # Numbered and stored once: a trail tells edges apart by their number.
+        edges = edges.withColumn(EDGE_COLUMN, F.monotonically_increasing_id()).localCheckpoint()
+        found = edges.select(LABEL_COLUMN).distinct().limit(MAX_LABELS + 1).collect()
+        if len(found) > MAX_LABELS:
+            raise errors.LimitError(
+                f"the graph has more than {MAX_LABELS:,} labels",
+                remedy="put what tells edges apart into a column and use conditions",
+            )
+        labels = tuple(sorted(row[0] for row in found))
+        return JoinedGraph(edges, nodes, node_id, others, labels, edges.count(), tuple(notes))
+
+    @cached_property
+    def names(self) -> DataFrame:
+        both = self.edges.select(F.col(SRC_COLUMN).alias("name")).unionByName(
+            self.edges.select(F.col(DST_COLUMN).alias("name"))
+        )
+        return both.distinct().localCheckpoint()
+
+    @cached_property
+    def node_count(self) -> int:
+        return self.names.count()
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.edges.sparkSession
+
+    # -- questions -------------------------------------------------------------------------------
+
+    def paths(self, asked: dict[str, Any]) -> DataFrame:
+        search = _Search(self, asked)
+        found = search.paths()
+        shown = found.select(
+            *search.query_column(),
+            "start",
+            F.col("node").alias("end"),
+            "nodes",
+            "labels",
+            F.size("labels").alias("length"),
+        )
+        if asked["limit"]:
+            keys = [name for name in ("query", "start") if name in shown.columns]
+            order = Window.partitionBy(*keys).orderBy("length")
+            ranked = shown.withColumn("__rank", F.row_number().over(order))
+            shown = ranked.where(F.col("__rank") <= asked["limit"]).drop("__rank")
+        return shown
+
+    def ends(self, asked: dict[str, Any]) -> DataFrame:
+        search = _Search(self, asked)
+        if asked["semantics"] in (Semantics.TRAIL, Semantics.SIMPLE):
+            found = search.paths()
+        else:
+            found = search.ends()
+        shown = found.select(*search.query_column(), "start", F.col("node").alias("end"))
+        shown = shown.distinct()
+        if asked["limit"]:
+            keys = [name for name in ("query", "start") if name in shown.columns]
+            ranked = shown.withColumn(
+                "__rank", F.row_number().over(Window.partitionBy(*keys).orderBy("end"))
+            )
+            shown = ranked.where(F.col("__rank") <= asked["limit"]).drop("__rank")
+        return shown
+
+    def counts(self, asked: dict[str, Any], of: str, as_text: bool) -> DataFrame:
+        search = _Search(self, asked)
+        if of == "ends" or asked["semantics"] in (Semantics.TRAIL, Semantics.SIMPLE):
+            alone = search.ends if asked["semantics"] in _WALKS else search.paths
+            rows = alone().select("query", "start", "node")
+            rows = rows.distinct() if of == "ends" else rows
+            found = rows.groupBy("query", "start").agg(F.count("*").alias("count"))
+        else:
+            found = search.counts().groupBy("query", "start").agg(F.sum("count").alias("count"))
+        if asked["starts"] is not None:
+            wanted = search.asked_pairs()
+            found = wanted.join(found, ["query", "start"], "left")
+        exact = F.coalesce(F.col("count"), F.lit(0)).cast("decimal(38,0)")
+        count = exact.cast("string") if as_text else exact
+        return found.select(*search.query_column(), "start", count.alias("count"))
+
+    def explain(self, asked: dict[str, Any]) -> list[str]:
+        search = _Search(self, asked)
+        longest = search.automaton.longest
+        bound = asked["max_hops"] if asked["max_hops"] is not None else longest
+        return [
+            f"           {self.edge_count:,} edges, {len(self.labels):,} labels, stored by Spark",
+            f"queries    {len(asked['queries'])}",
+            f"automaton  {search.automaton.states} states, {len(search.arcs)} arcs (broadcast)",
+            f"hops       one join each: {'until nothing is new' if bound is None else bound}",
+        ]
+
+
+_WALKS = (Semantics.WALK, Semantics.NO_RETURN)
+
+
+class _Search:
+    """One request: the automaton as tables, and the loop over hops."""
+
+    def __init__(self, graph: JoinedGraph, asked: dict[str, Any]) -> None:
+        self._graph = graph
+        self._asked = asked
+        self._spark = graph.spark
+        queries: Sequence[PathQuery] = asked["queries"]
+        check_labels(queries, graph.labels)
+        self._programs = PathPrograms.compile(queries)
+        self._conditions = [n for n, t in enumerate(self._programs.tests) if t.condition]
+        if len(self._conditions) > MAX_CONDITIONS:
+            raise errors.UnsupportedError(
+                f"{len(self._conditions)} conditions in one call; joins take {MAX_CONDITIONS}",
+                remedy="ask fewer queries at a time",
+            )
+        self._classes = self._enumerate_classes()
+        self._sets = self._asked_sets()
+        tests = [tests for _, _, _, tests in self._classes]
+        self.automaton: PathAutomaton = determine(self._programs, tests, list(self._sets))
+
+    def _enumerate_classes(self) -> list[tuple[str, bool, int, frozenset[int]]]:
+        """(label, backwards, bits, tests passed) of every combination of conditions."""
+        found = []
+        for label in self._graph.labels:
+            for back in (False, True):
+                fitting = _fitting(self._programs.tests, label, back)
+                open_tests = [n for n in fitting if n in self._conditions]
+                if len(open_tests) > MAX_TOGETHER:
+                    raise errors.UnsupportedError(
+                        f"{len(open_tests)} conditions can stand at an edge labelled {label!r}; "
+                        f"joins take {MAX_TOGETHER}",
+                        remedy="ask fewer queries at a time",
+                    )
+                always = frozenset(fitting) - set(open_tests)
+                for size in range(len(open_tests) + 1):
+                    for passed in combinations(open_tests, size):
+                        bits = sum(1 << self._conditions.index(n) for n in passed)
+                        found.append((label, back, bits, always | set(passed)))
+        return found
+
+    @cached_property
+    def arcs(self) -> list[tuple[int, str, bool, int, int]]:
+        return [
+            (state, label, back, bits, int(target))
+            for state, row in enumerate(self.automaton.table)
+            for (label, back, bits, _), target in zip(self._classes, row, strict=False)
+            if target != DEAD
+        ]
+
+    @cached_property
+    def _arc_table(self) -> DataFrame:
+        schema = "state int, label string, back boolean, bits bigint, next int"
+        return F.broadcast(self._spark.createDataFrame(self.arcs, schema))
+
+    @cached_property
+    def _accepts(self) -> DataFrame:
+        rows = [
+            (state, query)
+            for state in range(self.automaton.states)
+            for query in self.automaton.accepts(state)
+        ]
+        return F.broadcast(self._spark.createDataFrame(rows, "state int, query int"))
+
+    @cached_property
+    def _entries(self) -> DataFrame:
+        """Edges from both ends, with their bits; only labels and directions that arcs use."""
+        graph = self._graph
+        used = {(label, back) for _, label, back, _, _ in self.arcs}
+        pieces = []
+        for back in (False, True):
+            labels = sorted(label for label, direction in used if direction == back)
+            if not labels:
+                continue
+            left, right = (DST_COLUMN, SRC_COLUMN) if back else (SRC_COLUMN, DST_COLUMN)
+            piece = graph.edges.where(F.col(LABEL_COLUMN).isin(labels)).select(
+                F.col(left).alias("from"),
+                F.col(right).alias("to"),
+                F.col(LABEL_COLUMN).alias("label"),
+                F.lit(back).alias("back"),
+                F.col(EDGE_COLUMN).alias("edge_number"),
+                F.struct(
+                    *(F.col(quoted(name)) for name in graph.columns),
+                    F.col(LABEL_COLUMN).alias("label"),
+                ).alias(EDGE),
+            )
+            pieces.append(piece)
+        if not pieces:
+            empty = graph.edges.limit(0)
+            return empty.select(
+                F.col(SRC_COLUMN).alias("from"),
+                F.col(DST_COLUMN).alias("to"),
+                F.col(LABEL_COLUMN).alias("label"),
+                F.lit(False).alias("back"),
+                F.col(EDGE_COLUMN).alias("edge_number"),
+                F.lit(0).cast("bigint").alias("bits"),
+            )
+        entries = pieces[0] if len(pieces) == 1 else pieces[0].unionByName(pieces[1])
+        entries = self._with_nodes(entries)
+        bits = F.lit(0).cast("bigint")
+        for place, number in enumerate(self._conditions):
+            test = self._programs.tests[number]
+            labels = [label for label in graph.labels if test.accepts(label)]
+            fits = F.col("label").isin(labels) & (F.col("back") == F.lit(test.backward))
+            assert test.condition is not None
+            holds = F.expr(row_sql(test.condition))
+            bits = bits + F.when(fits & holds, F.lit(1 << place)).otherwise(F.lit(0))
+        named = ("from", "to", "label", "back", "edge_number")
+        return entries.select(*named, bits.cast("bigint").alias("bits"))
+
+    def _with_nodes(self, entries: DataFrame) -> DataFrame:
+        """Structs `node` and `source` for the conditions that read them."""
+        roots = {
+            node.name
+            for number in self._conditions
+            for node in c.walk(self._programs.tests[number].condition or c.TRUE)
+            if isinstance(node, c.Column)
+        }
+        graph = self._graph
+        for root, column in ((NODE, "to"), (SOURCE, "from")):
+            if root not in roots:
+                continue
+            attributes: list[str] = []
+            if graph.nodes is not None:
+                attributes = [n for n in graph.nodes.columns if n != graph.node_id]
+                prefixed = graph.nodes.select(
+                    F.col(quoted(graph.node_id)).alias("__id"),
+                    *(F.col(quoted(n)).alias(f"__n_{at}") for at, n in enumerate(attributes)),
+                )
+                entries = entries.join(prefixed, entries[column] == prefixed["__id"], "left")
+            fields = [F.col(column).alias("id")]
+            if graph.node_id != "id" and graph.nodes is not None:
+                fields.append(F.col(column).alias(graph.node_id))
+            fields += [F.col(f"__n_{at}").alias(n) for at, n in enumerate(attributes) if n != "id"]
+            entries = entries.withColumn(root, F.struct(*fields))
+            entries = entries.drop("__id", *(f"__n_{at}" for at in range(len(attributes))))
+        return entries
+
+    # -- starts ----------------------------------------------------------------------------------
+
+    def _asked_sets(self) -> dict[frozenset[int], list[Any]]:
+        """Set of queries -> the start nodes that ask for it ([] and all queries: every node)."""
+        starts = self._asked["starts"]
+        if starts is None:
+            return {frozenset(range(len(self._asked["queries"]))): []}
+        by_node: dict[Any, set[int]] = {}
+        for query, values in starts:
+            plain = (
+                values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else values
+            )
+            for value in plain:
+                by_node.setdefault(value, set()).add(query)
+        sets: dict[frozenset[int], list[Any]] = {}
+        for value, queries in by_node.items():
+            sets.setdefault(frozenset(queries), []).append(value)
+        return sets
+
+    def _kind(self) -> DataType:
+        return self._graph.edges.schema[SRC_COLUMN].dataType
+
+    @cached_property
+    def _starts(self) -> DataFrame:
+        """(start, state) of every start node that the graph has."""
+        entries = self.automaton.entries
+        if self._asked["starts"] is None:
+            (state,) = entries.values()
+            every = self._graph.names.select(F.col("name").alias("start"))
+            every = every.withColumn("state", F.lit(state))
+            return every if state != DEAD else every.limit(0)
+        rows = [(v, entries[s]) for s, values in self._sets.items() for v in values]
+        given = _pairs(self._spark, rows, self._kind(), "state")
+        known = given.join(self._graph.names, given["start"] == F.col("name"), "left_semi")
+        absent = given.join(self._graph.names, given["start"] == F.col("name"), "left_anti")
+        some = absent.select("start").limit(4).collect()
+        if some:
+            count = absent.count()
+            self._asked["absent"]("start", [row[0] for row in some[:3]], count)
+        return known.where(F.col("state") != DEAD)
+
+    def asked_pairs(self) -> DataFrame:
+        """(start, query) of every known start and each query asked there."""
+        rows = [(v, q) for s, values in self._sets.items() for v in values for q in sorted(s)]
+        given = _pairs(self._spark, rows, self._kind(), "query")
+        return given.join(self._graph.names, given["start"] == F.col("name"), "left_semi")
+
+    def query_column(self) -> list[Column]:
+        names = self._asked["names"]
+        if names is None:
+            return []
+        table = F.array(*(F.lit(name) for name in names))
+        return [F.element_at(table, F.col("query") + 1).alias("query")]
+
+    # -- hops ------------------------------------------------------------------------------------
+
+    def paths(self) -> DataFrame:
+        semantics = self._asked["semantics"]
+        no_labels = F.array().cast("array<string>")
+        frontier = self._starts.select(
+            "start",
+            F.col("start").alias("node"),
+            "state",
+            F.array("start").alias("nodes"),
+            no_labels.alias("labels"),
+            F.array().cast("array<bigint>").alias("crossed"),
+            F.array("state").alias("states"),
+        )
+        watch = (
+            semantics in _WALKS
+            and self._asked["max_hops"] is None
+            and self.automaton.longest is None
+        )
+
+        def extend(step: DataFrame, hop: int) -> DataFrame:
+            if watch:
+                self._refuse_cycles(step)
+            if semantics is Semantics.NO_RETURN and hop > 1:
+                step = step.where(~F.col("to").eqNullSafe(F.col("start")))
+            elif semantics is Semantics.SIMPLE:
+                step = step.where(~F.array_contains("nodes", F.col("to")))
+            elif semantics is Semantics.TRAIL:
+                step = step.where(~F.array_contains("crossed", F.col("edge_number")))
+            shown = F.when(F.col("back"), F.concat(F.lit("^"), F.col("label")))
+            return step.select(
+                "start",
+                F.col("to").alias("node"),
+                F.col("next").alias("state"),
+                F.array_append("nodes", F.col("to")).alias("nodes"),
+                F.array_append("labels", shown.otherwise(F.col("label"))).alias("labels"),
+                F.array_append("crossed", F.col("edge_number")).alias("crossed"),
+                F.array_append("states", F.col("next")).alias("states"),
+            )
+
+        return self._loop(frontier, extend)
+
+    def _refuse_cycles(self, step: DataFrame) -> None:
+        """A path that is at a node in a state it was in before could go round for ever."""
+        again = F.exists(
+            F.arrays_zip("nodes", "states"),
+            lambda seen: (seen["nodes"] == F.col("to")) & (seen["states"] == F.col("next")),
+        )
+        found = step.where(again).select("to").head(1)
+        if found:
+            texts = ", ".join(repr(query.text) for query in self._asked["queries"][:3])
+            raise errors.UnboundedPathsError(
+                f"{texts}: a loop of the expression meets a cycle of the graph (through "
+                f"{found[0][0]!r}), so there is no end of {self._asked['semantics'].value} paths",
+                remedy='set max_hops, bound the loop as {1,3}, use semantics="trail" or "simple", '
+                "or ask for end points, which are finite",
+            )
+
+    def ends(self) -> DataFrame:
+        frontier = self._starts.select("start", F.col("start").alias("node"), "state")
+        loops = self.automaton.longest is None
+        seen = [frontier]
+
+        def extend(step: DataFrame, hop: int) -> DataFrame:
+            if self._asked["semantics"] is Semantics.NO_RETURN and hop > 1:
+                step = step.where(~F.col("to").eqNullSafe(F.col("start")))
+            reached = step.select(
+                "start", F.col("to").alias("node"), F.col("next").alias("state")
+            ).distinct()
+            if not loops:
+                return reached
+            fresh = reached.join(seen[0], ["start", "node", "state"], "left_anti")
+            fresh = fresh.localCheckpoint()
+            seen[0] = seen[0].unionByName(fresh).localCheckpoint()
+            return fresh
+
+        return self._loop(frontier, extend)
+
+    def counts(self) -> DataFrame:
+        if self._asked["max_hops"] is None and self.automaton.longest is None:
+            raise errors.UnsupportedError(
+                "counting the paths of a loop by joins needs a bound: nothing tells them finite",
+                remedy='set max_hops, or count with of="ends"',
+            )
+        one = F.lit(1).cast("decimal(38,0)")
+        frontier = self._starts.select(
+            "start", F.col("start").alias("node"), "state", one.alias("count")
+        )
+
+        def extend(step: DataFrame, hop: int) -> DataFrame:
+            if self._asked["semantics"] is Semantics.NO_RETURN and hop > 1:
+                step = step.where(~F.col("to").eqNullSafe(F.col("start")))
+            grouped = step.groupBy("start", F.col("to").alias("node"), F.col("next").alias("state"))
+            return grouped.agg(F.sum("count").cast("decimal(38,0)").alias("count"))
+
+        return self._loop(frontier, extend)
+
+    def _loop(
+        self, frontier: DataFrame, extend: Callable[[DataFrame, int], DataFrame]
+    ) -> DataFrame:
+        """All levels' rows that end a path, with their query."""
+        entries = self._entries.persist()
+        most = self._asked["max_hops"]
+        longest = self.automaton.longest
+        if longest is not None:
+            most = longest if most is None else min(most, longest)
+        frontier = frontier.localCheckpoint()
+        found = self._accepted(frontier)
+        hop = 0
+        keys = ["label", "back", "bits"]
+        while (most is None or hop < most) and not frontier.isEmpty():
+            hop += 1
+            open_arcs = frontier.join(self._arc_table, "state")
+            step = open_arcs.join(
+                entries,
+                [*(open_arcs[k] == entries[k] for k in keys), F.col("node") == F.col("from")],
+            ).drop(*(entries[k] for k in keys))
+            frontier = extend(step, hop).localCheckpoint()
+            found = found.unionByName(self._accepted(frontier))
+        entries.unpersist()
+        return found
+
+    def _accepted(self, frontier: DataFrame) -> DataFrame:
+        found = frontier.join(self._accepts, "state")
+        if self._asked["ends"] is None:
+            return found
+        wanted = self._asked["ends"]
+        plain = wanted.to_pylist() if isinstance(wanted, (pa.Array, pa.ChunkedArray)) else wanted
+        ends = _pairs(self._spark, [(value, 0) for value in plain], self._kind(), "unused")
+        return found.join(F.broadcast(ends), found["node"] == ends["start"], "left_semi")
+
+
+def _fitting(tests: Sequence[EdgeTest], label: str, back: bool) -> list[int]:
+    return [n for n, t in enumerate(tests) if t.backward == back and t.accepts(label)]
+
+
+def _pairs(
+    spark: SparkSession, rows: list[tuple[Any, int]], kind: DataType, second: str
+) -> DataFrame:
+    schema = StructType([StructField("start", kind), StructField(second, IntegerType())])
+    return spark.createDataFrame(rows, schema)

@@ -1,0 +1,83 @@
+"""Rows by key to workers: one shuffle, then one pass over each task's rows in order.
+
+Every batch runner goes through here: Spark shuffles by the partition columns, `mapInArrow` hands a
+task its rows in any order, and the worker sees them as `Events`, key by key and in order. Nothing
+here touches the JVM gateway, so Spark Connect runs the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.operator.protocol import Evaluator, Events
+from ensue.operator.sorting import sorted_events
+from ensue.query.query import Query
+from ensue.sequences.totals import completed
+
+OUTPUT_ROWS = 10_000
+
+Batches = Iterable[pa.RecordBatch]
+Work = Callable[[pa.Schema, Iterator[Events]], Iterator[pa.Table]]
+
+
+def quoted(name: str) -> str:
+    """A column's name for Spark's parser, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def arrow_schema(df: DataFrame) -> pa.Schema:
+    """The schema that workers will see."""
+    for column in df.schema.fields:
+        collation = getattr(column.dataType, "collation", "UTF8_BINARY")
+        if collation != "UTF8_BINARY":
+            raise errors.ColumnTypeError(
+                f"the column {column.name!r} has the collation {collation}; workers compare text "
+                "by its bytes",
+                remedy="cast it to STRING COLLATE UTF8_BINARY, or match on lower(...) of it",
+            )
+    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
+    return to_arrow_schema(df.schema, timezone=zone)
+
+
+def shuffled(df: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Equal keys in one task; one task for all where there is no key."""
+    return df.repartition(*(F.col(quoted(name)) for name in keys)) if keys else df.repartition(1)
+
+
+def map_sorted(
+    df: DataFrame, query: Query, work: Work, found: pa.Schema, rows: int = OUTPUT_ROWS
+) -> DataFrame:
+    """What `work` makes of the rows by key, in batches of so many rows; no rows, no call."""
+    by_key = shuffled(df, query.partition_by)
+    return by_key.mapInArrow(_worker(query, work, rows), from_arrow_schema(found))
+
+
+def _worker(query: Query, work: Work, rows: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+    """`work` as `mapInArrow` calls it: the schema and the ordered rows of a task in, tables out."""
+
+    def run(batches: Batches) -> Iterator[pa.RecordBatch]:
+        iterator = iter(batches)
+        first = next(iterator, None)
+        if first is None:
+            return
+        events = sorted_events(chain([first], iterator), first.schema, query)
+        for table in work(first.schema, events):
+            yield from table.combine_chunks().to_batches(max_chunksize=rows)
+
+    return run
+
+
+def matched(planned: Plan, evaluator: Evaluator, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+    """What an evaluator finds in the rows of one task."""
+    if not planned.query.row_semantics and planned.query.within is None:
+        pieces = completed(pieces)  # without a window, each piece is matched from the start on
+    for events in pieces:
+        yield from evaluator.insert(events).tables()

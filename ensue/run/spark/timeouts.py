@@ -1,0 +1,103 @@
+"""SHOW TIMEOUT MATCHES on DataFrames: matches, and the partial matches that ran out of the window.
+
+Two runs of the row evaluator, one for the matches and one for the partial matches of every start
+row (see `automaton/timeouts.py`). A partial match is reported only where a search began and failed:
+rows that a match skipped begin none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  the name every PySpark reader knows
+
+from ensue import errors
+from ensue.automaton import timeouts
+from ensue.automaton.compile import compile_query
+from ensue.query import window as w
+from ensue.query.binding import bind
+from ensue.query.query import OrderKey, Query, SkipMode, WindowKind
+from ensue.run.spark import batch
+from ensue.run.spark.keyed import quoted
+from ensue.run.spark.windows import numbered_rows
+
+STATUS = "status"
+_CLOCK = "_ensue_clock"
+_START = "_ensue_start"
+
+
+def run(query: Query, source: DataFrame) -> DataFrame:
+    """Partition columns, measures and `status`: matched, or timed out."""
+    if source.isStreaming:
+        raise errors.UnsupportedInputError(
+            "SHOW TIMEOUT MATCHES joins two runs over the rows, which a stream cannot",
+            remedy="write an event pattern and q.matches(stream, timeouts=True)",
+        )
+    window = query.within
+    if window is None:
+        raise errors.QueryError(
+            "SHOW TIMEOUT MATCHES needs WITHIN: without a window nothing times out",
+            remedy="add WITHIN INTERVAL '1' HOUR after PATTERN",
+        )
+    if query.rows.all_rows:
+        raise errors.UnsupportedError(
+            "SHOW TIMEOUT MATCHES shows one row for each match or partial match",
+            remedy="write ONE ROW PER MATCH SHOW TIMEOUT MATCHES",
+        )
+    query = bind(query, source.columns)
+    numbered = _clocked(query, numbered_rows(query, source))
+    ordered = replace(query, order_by=(*query.order_by, OrderKey(w.ROW)))
+    shown = [*query.partition_by, *(m.name for m in query.measures or ())]
+    asked = (*(query.measures or ()), *w.searched(query))
+    matches = batch.run(replace(ordered, measures=asked), numbered)
+    result = matches.select(*map(quoted, shown), F.lit("matched").alias(STATUS))
+    if timeouts.may_be_empty(compile_query(query)):
+        return result
+    size = window.size - (1 if window.kind is WindowKind.ROWS else 0)
+    partial_query = timeouts.timeout_query(ordered, _CLOCK, size)
+    partial = batch.run(
+        replace(partial_query, measures=(*(partial_query.measures or ()), w.searched(query)[0])),
+        numbered,
+    )
+    failed = _failed_starts(query, numbered, matches)
+    same = F.col(w.FIRST_ROW) == F.col(_START)
+    for index, key in enumerate(query.partition_by):
+        same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_ensue_key_{index}"))
+    late = partial.join(failed, same, "leftsemi")
+    return result.unionByName(late.select(*map(quoted, shown), F.lit("timed out").alias(STATUS)))
+
+
+def _clocked(query: Query, numbered: DataFrame) -> DataFrame:
+    """The rows with the number that WITHIN measures."""
+    assert query.within is not None
+    clock: Column = F.col(w.ROW)
+    if query.within.kind is not WindowKind.ROWS:
+        key = query.order_by[0]
+        clock = F.col(quoted(key.column))
+        if query.within.kind is WindowKind.TIME:
+            clock = F.unix_micros(clock.cast("timestamp"))
+        if key.descending:
+            clock = -clock
+    return numbered.withColumn(_CLOCK, clock)
+
+
+def _failed_starts(query: Query, numbered: DataFrame, matches: DataFrame) -> DataFrame:
+    """Rows at which a search began and found no match."""
+    names = list(enumerate(query.partition_by))
+    found = matches.select(
+        *(F.col(quoted(key)).alias(f"_ensue_key_{i}") for i, key in names),
+        F.col(w.FIRST_ROW),
+        F.col(w.NEXT_ROW),
+    )
+    same = F.col(w.ROW) == F.col(w.FIRST_ROW)
+    for index, key in names:
+        same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_ensue_key_{index}"))
+    rows = numbered.select(*(F.col(quoted(key)) for _, key in names), F.col(w.ROW))
+    joined = rows.join(found, same, "left").drop(*(f"_ensue_key_{i}" for i, _ in names))
+    if query.skip.mode is not SkipMode.TO_NEXT_ROW:
+        joined = batch.run(w.kept_rows(query), joined).where(f"{w.MATCHED}_kept = 'K'")
+    return joined.where(F.col(w.FIRST_ROW).isNull()).select(
+        *(F.col(quoted(key)).alias(f"_ensue_key_{i}") for i, key in names),
+        F.col(w.ROW).alias(_START),
+    )

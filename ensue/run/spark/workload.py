@@ -1,0 +1,169 @@
+"""Workloads on batch DataFrames: one shuffle per group of event patterns, and per row pattern.
+
+Spark computes the row-local conditions of all patterns once and the measures over what the workers
+put out. Under a budget every task keeps to the bound by itself, since a bound is per event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan, plan
+from ensue.automaton.share import Union, unite
+from ensue.operator.protocol import Budget, Events
+from ensue.query import condition as c
+from ensue.query import rules
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.query.sql import row_sql
+from ensue.rows.evaluator import RowsEvaluator
+from ensue.run.spark import batch
+from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
+from ensue.shared.evaluator import Options, SharedEvaluator
+from ensue.shared.groups import Group, bounded, groups
+from ensue.shared.listing import PATTERN, combined_name
+from ensue.shared.rows import RowBudget, check_budget, new_evaluator
+
+
+def run(
+    queries: Mapping[str, Query], df: DataFrame, options: Options, budget: Budget | None
+) -> DataFrame:
+    """All matches of all patterns, as a lazy DataFrame."""
+    if df.isStreaming:
+        raise errors.UnsupportedInputError(
+            "a streaming DataFrame was given; a workload matches batch DataFrames",
+            remedy="call matches inside foreachBatch, or insert into workload.live(...)",
+        )
+
+    def schema(planned: Plan) -> pa.Schema:
+        return arrow_schema(_prepared(planned, df))
+
+    parts: dict[str, DataFrame] = {}
+    shared: list[DataFrame] = []
+    for group, own, part in bounded(groups(queries, df.columns, schema), budget, options.weights):
+        group.refuse_budget(own)
+        options = replace(options, part=part)
+        if group.rows:
+            for name, query in group.queries.items():
+                parts[name] = rows(name, query, df, options, own, len(group.queries))
+        elif group.alone:
+            (name, query), *_ = group.queries.items()
+            parts[name] = batch.run(query, df)
+        else:
+            shared.append(_shared(group, df, options, own))
+    named = [found.select(F.lit(name).alias(PATTERN), "*") for name, found in parts.items()]
+    return _joined(shared + named)
+
+
+def together(parts: Mapping[str, DataFrame]) -> DataFrame:
+    """One DataFrame with the column `pattern`."""
+    return _joined([f.select(F.lit(name).alias(PATTERN), "*") for name, f in parts.items()])
+
+
+def counted(
+    found: DataFrame, patterns: Sequence[str], by: Sequence[str], names: Sequence[str]
+) -> DataFrame:
+    """Matches per pattern and group."""
+    counts = found.groupBy(PATTERN, *by).agg(F.count(F.lit(1)).alias("__ensue_n"))
+    if not by:
+        session = found.sparkSession
+        every = session.createDataFrame([(name,) for name in patterns], f"{PATTERN} string")
+        counts = every.join(counts, PATTERN, "left")
+    number = F.coalesce("__ensue_n", F.lit(0)).cast("decimal(38,0)")
+    return counts.select(PATTERN, *by, *(number.alias(name) for name in names))
+
+
+def _joined(parts: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+
+
+def _prepared(planned: Plan, df: DataFrame) -> DataFrame:
+    return df.select(*batch.input_columns(planned, df))
+
+
+# -- event patterns ------------------------------------------------------------------------------
+
+
+def _shared(group: Group, df: DataFrame, options: Options, budget: Budget | None) -> DataFrame:
+    union = unite(group.queries)
+    prepared = _prepared(union.plan, df)
+    schema = arrow_schema(prepared)
+    evaluator = SharedEvaluator(union, options)
+    evaluator.open(union.plan, schema, budget)
+    shape = evaluator.no_matches(schema).schema
+    work = _worker(group.queries, options, budget)
+    matched = map_sorted(prepared, union.plan.query, work, shape)
+    return _measured(union, matched)
+
+
+def _worker(queries: Mapping[str, Query], options: Options, budget: Budget | None) -> Work:
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        union = unite(queries)
+        evaluator = SharedEvaluator(union, options)
+        evaluator.open(union.plan, schema, budget)
+        for events in pieces:
+            yield from evaluator.insert(events).tables()
+        yield from evaluator.end().tables()
+
+    return work
+
+
+def _measured(union: Union, matched: DataFrame) -> DataFrame:
+    """Measures of each pattern over its own values; null for the others."""
+    keep = [name for name in matched.columns if not name.startswith(PREFIX)]
+    columns = [F.col(quoted(name)) for name in keep]
+    cases: dict[str, list[Column]] = {}
+    for index, member in enumerate(union.members):
+        for measure in member.plan.outer:
+            text = row_sql(_over_combined(measure.value, index))
+            batch.analysed(matched, text, f"the measure {measure.name}")
+            case = F.when(F.col(PATTERN) == member.name, F.expr(text))
+            cases.setdefault(measure.name, []).append(case)
+    columns += [F.coalesce(*found).alias(name) for name, found in cases.items()]
+    return matched.select(*columns)
+
+
+def _over_combined(value: c.Condition, index: int) -> c.Condition:
+    return c.transform(
+        value,
+        lambda node: (
+            c.Column(combined_name(index, node.name), node.path)
+            if isinstance(node, c.Column)
+            else None
+        ),
+    )
+
+
+# -- row patterns --------------------------------------------------------------------------------
+
+
+def rows(
+    name: str, query: Query, df: DataFrame, options: Options, budget: Budget | None, among: int = 1
+) -> DataFrame:
+    """One row pattern; under a budget start rows are shed in every task."""
+    if budget is None:
+        return batch.run(query, df)
+    query = rules.check(bind(query, df.columns))
+    planned = plan(query)
+    check_budget({name: query}, {name: planned}, budget)
+    prepared = _prepared(planned, df)
+    schema = arrow_schema(prepared)
+    plain = RowsEvaluator()
+    plain.open(planned, schema)
+    shape = plain.no_matches(schema).schema
+    names = (name, *(f"{name} {i}" for i in range(1, among)))
+
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        _, evaluator = new_evaluator(name, planned, RowBudget(budget, names, options.part), options)
+        evaluator.open(planned, schema)
+        for events in pieces:
+            yield from evaluator.insert(events).tables()
+
+    return batch.with_measures(planned, map_sorted(prepared, query, work, shape))

@@ -1,0 +1,1 @@
+"""What an expression means: kinds, functions, casts, on Arrow columns and on plain values."""

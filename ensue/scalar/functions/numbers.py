@@ -1,0 +1,265 @@
+"""Functions of numbers. Logarithms of what is not positive are null, roots of it are NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
+
+from ensue.scalar import kinds as k
+from ensue.scalar.casts import EXACT, BadValueError, fit_decimal, fit_float, fit_int, float_text
+from ensue.scalar.functions.base import Function, Given, Scalar, Signature, fixed, same
+from ensue.scalar.functions.operators import less
+from ensue.scalar.kinds import Kind, common
+
+
+def _number(kind: Kind) -> Kind | None:
+    if kind.name in ("string", "null"):
+        return k.DOUBLE
+    return kind if kind.numeric else None
+
+
+def _resolve_same(given: Sequence[Given]) -> Signature | None:
+    kind = _number(given[0].kind)
+    return None if kind is None else Signature((kind,), kind, kind.name == "int")
+
+
+def _absolute(signature: Signature) -> Scalar:
+    kind = signature.result
+    if kind.name == "decimal":
+        return EXACT.abs
+    return (lambda x: fit_int(abs(x), kind)) if kind.name == "int" else abs
+
+
+def _resolve_whole(given: Sequence[Given]) -> Signature | None:
+    kind = _number(given[0].kind)
+    if kind is None:
+        return None
+    if kind.name == "decimal":
+        precision = min(kind.precision - kind.scale + 1, k.MAX_PRECISION)
+        return Signature((kind,), k.decimal(precision))
+    parameter = k.BIGINT if kind.name == "int" else k.DOUBLE
+    return Signature((parameter,), k.BIGINT, parameter == k.DOUBLE)
+
+
+def _whole(rounding: str, function: Callable[[float], int]) -> Callable[[Signature], Scalar]:
+    def cut(value: float) -> int:
+        if math.isnan(value):
+            return 0
+        if not math.isfinite(value):
+            raise BadValueError(f"{float_text(value)} does not fit {k.BIGINT}", overflow=True)
+        return fit_int(function(value), k.BIGINT)
+
+    def implement(signature: Signature) -> Scalar:
+        kind = signature.parameters[0]
+        if kind.name == "decimal":
+            return lambda x: fit_decimal(
+                x.to_integral_value(rounding=rounding, context=EXACT), signature.result
+            )
+        return cut if kind.name == "float" else lambda x: x
+
+    return implement
+
+
+def _resolve_round(given: Sequence[Given]) -> Signature | None:
+    kind = _number(given[0].kind)
+    digits = given[1].constant if len(given) > 1 else 0
+    if kind is None or not isinstance(digits, int):
+        return None
+    result = k.rounded_kind(kind, digits) if kind.name == "decimal" else kind
+    return Signature((kind, k.INT)[: len(given)], result, kind.name == "int" and digits < 0)
+
+
+def _round(signature: Signature) -> Scalar:
+    kind = signature.result
+
+    def rounded(value: Any, digits: int = 0) -> Any:
+        if kind.name == "float":
+            if not math.isfinite(value):
+                return value
+            shown = repr(value) if kind.bits == 64 else f"{value:.9g}"
+            # By way of an exact number, which has one zero.
+            return fit_float(float(_to_digits(Decimal(shown), digits)), kind.bits) + 0.0
+        if kind.name == "int":
+            return value if digits >= 0 else fit_int(int(_to_digits(Decimal(value), digits)), kind)
+        return fit_decimal(_to_digits(value, digits), kind)
+
+    return rounded
+
+
+def _to_digits(value: Decimal, digits: int) -> Decimal:
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and -exponent <= digits:
+        return value
+    return value.quantize(Decimal(1).scaleb(-digits), context=EXACT)
+
+
+def _power(base: float, exponent: float) -> float:
+    """Java's `Math.pow`, which never raises."""
+    if math.isnan(exponent) or (abs(base) == 1 and math.isinf(exponent)):
+        return math.nan
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        odd = exponent.is_integer() and int(exponent) % 2 == 1
+        return -math.inf if base < 0 and odd else math.inf
+    except ValueError:
+        if base == 0:
+            odd = exponent.is_integer() and int(exponent) % 2 == 1
+            return math.copysign(math.inf, base) if odd else math.inf
+        return math.nan
+
+
+def _exponential(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _square_root(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else math.nan
+
+
+def _logarithm(value: float) -> float | None:
+    return None if value <= 0 else math.log(value)
+
+
+def _based_logarithm(base: float, value: float) -> float | None:
+    if value <= 0 or base <= 0:
+        return None
+    return _divide(math.log(value), math.log(base))
+
+
+def _divide(a: float, b: float) -> float:
+    if b != 0:
+        return a / b
+    return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a)
+
+
+def _logarithm_10(value: float) -> float | None:
+    return None if value <= 0 else math.log10(value)
+
+
+def _sign(value: float) -> float:
+    if math.isnan(value) or value == 0:
+        return value
+    return 1.0 if value > 0 else -1.0
+
+
+def _resolve_extreme(given: Sequence[Given]) -> Signature | None:
+    shared: Kind | None = k.NULL
+    for argument in given:
+        if shared is not None and "string" in (shared.name, argument.kind.name):
+            fits = {shared.name, argument.kind.name} <= {"string", "null"}
+            shared = common(shared, argument.kind) if fits else None
+        elif shared is not None:
+            shared = common(shared, argument.kind)
+    if shared is None or shared.name in ("array", "struct", "other", "months"):
+        return None
+    return Signature((shared,) * len(given), shared)
+
+
+def _extreme(better: Callable[[Any, Any], bool]) -> Scalar:
+    def best(*values: Any) -> Any:
+        found: Any = None
+        for value in values:
+            if value is not None and (found is None or better(value, found)):
+                found = value
+        return found
+
+    return best
+
+
+def _not_a_number(value: float | None) -> bool:
+    return value is not None and math.isnan(value)
+
+
+def _double(name: str, usage: str, doc: str, function: Scalar) -> Function:
+    count = usage.count(",") + 1
+    return Function(
+        name,
+        usage,
+        "numbers",
+        doc,
+        count,
+        count,
+        fixed(*(k.DOUBLE,) * count, result=k.DOUBLE),
+        same(function),
+    )
+
+
+NUMBERS = (
+    Function("abs", "abs(x)", "numbers", "Magnitude.", 1, 1, _resolve_same, _absolute),
+    Function(
+        "ceil",
+        "ceil(x)",
+        "numbers",
+        "Least whole number that is not below.",
+        1,
+        1,
+        _resolve_whole,
+        _whole(ROUND_CEILING, math.ceil),
+    ),
+    Function(
+        "floor",
+        "floor(x)",
+        "numbers",
+        "Greatest whole number that is not above.",
+        1,
+        1,
+        _resolve_whole,
+        _whole(ROUND_FLOOR, math.floor),
+    ),
+    Function(
+        "round",
+        "round(x[, digits])",
+        "numbers",
+        "Rounded half away from zero; digits is a literal, default 0.",
+        1,
+        2,
+        _resolve_round,
+        _round,
+    ),
+    _double("sqrt", "sqrt(x)", "Square root; NaN of a negative number.", _square_root),
+    _double("power", "power(x, y)", "x to the y.", _power),
+    _double("exp", "exp(x)", "e to the x.", _exponential),
+    _double("ln", "ln(x)", "Natural logarithm; null unless x is positive.", _logarithm),
+    _double("log", "log(base, x)", "Logarithm; null unless both are positive.", _based_logarithm),
+    _double("log10", "log10(x)", "Decimal logarithm; null unless x is positive.", _logarithm_10),
+    _double("sign", "sign(x)", "-1.0, 0.0 or 1.0.", _sign),
+    Function(
+        "isnan",
+        "isnan(x)",
+        "numbers",
+        "Whether x is NaN; false for null.",
+        1,
+        1,
+        fixed(k.DOUBLE, result=k.BOOLEAN),
+        same(_not_a_number),
+        sees_null=True,
+    ),
+    Function(
+        "greatest",
+        "greatest(a, b, ...)",
+        "choice",
+        "Greatest that is not null.",
+        2,
+        None,
+        _resolve_extreme,
+        same(_extreme(lambda a, b: less(b, a))),
+        sees_null=True,
+    ),
+    Function(
+        "least",
+        "least(a, b, ...)",
+        "choice",
+        "Least that is not null.",
+        2,
+        None,
+        _resolve_extreme,
+        same(_extreme(less)),
+        sees_null=True,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Event patterns: all matches under their selection policies, kept compact."""

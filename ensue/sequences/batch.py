@@ -1,0 +1,156 @@
+"""Rows of several partitions, ready for the engines of event patterns: bits, windows, order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.subsets import Subsets
+from ensue.operator.batch import Batch, order_kind, order_numbers
+from ensue.operator.hold import Reach
+from ensue.operator.protocol import Events
+from ensue.query.query import WindowKind
+from ensue.sequences.kernels.counts import window_lows
+from ensue.sequences.runs import NEVER, Partition
+
+
+@dataclass
+class EventBatch:
+    """Rows of several partitions; everything here is computed once for all of them."""
+
+    plan: Plan
+    subsets: Subsets
+    table: pa.Table
+    starts: NDArray[np.int64]
+    pieces: Reach | None = None  # None: complete partitions, never seen before
+
+    @staticmethod
+    def of(plan: Plan, subsets: Subsets, events: Events) -> EventBatch:
+        return EventBatch(plan, subsets, events.table, events.starts)
+
+    @cached_property
+    def reach(self) -> Reach:
+        return self.pieces or Reach.whole(self.starts)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """Per partition: starts below are out of the window once all its rows are through."""
+        reach = self.reach
+        if self.low is None:
+            return np.where(reach.is_open, reach.begins, reach.stops)
+        edges = np.maximum(reach.begins, reach.floors)
+        some = reach.stops > reach.begins
+        edges[some] = np.maximum(edges[some], self.low[reach.stops[some] - 1])
+        return edges
+
+    @cached_property
+    def columns(self) -> dict[str, pa.Array]:
+        arrays = {}
+        for name in self.table.column_names:
+            column = self.table.column(name)
+            arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        return arrays
+
+    @cached_property
+    def words(self) -> NDArray[np.uint64]:
+        """Per row: the labels whose row and neighbour parts hold, 64 to a word."""
+        partitions = len(self.starts) - 1
+        zeros = np.zeros(partitions, np.int64)
+        batch = Batch(
+            self.plan,
+            self.columns,
+            self.starts,
+            np.zeros(partitions, np.bool_),
+            np.ones(partitions, np.bool_),
+            zeros,
+            np.zeros((partitions, 3), np.int64),
+        )
+        return batch.label_bits()
+
+    @cached_property
+    def bits(self) -> list[int]:
+        words = self.words
+        if words.shape[1] == 1:
+            return list(words[:, 0].tolist())
+        found = words[:, 0].astype(object)
+        for index in range(1, words.shape[1]):
+            found = found | (words[:, index].astype(object) << (64 * index))
+        return list(found)
+
+    @cached_property
+    def order(self) -> NDArray[np.int64] | NDArray[np.float64] | None:
+        """Order values as numbers that ascend; None where nothing needs them."""
+        query = self.plan.query
+        window = query.within
+        timed = window is not None and window.kind is not WindowKind.ROWS
+        if not timed and not self.subsets.automaton.bounds:
+            return None
+        if not query.order_by:
+            raise errors.QueryError(
+                "within needs an order: the time from first to last event is measured on the "
+                "first order column",
+                remedy="add order_by(...), or use a window in rows",
+            )
+        key = query.order_by[0]
+        column = self.columns[key.column]
+        numbers = order_numbers(column, order_kind(query, column), key.column)
+        if key.descending:
+            numbers = -numbers if numbers.dtype == np.float64 else np.invert(numbers)
+        return numbers if column.null_count == 0 else self._monotone(numbers, column)
+
+    def _monotone(self, numbers: np.ndarray, column: pa.Array) -> np.ndarray:
+        """Rows without a value, which are in no match, given one that keeps the order."""
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        numbers = numbers.copy()
+        for begin, end in self.spans():
+            present = numbers[begin:end][valid[begin:end]]
+            if len(present) and len(present) < end - begin:
+                edge = present[-1] if valid[begin] else present[0]
+                numbers[begin:end][~valid[begin:end]] = edge
+        return numbers
+
+    @cached_property
+    def low(self) -> NDArray[np.int64] | None:
+        """Per row: the earliest row at which a match that holds it may begin."""
+        window = self.plan.query.within
+        if window is None:
+            return None
+        rows = np.arange(int(self.starts[-1]), dtype=np.int64)
+        begins = np.repeat(self.starts[:-1], np.diff(self.starts))
+        if window.kind is WindowKind.ROWS:
+            return np.maximum(begins, rows - int(window.size) + 1)
+        order = self.order
+        assert order is not None
+        if order.dtype == np.float64 or isinstance(window.size, float):
+            size = float(window.size)
+            return window_lows(order.astype(np.float64), self.starts, size, -np.inf)
+        whole = min(window.size, 1 << 62)
+        return window_lows(order, self.starts, whole, whole - (1 << 63))
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        for index in range(len(self.starts) - 1):
+            yield int(self.starts[index]), int(self.starts[index + 1])
+
+    def partitions(self) -> Iterator[Partition]:
+        low = None if self.low is None else self.low.tolist()
+        order = None if self.order is None else self.order.tolist()
+        reach = self.reach
+        timed = low is not None
+        for index, inside in enumerate(self.spans()):
+            yield Partition(
+                int(reach.begins[index]),
+                int(reach.stops[index]),
+                self.bits,
+                low,
+                order,
+                inside,
+                int(reach.fresh[index]),
+                int(reach.floors[index]) if timed or not reach.is_open[index] else NEVER,
+            )

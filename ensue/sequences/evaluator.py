@@ -1,0 +1,425 @@
+"""Event patterns behind the operator protocol: all matches under their selection policies.
+
+The pattern is an automaton of waiting places (`automaton/sequence.py`) made deterministic over what
+a match does with each event (`automaton/subsets.py`), so that every match is one path. Partial
+matches that behave alike are followed as one class and share their events in a graph
+(`runs.py`): the work per event does not depend on how many partial matches there are, and
+memory is that of the events, not of the matches. Matches are read off the graph at the end, lazily:
+each costs its own length.
+
+A partition may come in pieces: a match is reported with the piece that settles it, and the columns
+are those of the whole (`match_number` goes on, rows are counted from the partition's start). What
+is held in between, and how, is said in `operator/hold.py`. `advance` settles what only time can
+settle (a trailing "not", time-outs) and lets go of rows that have left the window. Any cutting into
+pieces, through snapshots or not, gives the rows of one run.
+
+Aggregates over all matches come in pieces too: `sequence_pieces.TotalsInPieces` gives partials per
+piece, in the form that `sequence_totals.Finish` adds up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.automaton.sequence import compile_sequence
+from ensue.automaton.subsets import Subsets
+from ensue.operator.hold import Carried, Piece, Tails, cut_piece
+from ensue.operator.listing import Listing
+from ensue.operator.protocol import (
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    Refusing,
+    Snapshot,
+    Watermark,
+)
+from ensue.operator.window_clock import Clock
+from ensue.query.query import Query, SkipMode
+from ensue.sequences.batch import EventBatch
+from ensue.sequences.compact import Subgraphs, compact_table, subgraphs
+from ensue.sequences.counts import count_partitions, countable
+from ensue.sequences.guards import Guards
+from ensue.sequences.limits import check_unbounded
+from ensue.sequences.listing import Collector, drawn, listed, too_many, total
+from ensue.sequences.machine import EventMachine, GuardOverflowError, event_machine
+from ensue.sequences.match_graph import Stretch, list_roots, prepared, stretches
+from ensue.sequences.output import Found
+from ensue.sequences.output import Output as Columns
+from ensue.sequences.runs import GraphAlgebra, Node, Runs
+
+CHUNK = 1 << 14  # matches per output table
+MANY = 1 << 18  # once so many are listed, all are counted, to know early whether they are too many
+
+
+def supports(query: Query) -> str | None:
+    """Why this evaluator cannot run the query; None where it can."""
+    if query.row_semantics:
+        return "a pattern without arrows and select() has row semantics"
+    if query.rows.all_rows:
+        return "event patterns give one row per match: the events between two steps belong to none"
+    return None
+
+
+def keeps_first(query: Query) -> bool:
+    """Whether classes are told apart by their first row."""
+    return query.within is not None or query.skip.mode is not SkipMode.NONE
+
+
+class SequencesEvaluator(Refusing):
+    """See the module; one instance per task."""
+
+    name = "the event sequence evaluator"
+    capabilities = Capabilities(ordered_input=True)
+
+    def __init__(
+        self,
+        listing: Listing | None = None,
+        carried: tuple[str, ...] = (),
+        seed: int | str | None = None,
+    ) -> None:
+        self.metrics = Metrics()
+        self._carried = carried
+        self._seed = seed
+        self.drawn_from = 0  # matches that the last sample was drawn from
+        self._listing = listing or Listing()
+        self._reported = 0
+        self._timed_out = 0
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        reason = supports(plan.query)
+        if reason:
+            raise errors.UnsupportedError(reason, remedy="see q.explain()")
+        if budget is not None:
+            raise errors.UnsupportedError(
+                "the event sequence evaluator is exact and takes no budget",
+                remedy="leave the budget out; q.aggregate and q.count never list the matches",
+            )
+        self._subsets = Subsets(compile_sequence(plan.query))
+        bounded = plan.query.within is not None or self._subsets.automaton.bounds
+        if self._listing.timeouts and not bounded:
+            raise errors.QueryError(
+                "timeouts=True asks for partial matches that ran out of time, but there is no "
+                "within(...)",
+                remedy="add within('1 hour'), or leave timeouts out",
+            )
+        if self._listing.compact and plan.query.measures is not None:
+            raise errors.QueryError(
+                "compact=True keeps the matches of an end event together, and measures are of one",
+                remedy="leave measures out, or expand the rows with ensue.expand(row['graph'])",
+            )
+        self._plan = plan
+        self._clock = Clock(plan.query)
+        self._machine: EventMachine | None = None
+        self.engine = "the compact match graph"
+        if not countable(plan, self._subsets) or self._listing.timeouts:
+            found = event_machine(plan, self._subsets, schema, self._listing.timeouts)
+            self._machine = None if isinstance(found, str) else found
+            self.engine = found if isinstance(found, str) else "compiled classes"
+        self._columns = Columns(plan, self._listing.timeouts, carried=self._carried)
+        self._tails = Tails(plan, schema, self._clock.numbers)
+        if state is not None:
+            self._tails.restore(state.keys)
+            if state.shared:
+                self._tails.restore_together(state.shared)
+
+    @property
+    def tails(self) -> Tails:
+        """What is held of open partitions; `operator/replay.py` puts earlier states back."""
+        return self._tails
+
+    # -- protocol --------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        self.metrics.rows += events.table.num_rows
+        return Output(self._insert(events))
+
+    def advance(self, mark: Watermark) -> Output:
+        return Output(self._advance(mark))
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        return Output(self._end(list(self._tails.held if keys is None else keys)))
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        """Of open partitions: the rows that partial matches still need, and where they stand."""
+        return Snapshot(self._tails.snapshot(touched))
+
+    def snapshot_together(self) -> Snapshot:
+        """The state of all open partitions as one shared blob: cheaper where most are touched."""
+        return Snapshot(shared=self._tails.together())
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        """The output of no matches: its columns and types."""
+        batch = EventBatch(self._plan, self._subsets, schema.empty_table(), np.zeros(1, np.int64))
+        if self._listing.compact:
+            return compact_table(self._plan, batch, [])
+        return self._columns.table(batch, Found())
+
+    def insert_cut(
+        self, events: Events, fresh: NDArray[np.int64], base: NDArray[np.int64]
+    ) -> Output:
+        """Stretches of one long sequence, each with the rows of the window before it.
+
+        `fresh` is the first row of each that is its own: matches that end before it belong to the
+        stretch before. `base` numbers the first row of each inside the sequence.
+        """
+        self.metrics.rows += events.table.num_rows
+        return Output(self._run(cut_piece(events, fresh, base)))
+
+    # -- work ------------------------------------------------------------------------------------
+
+    def _insert(self, events: Events) -> Iterator[pa.Table]:
+        if len(events.complete):
+            yield from self._run(self._tails.join(events))
+
+    def _advance(self, mark: Watermark) -> Iterator[pa.Table]:
+        time = self._clock.time(mark, self._tails)
+        if time is None:
+            return
+        piece = self._tails.take(self._tails.expired(time - self._clock.size), complete=False)
+        if piece is not None:
+            yield from self._run(piece, time)
+
+    def _end(self, keys: list[Key]) -> Iterator[pa.Table]:
+        piece = self._tails.take(keys, complete=True)
+        if piece is not None:
+            yield from self._run(piece)
+
+    def _run(self, piece: Piece, time: float | None = None) -> Iterator[pa.Table]:
+        """Matches what can be decided of a piece, and holds what cannot."""
+        floors = None if time is None else self._clock.floors(piece, time, self._plan.lookahead)
+        reach = piece.reach(self._plan.lookahead, floors)
+        if self._listing.sample is not None:  # drawn from all matches of a partition at once
+            stops = np.where(piece.complete, reach.stops, reach.begins)
+            reach = replace(reach, stops=stops, floors=np.minimum(reach.floors, stops))
+        batch = EventBatch(self._plan, self._subsets, piece.table, piece.starts, reach)
+        live = reach.stops.copy()
+        matches = piece.matches.copy()
+        carried = None
+        if self._plan.query.skip.mode is not SkipMode.NONE:
+            carried = [piece.carried(index) for index in range(len(piece.complete))]
+        yield from self._match(batch, live, matches, carried)
+        self._tails.keep(piece, reach, live, matches, carried)
+
+    def _match(
+        self,
+        batch: EventBatch,
+        live: NDArray[np.int64],
+        matches: NDArray[np.int64],
+        carried: list[Carried] | None,
+    ) -> Iterator[pa.Table]:
+        """Tables of matches; `live`, `matches` and `carried` are brought up to date."""
+        if self._listing.sample is not None:
+            yield from self._sampled(batch, self._listing.sample)
+            return
+        if not self._listing.timeouts and countable(self._plan, self._subsets):
+            ready = prepared(batch, self._subsets)
+            if ready is not None:
+                if self._listing.compact:
+                    graphs = stretches(batch, *ready, self._most(), live, subgraphs)
+                    yield from self._graphs(batch, graphs, matches)
+                    return
+                found = stretches(batch, *ready, self._most(), live, list_roots)
+                yield from self._compact(batch, found, matches)
+                return
+        elif self._machine is not None:
+            try:
+                if self._listing.compact:
+                    graphs = self._machine.stretches(batch, self._most(), live, subgraphs)
+                    yield from self._graphs(batch, graphs, matches)
+                    return
+                found = self._machine.stretches(batch, self._most(), live, list_roots)
+                yield from self._compact(batch, found, matches)
+                return
+            except GuardOverflowError as problem:
+                self._machine = None  # numbers beyond 64 bits: plain Python from here on
+                batch = _from(batch, problem.partition, problem.row)
+        if self._listing.compact:
+            raise errors.UnsupportedError(
+                "compact=True needs the compiled engines, and here matches are followed in plain "
+                f"Python: {self.engine}",
+                remedy="leave compact out; q.explain() says which engine runs",
+            )
+        yield from self._by_classes(batch, live, matches, carried)
+
+    def _by_classes(
+        self,
+        batch: EventBatch,
+        live: NDArray[np.int64],
+        matches: NDArray[np.int64],
+        carried: list[Carried] | None,
+    ) -> Iterator[pa.Table]:
+        """In plain Python: after-match strategies, time-outs, absences, and what is too hard."""
+        found = Found()
+        query, most = self._plan.query, self._listing.max_matches
+        counts = query.skip.mode is SkipMode.NONE and self._listing.limit is None
+        before, timed_out = self._reported, self._timed_out
+        for partition, collected in enumerate(self.collect(batch)):
+            strategy = None if carried is None else carried[partition]
+            number = int(matches[partition])
+            if counts and self._listed() + total(query, collected, None) > most:
+                raise self._too_many(batch, before, timed_out)  # before any of them is listed
+            for pairs, complete in listed(query, collected, strategy):
+                limit = self._listing.limit
+                if limit is not None and self._listed() >= limit:
+                    break
+                if self._listed() >= most:
+                    raise self._too_many(batch, before, timed_out)
+                if complete:
+                    self._reported += 1
+                else:
+                    self._timed_out += 1
+                number += 1
+                found.add(partition, number, pairs, complete)
+                if len(found) >= CHUNK:
+                    yield self._columns.table(batch, found)
+                    found = Found()
+            self.metrics.matches += number - int(matches[partition])
+            matches[partition] = number
+            if strategy is not None:
+                live[partition] = live[partition] if strategy.head < 0 else strategy.head
+            elif collected.oldest is not None:
+                live[partition] = collected.oldest
+        if len(found):
+            yield self._columns.table(batch, found)
+
+    def _listed(self) -> int:
+        return self._reported + self._timed_out
+
+    def _too_many(self, batch: EventBatch, before: int, timed_out: int) -> errors.LimitError:
+        query = self._plan.query
+        timed_out += sum(total(query, each, complete=False) for each in self.collect(batch))
+        return too_many(before + self._exact(batch), self._listing.max_matches, timed_out)
+
+    def _most(self) -> int:
+        """How many more matches can be listed: one beyond the limit tells that it is passed."""
+        most = self._listing.max_matches + 1 - self._reported
+        if self._listing.limit is not None:
+            most = min(most, self._listing.limit - self._reported)
+        return most
+
+    def _compact(
+        self, batch: EventBatch, found: Iterable[Stretch], matches: NDArray[np.int64]
+    ) -> Iterator[pa.Table]:
+        """Tables of what the kernels list."""
+        check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
+        before = self._reported
+        held: list[Stretch] = []
+        waiting = 0
+        for stretch in found:
+            size = len(stretch.lengths)
+            asked = self._reported <= MANY < self._reported + size and self._listing.limit is None
+            self._reported += size
+            self.metrics.matches += size
+            if asked and self._counts_fast(batch):
+                everything = before + self._exact(batch)
+                if everything > self._listing.max_matches:
+                    raise too_many(everything, self._listing.max_matches)
+            if self._reported > self._listing.max_matches:
+                raise too_many(before + self._exact(batch), self._listing.max_matches)
+            held.append(stretch)
+            waiting += size
+            if waiting >= CHUNK:
+                yield self._columns.table(batch, _joined(held, batch, matches))
+                held, waiting = [], 0
+        if held:
+            yield self._columns.table(batch, _joined(held, batch, matches))
+
+    def _graphs(
+        self, batch: EventBatch, found: Iterable[Subgraphs], matches: NDArray[np.int64]
+    ) -> Iterator[pa.Table]:
+        """Tables of graphs, one per end event."""
+        check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
+        held: list[Subgraphs] = []
+        size = 0
+        for part in found:
+            self._reported += len(part.lengths)
+            held.append(part)
+            size += int(part.lengths.sum())
+            if size >= CHUNK:
+                yield compact_table(self._plan, batch, held)
+                held, size = [], 0
+        if held:
+            yield compact_table(self._plan, batch, held)
+
+    def _sampled(self, batch: EventBatch, size: int) -> Iterator[pa.Table]:
+        found = Found()
+        parts = list(self.collect(batch))
+        seed = self._listing.seed if self._seed is None else self._seed
+        sample, self.drawn_from = drawn(self._plan.query, parts, size, seed)
+        for number, (partition, pairs) in enumerate(sample, 1):
+            found.add(partition, number, pairs)
+        if len(found):
+            yield self._columns.table(batch, found)
+
+    def collect(self, batch: EventBatch) -> Iterator[Collector]:
+        """The match graph of each partition."""
+        guards = Guards(self._plan, self._subsets, batch.columns)
+        query = self._plan.query
+        for part in batch.partitions():
+            check_unbounded(self._plan, part.end - part.begin)
+            collector = Collector(query.skip, self._listing.timeouts, part.fresh)
+            runs: Runs[Node] = Runs(
+                self._subsets,
+                guards,
+                GraphAlgebra(),
+                collector,
+                keeps_first(query),
+                self._listing.timeouts,
+            )
+            runs.run(part)
+            collector.left((key[1], node) for key, node in runs.classes.items())
+            yield collector
+
+    def _exact(self, batch: EventBatch) -> int:
+        """The number of matches that the batch settles; of pieces, counted on the graph."""
+        if self._counts_fast(batch):
+            return sum(count_partitions(batch, self._subsets))
+        return sum(total(self._plan.query, collected) for collected in self.collect(batch))
+
+    def _counts_fast(self, batch: EventBatch) -> bool:
+        whole = not (batch.reach.is_open.any() or batch.reach.base.any())
+        return whole and countable(self._plan, self._subsets)
+
+
+def _from(batch: EventBatch, partition: int, row: int) -> EventBatch:
+    """The batch with everything before a row of a partition reported."""
+    reach = batch.reach
+    fresh = reach.fresh.copy()
+    fresh[:partition] = reach.stops[:partition]
+    fresh[partition] = max(fresh[partition], row)
+    return replace(batch, pieces=replace(reach, fresh=fresh))
+
+
+def _joined(held: list[Stretch], batch: EventBatch, matches: NDArray[np.int64]) -> Found:
+    """Stretches of matches as one; `matches` counts those of each partition."""
+    lengths = np.concatenate([stretch.lengths for stretch in held])
+    rows = np.concatenate([stretch.rows for stretch in held])
+    partition = np.searchsorted(batch.starts, rows[np.cumsum(lengths) - lengths], "right") - 1
+    here = np.bincount(partition, minlength=len(matches))
+    before = matches - (np.cumsum(here) - here)
+    number = before[partition] + np.arange(1, len(partition) + 1)
+    matches += here
+    return Found(
+        partition,
+        number,
+        np.ones(len(lengths), np.bool_),
+        lengths,
+        np.concatenate([stretch.labels for stretch in held]),
+        rows,
+    )

@@ -1,0 +1,55 @@
+"""`explain()` of event patterns: the automaton, where conditions are asked, what runs and why."""
+
+from __future__ import annotations
+
+from ensue.automaton.plan import Plan
+from ensue.automaton.sequence import compile_sequence
+from ensue.automaton.subsets import Subsets
+from ensue.query import condition as c
+from ensue.query.query import SkipMode
+from ensue.query.sql import condition_sql, row_sql
+from ensue.sequences.counts import countable
+from ensue.sequences.evaluator import keeps_first
+
+
+def explain_sequence(plan: Plan, shuffle: str) -> str:
+    """The plan in words."""
+    query = plan.query
+    automaton = compile_sequence(query)
+    lines = ["Event pattern: all matches; a match is the set of its (label, event) pairs", ""]
+    lines.append(f"Automaton: {len(automaton.places)} places (take, skip, go on)")
+    lines += [f"  {line}" for line in automaton.dump().splitlines()[1:]]
+    lines += ["", "Conditions"]
+    for tier in plan.tiers:
+        parts = []
+        if tier.row != c.TRUE:
+            where = "row: by Spark before the shuffle (in process: on Arrow columns)"
+            parts.append((where, row_sql(tier.row)))
+        for part in tier.neighbour:
+            parts.append(("neighbours: on Arrow columns after the sort", condition_sql(part)))
+        for part in tier.correlated:
+            parts.append(("correlated: once per class of partial matches", condition_sql(part)))
+        lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
+        lines += [f"    {where}: {text}" for where, text in parts]
+    lines += ["", "Input", f"  {shuffle}", "", "Evaluator: sequences"]
+    lines.append("  listing: the shared match graph, read lazily")
+    if plan.correlated or automaton.bounds:
+        lines.append("    conditions on the match so far: compiled guards, classes sorted by what")
+        lines.append("    decides (kernels/event_runs); plain Python where they are too hard")
+    told = [] if not keeps_first(query) else ["their first event"]
+    if plan.correlated or automaton.bounds:
+        told.append("the events that conditions ahead read")
+    apart = " and ".join(told) or "nothing else"
+    lines.append(f"    because partial matches are told apart by their state and {apart}")
+    if countable(plan, Subsets(automaton)):
+        lines.append("  count: matrices of steps per event class, on all cores (kernels/sequences)")
+        lines.append("    because conditions read only the row and its physical neighbours")
+    else:
+        lines.append("  count and aggregates: the same classes, with numbers in place of matches")
+        reason = "conditions read the match so far"
+        if query.skip.mode is not SkipMode.NONE:
+            reason = "an after-match strategy depends on the matches before"
+        elif not plan.correlated:
+            reason = "a joint is bounded in time"
+        lines.append(f"    because {reason}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,375 @@
+"""Listing the matches of event patterns with correlated conditions, compiled.
+
+Steps, guards and rows are laid out for `sequences/kernels/runs.py`; listing is that of
+`match_graph.Graph`. What the register machine cannot hold (text functions over other events, long
+decimals) is left to the classes in plain Python (`runs.py`), with the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.places import Kind
+from ensue.automaton.plan import Plan
+from ensue.automaton.subsets import NOWHERE, START, Subsets
+from ensue.guards.operators import TooHardError
+from ensue.operator.guard_banks import Banks, load_banks
+from ensue.query.query import SkipMode
+from ensue.scalar.arrow_kinds import from_arrow
+from ensue.sequences.batch import EventBatch
+from ensue.sequences.guard_code import EventGuards, compile_event_guards
+from ensue.sequences.kernels import classes as event_classes
+from ensue.sequences.kernels import match_graph
+from ensue.sequences.kernels import runs as kernels
+from ensue.sequences.match_graph import NODES, ROOTS, L, Lister
+
+MAX_ENTRIES = 1 << 16  # states times combinations of the atoms that each tests
+MAX_CLASSES = 2_000_000
+CLASSES = 256  # first number of slots
+_EXACT = 1 << 53
+
+
+class GuardOverflowError(Exception):
+    """A number left 64 bits at a row: from there on the batch is matched in plain Python."""
+
+    def __init__(self, partition: int, row: int) -> None:
+        super().__init__(partition, row)
+        self.partition, self.row = partition, row
+
+
+@dataclass(frozen=True)
+class EventMachine:
+    """A plan ready for the kernel."""
+
+    plan: Plan
+    subsets: Subsets
+    guards: EventGuards
+    states: list[int]  # subset states, in the order of their places
+    steps: kernels.Steps
+    most_takes: int
+
+    def stretches(
+        self, batch: EventBatch, most: int, live: NDArray[np.int64], lister: Lister[L]
+    ) -> Iterator[L]:
+        """As `match_graph.stretches`; GuardOverflowError where nothing of a row is listed yet."""
+        reach = batch.reach
+        if not len(reach.begins):
+            return
+        data = self._data(batch)
+        if data is None:
+            raise GuardOverflowError(0, int(reach.begins[0]))
+        values, machine = data
+        nodes = _nodes(min(NODES, 4096 + 16 * batch.table.num_rows))
+        classes = _classes(len(self.states), CLASSES, machine)
+        roots = np.empty((ROOTS, 3), np.int64)
+        place = np.array([0, reach.begins[0]], np.int64)
+        used = 0
+        while True:
+            status, used, found = kernels.advance(
+                self.steps,
+                machine,
+                values,
+                classes,
+                nodes,
+                roots,
+                place,
+                reach.begins,
+                reach.stops,
+                reach.fresh,
+                batch.edges,
+                live,
+                used,
+                self.most_takes,
+                self.guards.guards.cells,
+            )
+            if status == kernels.GUARD_OVERFLOW:
+                found = int(np.searchsorted(roots[:found, 0], place[1]))
+            for stretch in lister(nodes, roots, found, most):
+                most -= len(stretch.lengths)
+                yield stretch
+            if most <= 0 or status == kernels.DONE:
+                return
+            if status == kernels.GUARD_BY_ZERO:
+                raise errors.DataError(
+                    "a division by zero in a condition of an event pattern",
+                    remedy="guard it with nullif(divisor, 0)",
+                )
+            if status == kernels.GUARD_OVERFLOW:
+                raise GuardOverflowError(int(place[0]), int(place[1]))
+            low = int(values.lows[place[1]]) if len(values.lows) else 0
+            event_classes.sweep(classes, nodes.newest, low)
+            used = match_graph.compact(
+                classes.node,
+                used,
+                low,
+                nodes.rows,
+                nodes.labels,
+                nodes.lefts,
+                nodes.rights,
+                nodes.newest,
+                nodes.oldest,
+            )
+            amount = int(classes.counts[len(self.states)]) + 1
+            room = 2 * amount * (self.most_takes + 1)
+            if 2 * (used + room) > len(nodes.rows):
+                nodes = _grown(nodes, 4 * (used + room))
+            if amount * (self.most_takes + 1) > len(roots) // 2:
+                roots = np.empty((4 * amount * (self.most_takes + 1), 3), np.int64)
+            if amount * (self.most_takes + 2) > len(classes.node) // 2:
+                if amount > MAX_CLASSES:
+                    raise errors.LimitError(
+                        f"{amount:,} different partial matches are open at one row; the limit is "
+                        f"{MAX_CLASSES:,}",
+                        remedy="bound the pattern with within(...), partition it, or raise "
+                        "ensue.sequences.machine.MAX_CLASSES",
+                    )
+                classes = _more_classes(classes, 4 * amount * (self.most_takes + 2), machine)
+
+    def _data(self, batch: EventBatch) -> tuple[kernels.Data, kernels.Machine] | None:
+        guards, compiled = self.guards, self.guards.guards
+        length = batch.table.num_rows
+        values = load_banks(compiled, batch.columns, length)
+        if values is None:
+            return None
+        order = np.zeros(0, np.float64)
+        bounds = np.array([b.within for b in self.subsets.automaton.bounds], np.float64)
+        if len(bounds):
+            assert batch.order is not None
+            order = batch.order.astype(np.float64)
+            if length and np.abs(order).max() >= _EXACT:
+                return None
+        sort_keys, sort_nulls, index = self._indexed(values, length)
+        live_ints, live_floats = guards.live(self.subsets, self.states)
+        machine = kernels.Machine(
+            compiled.code,
+            compiled.guard_offset,
+            compiled.updates,
+            compiled.applies,
+            live_ints,
+            live_floats,
+            compiled.initial_ints,
+            compiled.initial_floats,
+            values.int_constants,
+            compiled.float_constants,
+            bounds,
+            guards.last_register,
+            len(self.plan.program.labels),
+            sum(1 << i for i, test in enumerate(self.plan.tests) if test.correlated),
+            index,
+        )
+        lows = batch.low if batch.low is not None else np.empty(0, np.int64)
+        data = kernels.Data(
+            batch.words[:, 0].astype(np.int64),
+            values.ints,
+            values.floats,
+            values.int_nulls,
+            values.float_nulls,
+            sort_keys,
+            sort_nulls,
+            order,
+            lows,
+            batch.starts,
+        )
+        return data, machine
+
+    def _indexed(
+        self, values: Banks, length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+        """Columns that classes are sorted by, and for each state how."""
+        compiled = self.guards.guards
+        numbers: dict[str, int] = {}
+        keys: list[NDArray[np.int64]] = []
+        nulls: list[NDArray[np.bool_]] = []
+
+        def column(name: str) -> int:
+            if name not in numbers:
+                numbers[name] = len(keys)
+                if name in compiled.float_inputs:
+                    place = compiled.float_inputs.index(name)
+                    keys.append(_sorting(values.floats[place]))
+                    nulls.append(values.float_nulls[place])
+                else:
+                    place = compiled.int_inputs.index(name)
+                    keys.append(values.ints[place])
+                    nulls.append(values.int_nulls[place])
+            return numbers[name]
+
+        index = np.zeros((len(self.states), 5), np.int64)
+        for row, state in enumerate(self.states):
+            if state == START:
+                continue
+            for label, found in enumerate(self.guards.indexes):
+                if found is not None and self.subsets.masks[state] >> label & 1:
+                    index[row] = (
+                        found.comparison,
+                        label,
+                        found.register,
+                        column(found.row_column),
+                        column(found.event_column),
+                    )
+                    break
+        if not keys:
+            return np.zeros((1, length), np.int64), np.zeros((1, length), np.bool_), index
+        return np.stack(keys), np.stack(nulls), index
+
+
+def event_machine(
+    plan: Plan, subsets: Subsets, schema: pa.Schema, timeouts: bool
+) -> EventMachine | str:
+    """The machine of a plan, or why there is none."""
+    if plan.query.skip.mode is not SkipMode.NONE:
+        return "an after-match strategy goes by starts"
+    if timeouts:
+        return "partial matches that run out of time are asked for"
+    if any(place.kind is Kind.PENDING for place in subsets.automaton.places):
+        return "the pattern ends with an absence"
+    if len(plan.program.labels) + len(subsets.automaton.bounds) > 62:
+        return "it has more than 62 labels and bounds"
+    kinds = {field.name: from_arrow(field.type) for field in schema}
+    try:
+        guards = compile_event_guards(plan, kinds, len(subsets.automaton.bounds))
+    except TooHardError as problem:
+        return f"a condition needs plain Python: {problem}"
+    found = _steps(subsets)
+    if found is None:
+        return "its states test too many conditions"
+    states, steps, most_takes = found
+    return EventMachine(plan, subsets, guards, states, steps, most_takes)
+
+
+def _steps(subsets: Subsets) -> tuple[list[int], kernels.Steps, int] | None:
+    seen, frontier, entries = {START}, [START], 0
+    while frontier:
+        state = frontier.pop()
+        positions = _positions(subsets, state)
+        if len(positions) > 12:
+            return None
+        entries += 1 << len(positions)
+        if entries > MAX_ENTRIES:
+            return None
+        for bits in _combinations(positions):
+            step = subsets.step(state, bits)
+            for target in (*(take.target for take in step.takes), step.skip):
+                if target != NOWHERE and target not in seen:
+                    seen.add(target)
+                    frontier.append(target)
+    states = sorted(seen, key=subsets.canonical)
+    numbers: Mapping[int, int] = {NOWHERE: -1, **{s: n for n, s in enumerate(states)}}
+    masks, position_offset, positions_of = [], [0], []
+    entry_offset, skip, skip_accept, idle = [0], [], [], []
+    take_offset = [0]
+    takes: list[tuple[int, int, bool]] = []
+    for state in states:
+        positions = _positions(subsets, state)
+        masks.append(sum(1 << p for p in positions))
+        positions_of.extend(positions)
+        position_offset.append(len(positions_of))
+        for bits in _combinations(positions):
+            step = subsets.step(state, bits)
+            skip.append(numbers[step.skip])
+            skip_accept.append(step.skip_accept)
+            stays = state in (START, step.skip)
+            idle.append(stays and not step.takes and not step.skip_accept)
+            takes.extend((take.label, numbers[take.target], take.accept) for take in step.takes)
+            take_offset.append(len(takes))
+        entry_offset.append(len(skip))
+    widths = np.diff(take_offset)
+    return (
+        states,
+        kernels.Steps(
+            np.array(masks, np.int64),
+            np.array(position_offset, np.int64),
+            np.array(positions_of, np.int64),
+            np.array(entry_offset, np.int64),
+            np.array(skip, np.int32),
+            np.array(skip_accept, np.bool_),
+            np.array(idle, np.bool_),
+            np.array(take_offset, np.int64),
+            np.array([take[0] for take in takes], np.int32),
+            np.array([take[1] for take in takes], np.int32),
+            np.array([take[2] for take in takes], np.bool_),
+        ),
+        int(widths.max(initial=0)) + 1,
+    )
+
+
+def _positions(subsets: Subsets, state: int) -> list[int]:
+    mask = subsets.masks[state]
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+def _combinations(positions: list[int]) -> Iterator[int]:
+    """Every set of the atoms, as bits, in the order of the kernel's entries."""
+    for chosen in product((0, 1), repeat=len(positions)):
+        yield sum(bit << place for bit, place in zip(reversed(chosen), positions, strict=True))
+
+
+def _sorting(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Doubles as integers of the same order; NaN is the greatest, zero has no sign."""
+    clean = np.where(np.isnan(values), np.nan, values + 0.0)
+    raw = clean.view(np.int64)
+    ordered = np.where(raw < 0, np.int64(-(2**63)) - raw, raw)
+    return np.where(np.isnan(values), np.int64(2**63 - 2), ordered)
+
+
+def _nodes(size: int) -> kernels.Nodes:
+    return kernels.Nodes(
+        np.empty(size, np.int64),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
+
+
+def _grown(nodes: kernels.Nodes, size: int) -> kernels.Nodes:
+    larger = _nodes(size)
+    for name in kernels.Nodes._fields:
+        old = getattr(nodes, name)
+        getattr(larger, name)[: len(old)] = old
+    return larger
+
+
+def _classes(states: int, slots: int, machine: kernels.Machine) -> event_classes.Classes:
+    ints, floats = len(machine.initial_ints), len(machine.initial_floats)
+    table = 1 << (4 * slots - 1).bit_length()
+    return event_classes.Classes(
+        np.full(slots, match_graph.NOTHING, np.int32),
+        np.zeros(slots, np.int32),
+        np.zeros((slots, ints), np.int64),
+        np.zeros((slots, floats), np.float64),
+        np.arange(slots, dtype=np.int32),
+        np.full(table, event_classes.EMPTY, np.int32),
+        np.zeros((states, slots), np.int32),
+        np.zeros((states, slots), np.int64),
+        np.zeros(states + 2, np.int64),
+        np.zeros(slots, np.int32),
+        np.zeros(slots, np.int32),
+        np.zeros((slots, ints), np.int64),
+        np.zeros((slots, floats), np.float64),
+    )
+
+
+def _more_classes(
+    classes: event_classes.Classes, slots: int, machine: kernels.Machine
+) -> event_classes.Classes:
+    states, size = classes.ids.shape
+    larger = _classes(states, slots, machine)
+    larger.node[:size] = classes.node
+    larger.state[:size] = classes.state
+    larger.ints[:size] = classes.ints
+    larger.floats[:size] = classes.floats
+    larger.free[:size] = classes.free
+    larger.ids[:, :size] = classes.ids
+    larger.keys[:, :size] = classes.keys
+    larger.counts[:] = classes.counts
+    event_classes.rehash(larger)
+    return larger

@@ -1,0 +1,541 @@
+"""Bounds on a workload: what they mean in work, the sketch, and the estimate of recall.
+
+The kernels know only *work*: partial matches asked about an event, per event. A bound on time
+becomes one on work by the measured time of a unit; time is that of the matching thread, so that
+what else the machine does sheds nothing. A share ("50%") is of what the first rows needed without
+a bound. A bound on memory is one on records of the arena.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.share_automaton import SharedAutomaton
+from ensue.operator.protocol import Budget
+from ensue.paths.budget import parse_bytes
+from ensue.query.duration import parse_duration
+from ensue.shared.kernels import arena as at
+from ensue.shared.kernels import select as knob
+from ensue.shared.prices import Prices
+from ensue.shared.tables import Tables
+
+BUCKETS = 1 << 14
+COLUMNS = 64  # patterns beyond share the columns of the sketch
+TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
+EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
+FADE = 0.93  # of the sketch is left after each quarter of a window
+LEAST_FADE = 64.0  # rows, where windows are short
+SAFETY = 0.94  # of a bound is aimed at: the moving average swings by some percent around that
+SAFETY_PRICED = 0.90  # where work has a price
+CHUNK = 1024
+FOLLOWED = 2048  # nodes between which the flow of worth is kept; others lag behind
+DEPTH = 32  # steps of a pattern that the flow of worth is followed
+LITTLE = 0.1  # matches that a node is taken to have had before anything is known
+ORDERS = ("contribution", "ratio", "work")
+LEAST_LIVED = 0.1
+# What was lost lies between two sums, by the means of what was seen and of what was lived, and is
+# off by such factors at their ends (benchmark, seeds 10 and 11): bursts in which many matches share
+# a few rare events are not in the means.
+LESS, MORE = 4.0, 2.0
+# Of all matches: gains of visits passed over that are too small to tell from none add up to this
+# (seeds 10 to 16, bounds from 30 % on).
+HARDLY = 0.025
+LEAST_CALIBRATION = 1000
+_SLACK = 1.10
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A number, or a share of the unbounded run."""
+
+    amount: float
+    share: bool
+
+    def part(self, part: float) -> Bound:
+        """Of a number so much; a share is of what these patterns need, whatever others do."""
+        return self if self.share else replace(self, amount=self.amount * part)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a pattern got and gave up."""
+
+    found: int
+    lost: float
+    recall: float
+    low: float  # of an interval that holds the recall with a probability of about 95 %
+    high: float
+
+
+def parse_bound(value: object, what: str) -> Bound | None:
+    """A bound on latency (seconds), memory (bytes) or work."""
+    if value is None:
+        return None
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            share = float(value.strip()[:-1])
+        except ValueError:
+            share = -1.0
+        if not 0 < share <= 100:
+            raise errors.QueryError(
+                f"{what}={value!r} is not a share of the unbounded run",
+                remedy='write for example "50%"',
+            )
+        return Bound(share / 100, True)
+    if what == "work":
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise errors.QueryError(
+                f"work={value!r} is not a positive number of partial matches asked per event",
+                remedy='write work=1000, or a share such as "50%"',
+            )
+        return Bound(float(value), False)
+    if not isinstance(value, str):
+        raise errors.QueryError(
+            f"{what}={value!r} is not text", remedy='write latency="50 ms", memory="256 MB"'
+        )
+    amount = parse_duration(value) / 1e6 if what == "latency" else float(parse_bytes(value))
+    if amount <= 0:
+        raise errors.QueryError(f"{what}={value!r} is not positive", remedy="give a larger bound")
+    return Bound(amount, False)
+
+
+def check_budget(budget: Budget | None, names: tuple[str, ...]) -> None:
+    """Raises where a bound cannot be read, or names a pattern that is not there."""
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise errors.QueryError(
+            f"{budget!r} is not a budget", remedy="write ensue.Budget(work=1000)"
+        )
+    if isinstance(budget.latency, Mapping):
+        if not budget.latency:
+            raise errors.QueryError(
+                "latency={} names no pattern", remedy="name one, or leave latency out"
+            )
+        for name, value in budget.latency.items():
+            if name not in names:
+                raise errors.QueryError(
+                    f"the budget names the pattern {name!r}, which the workload does not have",
+                    remedy=f"use one of: {', '.join(names)}",
+                )
+            if value is None:
+                raise errors.QueryError(
+                    f"the latency of {name!r} is None",
+                    remedy='write a bound such as "50 ms", or leave the pattern out',
+                )
+            parse_bound(value, "latency")
+    else:
+        parse_bound(budget.latency, "latency")
+    parse_bound(budget.memory, "memory")
+    parse_bound(budget.work, "work")
+    if budget.latency is None and budget.memory is None and budget.work is None:
+        raise errors.QueryError(
+            "the budget has no bound", remedy="give latency, memory or work, or leave it out"
+        )
+
+
+def budget_of(budget: Budget | None, names: Collection[str]) -> Budget | None:
+    """The bounds that concern some patterns of a workload; None where none does."""
+    if budget is None or not isinstance(budget.latency, Mapping):
+        return budget
+    own = {name: value for name, value in budget.latency.items() if name in names}
+    if not own and budget.memory is None and budget.work is None:
+        return None
+    return replace(budget, latency=own or None)
+
+
+class Controller:
+    def __init__(
+        self,
+        automaton: SharedAutomaton,
+        budget: Budget | None,
+        weights: Mapping[str, float],
+        order_by: str,
+        strategy: int,
+        instance: bool,
+        part: float = 1.0,
+    ) -> None:
+        """`part` of a bound in numbers is for these patterns, the rest for other groups."""
+        self._automaton = automaton
+        names = tuple(member.name for member in automaton.union.members)
+        self._names = names
+        check_budget(budget, names)
+        self.active = budget is not None
+        self._total: Bound | None = None
+        self._seconds: Bound | None = None
+        self._records: Bound | None = None
+        self._single: dict[int, Bound] = {}
+        if budget is not None:
+            self._total = parse_bound(budget.work, "work")
+            self._records = parse_bound(budget.memory, "memory")
+            if isinstance(budget.latency, Mapping):
+                for name, value in budget.latency.items():
+                    found = parse_bound(value, "latency")
+                    assert found is not None
+                    self._single[names.index(name)] = found
+            else:
+                self._seconds = parse_bound(budget.latency, "latency")
+        self._total, self._seconds, self._records = (
+            bound and bound.part(part) for bound in (self._total, self._seconds, self._records)
+        )
+        columns = min(COLUMNS, max(1, len(names)))
+        self._weights = np.zeros(columns, np.float64)
+        for index, name in enumerate(names):
+            self._weights[index % columns] += weights.get(name, 1.0)
+        # Only their ratios count; levels of quality have room for so many octaves.
+        if self._weights.any():
+            self._weights /= self._weights.max()
+        self.completed = np.zeros((BUCKETS, columns), np.float32)
+        self.bucket_seen = np.zeros(BUCKETS, np.float32)
+        self._node_seen = np.zeros(0, np.float64)
+        self._node_completed = np.zeros((0, columns), np.float64)
+        self._direct = np.zeros((0, columns), np.float64)  # matches completed from a node
+        self._flow = np.zeros((1, 1), np.float64)  # worth handed from node to node
+        self._rate = np.zeros(0, np.float64)
+        self._theta = np.zeros(0, np.float64)
+        self._steps = np.zeros(0, np.int64)  # events that a match still needs at least
+        self._unlived = np.zeros(0, np.float64)  # of `_node_seen`, what was shed before it was over
+        self._lost = np.zeros((0, columns), np.float64)  # shed since the last chunk, by node
+        self._given_up = np.zeros((2, columns), np.float64)  # at least, and at most
+        self._mass = np.zeros((BUCKETS if self.active else 1, columns), np.float32)
+        self._overloaded = np.zeros((len(names) + 63) // 64, np.uint64)
+        self._limits = np.full(len(names) if self._single else 0, np.inf)
+        self.found = np.zeros(len(names), np.int64)
+        self.knobs = np.zeros(knob.KNOBS, np.float64)
+        self.knobs[[knob.LIMIT_WORK, knob.LIMIT_RECORDS]] = np.inf
+        self.knobs[knob.BY_RATIO] = ORDERS.index(order_by)
+        self.knobs[knob.LEARN] = self.knobs[knob.CHECK] = self.active
+        self.knobs[knob.INSTANCE] = instance
+        self.knobs[knob.EXPLORE] = EXPLORE
+        self.knobs[knob.STRATEGY] = strategy
+        self.knobs[knob.FADE] = FADE
+        self._window = 0.0  # rows
+        self._share = 1.0  # of the rows that are of the partition of a partial match, on average
+        # The price of work is set where work as a whole is all that is bounded.
+        priced = self.active and self._records is None and not self._single
+        self._may_price = (
+            priced and strategy == knob.QUALITY and order_by == "ratio" and not instance
+        )
+        self.prices = Prices(automaton, BUCKETS, self.active)
+        self._rows = 0
+        self._timing = 0.0  # seconds per unit of work, faded
+        self._fixed = math.inf  # least seconds per row seen
+        self._sum: NDArray[np.float64] = np.zeros(4 + len(names))  # of the calibration
+        self._warned = False
+        self._learning = self._calibrated = self._taught = False  # from rows of the past
+        self.totals = np.zeros(3, np.float64)  # rows, work, seconds
+
+    @property
+    def calibrating(self) -> bool:
+        shares = [b for b in (self._total, self._seconds, self._records) if b is not None]
+        if not any(bound.share for bound in (*shares, *self._single.values())):
+            return False
+        return not self._calibrated and self._rows < self._calibration
+
+    @property
+    def needed_seconds(self) -> float:
+        """CPU time per row that was needed without a bound: what a share of latency is of."""
+        return float(self._sum[2] / max(1.0, self._sum[0]))
+
+    @property
+    def _calibration(self) -> int:
+        return int(max(LEAST_CALIBRATION, 2 * self._window))
+
+    # -- for the kernels -------------------------------------------------------------------------
+
+    def seen(
+        self,
+        tables: Tables,
+        kinds: NDArray[np.int64],
+        spans: NDArray[np.int64],
+        share: float,
+    ) -> None:
+        """A batch: how often an event concerns each node, and how long windows are."""
+        nodes = tables.nodes
+        rate = tables.concerns @ (kinds / max(1, kinds.sum()))
+        known = len(self._rate)
+        rate[:known] = np.where(self._rate > 0, (self._rate + rate[:known]) / 2, rate[:known])
+        self._rate = rate
+        if not self.active:
+            return
+        self._share = share
+        grown = nodes - len(self._node_seen)
+        self._node_seen = np.concatenate([self._node_seen, np.zeros(grown)])
+        more = np.zeros((grown, self._node_completed.shape[1]))
+        self._node_completed = np.concatenate([self._node_completed, more])
+        self._direct = np.concatenate([self._direct, more])
+        self._lost = np.concatenate([self._lost, more])
+        self._unlived = np.concatenate([self._unlived, np.zeros(grown)])
+        followed = min(nodes, FOLLOWED)
+        flow = np.zeros((followed, followed))
+        flow[: len(self._flow), : len(self._flow)] = self._flow
+        self._flow = flow
+        size = np.array([len(self._automaton.taken_at(node)) for node in range(nodes)])
+        asked = np.array(
+            [
+                (self._automaton.relevant(node) & self._automaton.correlated).bit_count()
+                for node in range(nodes)
+            ]
+        )
+        self._theta = np.maximum(rate, 1e-6)
+        if self.knobs[knob.BY_RATIO] != ORDERS.index("work"):
+            self._theta = self._theta * (TAU * size + (1 - TAU) * (1 + asked))
+        self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.int64)
+        if len(spans):
+            self._window = max(self._window, float(np.quantile(spans, 0.9)))
+        self.knobs[knob.FADE_EVERY] = max(LEAST_FADE, self._window / 4)
+
+    def arrays(self, lane: Any) -> tuple[tuple[Any, ...], NDArray[np.float64]]:
+        if self.active:
+            self.prices.rescale()
+            self._set_prices()
+            self._set_limits(lane)
+        nodes = max(1, len(self._rate))
+        return (
+            self.bucket_seen, self._flow, self.completed,
+            self._node_seen if len(self._node_seen) else np.zeros(nodes),
+            self._node_completed if len(self._node_completed) else np.zeros((nodes, 1)),
+            self._weights, self._rate, self._theta if len(self._theta) else np.ones(nodes),
+            self._lost if len(self._lost) else np.zeros((nodes, 1)), self._means(nodes),
+            self._overloaded, self._mass, self._limits,
+            self._steps if len(self._steps) else np.ones(nodes, np.int64),
+            self._direct if self.active else np.ones((1, 1)),
+            self._unlived if len(self._unlived) else np.zeros(nodes), self.prices.arrays(),
+        ), self.knobs  # fmt: skip
+
+    def _means(self, nodes: int, lived: bool = False) -> NDArray[np.float64]:
+        """Matches per partial match with a whole window, for each node and pattern.
+
+        Solved along the flow from node to node, so that what the last step of a pattern has learned
+        reaches the first one at once; buckets tell only how they differ from their node. With
+        `lived`, per time that partial matches had before they were shed.
+        """
+        columns = len(self._weights)
+        if not self.active or not len(self._node_seen):
+            return np.ones((nodes, columns))
+        member = np.zeros((nodes, columns))
+        for node in range(nodes):
+            for pattern, _ in self._automaton.nodes[node]:
+                member[node, pattern % columns] = 1.0
+        own = self._direct + LITTLE * member
+        seen = self._node_seen[:, None] + 1.0
+        if lived:
+            seen = np.maximum(seen - self._unlived[:, None], LEAST_LIVED * seen)
+        parent, child = np.nonzero(self._flow)
+        share = self._flow[parent, child][:, None]
+        found = own / seen
+        for _ in range(min(nodes, DEPTH)):
+            total = own.copy()
+            np.add.at(total, parent, share * found[child])
+            found = total / seen
+        beyond = self._node_completed[FOLLOWED:] + LITTLE * member[FOLLOWED:]
+        found[FOLLOWED:] = beyond / seen[FOLLOWED:]
+        least = 1e-9
+        result: NDArray[np.float64] = np.maximum(found * member, least)
+        return result
+
+    def stops(self, begin: int, stop: int) -> Iterator[int]:
+        """Rows after which the kernel comes back; without bounds only the last."""
+        if not self.active:
+            yield stop
+            return
+        if begin >= stop:
+            yield stop  # no row is new, but the end of a partition may settle matches
+        step = 128
+        while begin < stop:
+            begin = min(begin + step, stop)
+            yield begin
+            step = min(CHUNK, 2 * step) if self._seconds is None else min(512, 2 * step)
+
+    def measured(self, rows: int, work: int, seconds: float, lane: Any) -> None:
+        self.totals += (rows, work, seconds)
+        if not self.active or rows <= 0:
+            return
+        settled = self._rows >= self._calibration // 2
+        if settled and (self.calibrating or self._learning):
+            loads = self._loads(lane)
+            self._sum[:4] += (rows, work, seconds, float(lane.meta[at.RECORDS]) * rows)
+            self._sum[4:] += loads * rows
+        priced = bool(self.knobs[knob.PRICED])
+        if priced and self.prices.lost.any():
+            means = self._means(len(self._node_seen))
+            means /= (means * self._weights).sum(axis=1, keepdims=True)
+            self._given_up += (self.prices.lost[: len(means), None] * means).sum(axis=0)
+            self.prices.lost[:] = 0.0
+            self._lost[:] = 0.0
+        elif self._lost.any():
+            for row, lived in enumerate((False, True)):
+                means = self._means(len(self._node_seen), lived)
+                self._given_up[row] += (self._lost * means).sum(axis=0)
+            self._lost[:] = 0.0
+        self.prices.since += work
+        self._rows += rows
+        self._fixed = min(self._fixed, seconds / rows)
+        if work > 0:
+            unit = seconds / work
+            self._timing = unit if self._timing == 0.0 else 0.8 * self._timing + 0.2 * unit
+        self._warn(rows, seconds, lane)
+
+    def _loads(self, lane: Any) -> NDArray[np.float64]:
+        """Expected work of the next event per pattern (l_i)."""
+        found = np.zeros(len(self._names))
+        for node in np.flatnonzero(lane.heads[1] > 0.0).tolist():
+            part = lane.heads[1][node] * self._rate[node]
+            for pattern, _ in self._automaton.nodes[node]:
+                found[pattern] += part
+        return found
+
+    def learn_from_the_past(self) -> None:
+        """Rows from now on are those of the past: nothing is shed, and shares are of them."""
+        self.knobs[knob.COUNTED] = self._may_price
+        self._learning = True
+
+    def begin(self) -> None:
+        """The past is over: the bounds hold, and what was found so far does not count."""
+        self._learning = False
+        self._taught = True
+        self._calibrated = self._sum[0] > 0
+        self.found[:] = 0
+        self.totals[:] = 0
+        self._lost[:] = self._given_up[:] = self._mass[:] = 0
+        self._set_prices()
+
+    def _set_limits(self, lane: Any) -> None:
+        if self.calibrating or self._learning:
+            return
+        rows = max(1.0, self._sum[0])
+        work = math.inf
+        if self._total is not None:
+            work = self._total.amount * (self._sum[1] / rows if self._total.share else 1.0)
+        if self._seconds is not None:
+            seconds = self._seconds.amount * (self.needed_seconds if self._seconds.share else 1.0)
+            if self._timing > 0.0:
+                work = min(work, max(seconds / self._timing, 0.5))
+        priced = bool(self.knobs[knob.PRICED])
+        self.knobs[knob.LIMIT_WORK] = (SAFETY_PRICED if priced else SAFETY) * work
+        self.knobs[knob.BOUND] = work
+        if self._records is not None:
+            records = self._records.amount / lane.bytes_per_record
+            if self._records.share:
+                records = self._records.amount * self._sum[3] / rows
+            self.knobs[knob.LIMIT_RECORDS] = max(records, 1.0)
+        for pattern, bound in self._single.items():
+            if bound.share:
+                self._limits[pattern] = bound.amount * self._sum[4 + pattern] / rows
+            elif self._timing > 0.0:
+                self._limits[pattern] = max(bound.amount / self._timing, 0.5)
+
+    def _set_prices(self) -> None:
+        """The index of visits anew, where much was learned since; in use where a bound holds."""
+        held = self._may_price and not self.calibrating and not self._learning
+        priced = held and (self.prices.ready or self._taught)
+        if priced and (not self.prices.ready or self.prices.due()):
+            self.prices.solve(self._rate * self._share, self._window, self._weights)
+        self.knobs[knob.PRICED] = priced
+
+    def _warn(self, rows: int, seconds: float, lane: Any) -> None:
+        """A bound that no choice can meet: say the least possible, and go on at that."""
+        if self._warned or self.calibrating or self._rows < LEAST_CALIBRATION:
+            return
+        least = None
+        bound = self._seconds
+        if bound is not None and not bound.share and self._fixed > bound.amount * _SLACK:
+            least = f"latency: an event takes {self._fixed * 1e6:.2f} µs with nothing to match"
+        memory = self._records
+        if memory is not None and not memory.share and memory.amount < lane.bytes_per_record:
+            least = f"memory: one partial match needs {lane.bytes_per_record} bytes"
+        if least is not None:
+            self._warned = True
+            warnings.warn(
+                f"the bound cannot be met, whatever is shed; {least}; going on at that",
+                errors.BoundWarning,
+                stacklevel=2,
+            )
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def learned(self) -> dict[str, NDArray[Any]]:
+        """All that was learned, by name."""
+        scalars = (self._window, float(self._rows), self._timing, float(self._calibrated))
+        return {
+            "seen": self.bucket_seen, "completed": self.completed, "node_seen": self._node_seen,
+            "node_completed": self._node_completed, "direct": self._direct, "flow": self._flow,
+            "rate": self._rate, "lost": self._lost, "given_up": self._given_up,
+            "unlived": self._unlived, "mass": self._mass, "found": self.found,
+            "calibration": self._sum, "totals": self.totals, "scalars": np.array(scalars),
+        }  # fmt: skip
+
+    def restore(self, values: Callable[[str], bytes]) -> None:
+        """What `learned` told."""
+        nodes = len(values("rate")) // 8
+        columns = len(self._weights)
+        followed = max(1, min(nodes, FOLLOWED))
+        self._node_seen, self._rate = np.zeros(nodes), np.zeros(nodes)
+        self._unlived, self._lost = np.zeros(nodes), np.zeros((nodes, columns))
+        self._node_completed, self._direct = np.zeros((nodes, columns)), np.zeros((nodes, columns))
+        self._flow = np.zeros((followed, followed))
+        for name, array in self.learned().items():
+            array[...] = np.frombuffer(values(name), array.dtype).reshape(array.shape)
+            if name == "scalars":
+                self._window, self._timing = float(array[0]), float(array[2])
+                self._rows, self._calibrated = int(array[1]), bool(array[3])
+
+    def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.prices.restore(arrays)
+        self.knobs[knob.COUNTED] = self._may_price
+
+    def carry(self, before: Controller, stayed: Collection[str]) -> None:
+        """What was found and given up under the patterns from before, of those that stay."""
+        self.totals += before.totals
+        columns, gone = len(self._weights), len(before._weights)
+        for index, name in enumerate(self._names):
+            if name in stayed:
+                old = before._names.index(name)
+                sharing = len(range(old % gone, len(before._names), gone))
+                self.found[index] = before.found[old]
+                self._given_up[:, index % columns] += before._given_up[:, old % gone] / sharing
+
+    # -- what it cost ----------------------------------------------------------------------------
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Recall per pattern from the sketch: what was shed, at the rates of what was kept.
+
+        Rates of what was seen are too low where it was shed before its time, and rates of what was
+        lived too high, since what is shed is the worse part; the estimate is between them.
+        """
+        found: dict[str, Estimate] = {}
+        hardly = HARDLY if self.knobs[knob.PRICED] else 0.0
+        columns = len(self._weights)
+        share = np.zeros(columns)
+        for index in range(len(self._names)):
+            share[index % columns] += 1
+        for index, name in enumerate(self._names):
+            column = index % columns
+            least, most = (self._given_up[:, column] / max(1.0, share[column])).tolist()
+            spread = 0.0
+            if most:
+                mass = self._mass[:, column].astype(np.float64) / share[column]
+                rate_spread = (self.completed[:, column] + 1.0) / (self.bucket_seen + 2.0) ** 2
+                spread = 1.96 * math.sqrt(most + float((mass**2 * rate_spread).sum()))
+            got = int(self.found[index])
+            lost = math.sqrt(least * most)
+            found[name] = Estimate(
+                got,
+                lost,
+                _share(got, lost),
+                _share(got, MORE * max(least, most) + spread),
+                _share(got, max(0.0, min(least, most) / LESS - spread - hardly * (got + lost))),
+            )
+        return found
+
+
+def _share(found: int, lost: float) -> float:
+    return 1.0 if found + lost <= 0 else found / (found + lost)

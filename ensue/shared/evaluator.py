@@ -1,0 +1,442 @@
+"""SHARP behind the operator protocol: a workload of event patterns, evaluated as one.
+
+Without a bound the answer is exactly that of the patterns run one by one. Under a bound partial
+matches are shed, so that matches may be missing and none is false; `report()` says what was given
+up. Events are never shed: an event that forbids a match is always seen.
+
+Complete partitions pass through one lane; an open partition keeps its own lane with the rows that
+its partial matches may still read, and continues with the next insert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan
+from ensue.automaton.share import Union, unite
+from ensue.guards.operators import TooHardError
+from ensue.operator.arrange import arrange, arrays_of
+from ensue.operator.protocol import (
+    Budget,
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    PatternChange,
+    Refusing,
+    Snapshot,
+    Watermark,
+    key_at,
+    keys_of,
+)
+from ensue.query.query import Query, SkipMode
+from ensue.sequences.evaluator import SequencesEvaluator
+from ensue.sequences.output import Found
+from ensue.shared import saved
+from ensue.shared.controller import Estimate, budget_of
+from ensue.shared.engine import VIEW, Engine, Lane, TooLargeError
+from ensue.shared.kernels import arena as at
+from ensue.shared.kernels import select as knob
+from ensue.shared.listing import BatchTables, PatternTables, Waiting, numbered
+from ensue.shared.own import own_table
+
+MAX_MATCHES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a workload is evaluated."""
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    materialise: str = VIEW
+    order_by: str = "ratio"  # or "contribution"
+    strategy: int = knob.QUALITY
+    seed: int = 0
+    max_matches: int = MAX_MATCHES
+    part: float = 1.0  # of bounds in numbers: the rest is for other groups of the workload
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did and gave up."""
+
+    patterns: Mapping[str, Estimate]
+    rows: int
+    work: int
+    shed: int
+    selections: int
+    created: int
+    seconds: float
+    most_records: int
+
+
+def cannot_shed(query: Query) -> str | None:
+    """Why the pattern cannot run under a budget; None where it can."""
+    if not query.row_semantics and query.skip.mode is not SkipMode.NONE:
+        return (
+            "after_match makes matches depend on each other: without one that was shed, another "
+            "would be reported falsely"
+        )
+    return None
+
+
+@dataclass
+class _Open:
+    """An open partition."""
+
+    lane: Lane
+    table: pa.Table
+    base: int = 0  # number of the first row held, inside its partition
+    numbers: dict[int, int] = field(default_factory=dict)  # matches so far, by pattern
+    waiting: list[Waiting] = field(default_factory=list)
+
+
+class SharedEvaluator(Refusing):
+    """See the module; one instance per task."""
+
+    name = "the shared evaluator"
+    capabilities = Capabilities(ordered_input=True, revision=True, shedding=True)
+
+    def __init__(
+        self,
+        union: Union,
+        options: Options | None = None,
+        prepare: Callable[[Plan, pa.Table], pa.Table] | None = None,
+    ) -> None:
+        """With `prepare`, events carry the user's columns, so that patterns may change."""
+        self.union = union
+        self._prepare = prepare
+        self.options = options or Options()
+        self.metrics = Metrics()
+        self._open: dict[Key, _Open] = {}
+        self._reported = 0
+        self._ended = np.zeros(at.META, np.int64)  # counts of partitions that are over
+        self.keep_work = False
+        self.parts: dict[str, list[Found]] = {}  # patterns whose matches are kept, not put out
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        self._plan, self._schema, self._budget = plan, schema, budget
+        self._start()
+        if state is not None:
+            saved.restore_model(self.engine, state.shared)
+            for key, blob in state.keys.items():
+                self._open[key] = _Open(*saved.restore_lane(self.engine, blob, plan.fingerprint))
+
+    def _ready(self, table: pa.Table) -> pa.Table:
+        """The columns that the plan reads."""
+        return table if self._prepare is None else self._prepare(self._plan, table)
+
+    def _start(self) -> None:
+        options = self.options
+        # A bound on a pattern goes with it.
+        budget = budget_of(self._budget, [member.name for member in self.union.members])
+        if budget is not None:
+            for member in self.union.members:
+                reason = cannot_shed(member.plan.query)
+                if reason:
+                    raise errors.UnsupportedError(
+                        f"the pattern {member.name!r} cannot run under a budget: {reason}",
+                        remedy="leave the budget out, or drop after_match from this pattern",
+                    )
+        self._ready_schema = self._ready(self._schema.empty_table()).schema
+        self.engine = Engine(
+            self.union,
+            self._ready_schema,
+            options.materialise,
+            budget,
+            options.weights,
+            options.order_by,
+            options.strategy,
+            options.seed,
+            options.part,
+        )
+        self.engine.keep_work = self.keep_work
+        self._lane = self.engine.lane()
+        self._tables = PatternTables(self.union, self._plan, self._count)
+
+    # -- protocol --------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        return Output(self._tables.combined(self.found(events), self._ready_schema))
+
+    def advance(self, mark: Watermark) -> Output:
+        return Output()
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        return Output(self._tables.combined(self.finished(keys), self._ready_schema))
+
+    def revise(self, change: PatternChange) -> Output:
+        """Patterns added see events from now on; patterns removed are forgotten.
+
+        Partial matches of the patterns that stay are kept. What the sketch has learned is learned
+        anew, since its buckets are those of the shared plan.
+        """
+        kept = {m.name: m.plan.query for m in self.union.members if m.name not in change.remove}
+        for name in change.remove:
+            if name not in {m.name for m in self.union.members}:
+                raise errors.QueryError(
+                    f"there is no pattern {name!r} to remove",
+                    remedy="patterns are: " + ", ".join(m.name for m in self.union.members),
+                )
+        for name in change.add:
+            if name in kept:
+                raise errors.DuplicateNameError(
+                    f"the workload has a pattern {name!r} already",
+                    remedy="remove it in the same change, or choose another name",
+                )
+        if not kept and not change.add:
+            raise errors.QueryError("no pattern would be left", remedy="keep or add one")
+        if self._prepare is None:
+            raise errors.UnsupportedError(
+                "rows arrive prepared for the patterns this workload began with",
+                remedy="run the workload with live(), whose rows carry all their columns",
+            )
+        names = tuple(member.name for member in self.union.members)
+        lanes = {key: self._bytes(part, "") for key, part in self._open.items()}
+        control = self.engine.controller
+        before = (self.union, self._plan, self._ready_schema, self._tables, self.engine, self._lane)
+        try:
+            self.union = unite({**kept, **change.add})
+            self._plan = self.union.plan
+            self._start()
+            opened = {
+                key: _Open(*saved.restore_lane(self.engine, blob, "", names, kept))
+                for key, blob in lanes.items()
+            }
+        except BaseException as problem:  # whatever it is, the patterns from before go on
+            (self.union, self._plan, self._ready_schema, self._tables, self.engine,
+             self._lane) = before  # fmt: skip
+            if isinstance(problem, TooHardError):
+                raise errors.UnsupportedError(
+                    f"the patterns cannot be shared: a condition needs plain Python: {problem}",
+                    remedy="simplify the condition, or match the pattern by itself",
+                ) from None
+            raise
+        self.engine.controller.carry(control, kept)
+        self._open = opened
+        return Output()
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        keys = self._open if touched is None else [k for k in touched if k in self._open]
+        told = {key: self._bytes(self._open[key], self._plan.fingerprint) for key in keys}
+        return Snapshot(told, saved.model_bytes(self.engine))
+
+    def _bytes(self, part: _Open, fingerprint: str) -> bytes:
+        return saved.lane_bytes(
+            self.engine, part.lane, part.table, part.base, part.numbers, part.waiting, fingerprint
+        )
+
+    def report(self) -> Report:
+        """What was found and given up so far, per pattern."""
+        control = self.engine.controller
+        lanes = [self._lane, *(part.lane for part in self._open.values())]
+        meta = sum((lane.meta for lane in lanes), self._ended)
+        return Report(
+            control.estimates(),
+            int(control.totals[0]),
+            int(control.totals[1]),
+            int(meta[at.SHED]),
+            int(meta[at.SELECTIONS]),
+            int(meta[at.CREATED]),
+            float(control.totals[2]),
+            max(int(self._ended[at.MOST]), *(int(lane.meta[at.MOST]) for lane in lanes)),
+        )
+
+    # -- matches ---------------------------------------------------------------------------------
+
+    def check_order(self, events: Events) -> None:
+        """Raises where a row is earlier than the last one of its partition."""
+        query = self._plan.query
+        if not query.order_by:
+            return
+        for index, key in enumerate(keys_of(events, query.partition_by)):
+            part = self._open.get(key)
+            if part is None or not part.table.num_rows:
+                continue
+            first = events.table.slice(int(events.starts[index]), 1)
+            last = part.table.slice(part.table.num_rows - 1)
+            names = list(dict.fromkeys(key.column for key in query.order_by))
+            both = pa.concat_tables([last.select(names), first.select(names)])
+            marked = both.append_column(f"{PREFIX}late", pa.array([False, True]))
+            if arrange(marked, (), query.order_by)[0].column(f"{PREFIX}late")[0].as_py():
+                where = f" of the partition {key}" if key else ""
+                raise errors.DataError(
+                    f"rows arrive out of order: {both.slice(1).to_pylist()[0]}{where} comes after "
+                    f"{both.slice(0, 1).to_pylist()[0]}",
+                    remedy="insert the rows of a partition in the order of order_by(...), or match "
+                    "all of them at once with matches(...)",
+                )
+
+    def learn(self, events: Events) -> None:
+        """Complete partitions of the past: what partial matches are worth, before a bound holds."""
+        control = self.engine.controller
+        if not control.active or not events.table.num_rows:
+            return
+        control.learn_from_the_past()
+        lane = self.engine.lane()
+        columns = arrays_of(self._ready(events.table))
+        try:
+            prepared = self.engine.prepare(columns, events.starts, lane.nodes())
+            rows = int(events.starts[-1])
+            for _ in self.engine.run(prepared, events.starts, lane, rows, True):
+                pass
+        except TooLargeError:
+            raise errors.OverflowDataError(
+                "a number in a condition over other events of the history does not fit 64 bits",
+                remedy="leave the history out, or cast to DOUBLE",
+            ) from None
+        control.begin()
+        self.engine.work.clear()
+        self.engine.seconds = 0.0
+
+    def found(self, events: Events) -> Iterator[tuple[int, pa.Table]]:
+        """Matches per pattern (its index), with the columns that its own plan puts out."""
+        self.metrics.rows += events.table.num_rows
+        if not self._open and events.complete.all():
+            if events.table.num_rows:
+                yield from self._complete(self._ready(events.table), events.starts)
+            return
+        for index in range(len(events.complete)):
+            begin, end = int(events.starts[index]), int(events.starts[index + 1])
+            rows = events.table.slice(begin, end - begin)
+            key = key_at(rows, 0, self._plan.query.partition_by)
+            yield from self._continue(key, rows, bool(events.complete[index]))
+
+    def finished(self, keys: Iterable[Key] | None = None) -> Iterator[tuple[int, pa.Table]]:
+        for key in list(self._open if keys is None else keys):
+            if key in self._open:
+                yield from self._continue(key, self._schema.empty_table(), True)
+
+    def _complete(
+        self, table: pa.Table, starts: NDArray[np.int64]
+    ) -> Iterator[tuple[int, pa.Table]]:
+        lane = self._lane
+        lane.meta[[at.POSITION, at.PHASE]] = 0
+        lane.meta[at.PLACE], lane.meta[at.RUN] = -1, -2
+        columns = arrays_of(table)
+        numbers: dict[int, NDArray[np.int64]] = {}
+        listing = BatchTables(self._tables, table, starts)
+        try:
+            prepared = self.engine.prepare(columns, starts, lane.nodes())
+            for chains in self.engine.run(prepared, starts, lane, int(starts[-1]), True):
+                for index, found in listing.by_pattern(chains):
+                    name = self.union.members[index].name
+                    if name in self.parts:
+                        self.parts[name].append(found)
+                        continue
+                    known = numbers.setdefault(index, np.zeros(len(starts) - 1, np.int64))
+                    found.number = numbered(found.partition, known)
+                    yield index, listing.table(index, found)
+        except TooLargeError:
+            yield from self._exactly(table, starts)
+            return
+        yield from listing.strategies()
+
+    def _continue(self, key: Key, rows: pa.Table, complete: bool) -> Iterator[tuple[int, pa.Table]]:
+        part = self._open.get(key)
+        if part is None:
+            part = self._open[key] = _Open(self.engine.lane(), rows)
+        else:
+            part.table = pa.concat_tables([part.table, rows.select(part.table.column_names)])
+        part.table = part.table.combine_chunks()
+        table = self._ready(part.table)
+        length = table.num_rows
+        starts = np.array([0, length], np.int64)
+        lane = part.lane
+        stop = length if complete else max(0, length - self._plan.lookahead)
+        listing = BatchTables(self._tables, table, starts, part.base)
+        listing.waiting = part.waiting
+        try:
+            prepared = self.engine.prepare(arrays_of(table), starts, lane.nodes())
+            self.engine.replay(lane, prepared)
+            for chains in self.engine.run(prepared, starts, lane, stop, complete):
+                for index, found in listing.by_pattern(chains):
+                    first = part.numbers.get(index, 0)
+                    part.numbers[index] = first + len(found.length)
+                    found.number = np.arange(first + 1, first + 1 + len(found.length))
+                    yield index, listing.table(index, found)
+        except TooLargeError:
+            raise errors.OverflowDataError(
+                "a number in a condition over other events does not fit 64 bits",
+                remedy="cast to DOUBLE, or match batches of complete partitions",
+            ) from None
+        if complete:
+            del self._open[key]
+            most = max(int(self._ended[at.MOST]), int(lane.meta[at.MOST]))
+            self._ended = self._ended + lane.meta
+            self._ended[at.MOST] = most
+            yield from listing.strategies()
+            return
+        self._trim(part)
+
+    def _trim(self, part: _Open) -> None:
+        """Rows that no open partial match, waiting match or condition can read are let go."""
+        lane = part.lane
+        oldest = int(lane.meta[at.POSITION])
+        for node in lane.nodes():
+            run = int(lane.heads[0][node])
+            while run >= 0:
+                oldest = min(oldest, int(lane.arena[4][run]))
+                run = int(lane.arena[7][run])
+        if part.waiting:
+            oldest = 0
+        # The last row stays: the next one has to come after it.
+        oldest = max(0, min(oldest - self._plan.lookback, part.table.num_rows - 1))
+        if oldest:
+            saved.shift_rows(lane, oldest, self.engine.compiled.guards)
+            part.table = part.table.slice(oldest)
+            part.base += oldest
+
+    def _count(self, index: int, matches: int) -> None:
+        self.metrics.matches += matches
+        self._reported += matches
+        self.engine.controller.found[index] += matches
+        if self._reported > self.options.max_matches:
+            raise errors.LimitError(
+                f"there are more than {self.options.max_matches:,} matches",
+                remedy="bound the patterns with within(...), ask for an aggregate, or raise "
+                "max_matches",
+            )
+
+    def _exactly(
+        self, table: pa.Table, starts: NDArray[np.int64]
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """A number does not fit 64 bits: each pattern by its own evaluator, which is exact."""
+        if self.engine.controller.active:
+            raise errors.OverflowDataError(
+                "a number in a condition over other events does not fit 64 bits, and exact "
+                "evaluation takes no budget",
+                remedy="leave the budget out, or cast to DOUBLE",
+            )
+        self._lane = self.engine.lane()
+        for index, member in enumerate(self.union.members):
+            own = own_table(self._plan, member.plan, table)
+            evaluator = SequencesEvaluator()
+            evaluator.open(member.plan, own.schema)
+            complete = np.ones(len(starts) - 1, np.bool_)
+            for piece in evaluator.insert(Events(own, starts, complete)).tables():
+                self.engine.controller.found[index] += piece.num_rows
+                yield index, piece
+
+    # -- one table for all -----------------------------------------------------------------------
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        """The output of no matches: its columns and types."""
+        return self._tables.empty(self._ready(schema.empty_table()).schema)
+
+    def own_schemas(self, schema: pa.Schema) -> list[pa.Schema]:
+        """Per pattern the columns that its plan puts out."""
+        return self._tables.schemas(schema)

@@ -1,0 +1,191 @@
+"""The historical data sketch and what it says of a partial match (SHARP §4.2, Algorithm 3).
+
+A *bucket* stands for partial matches of one node whose attributes agree after binning: what the
+conditions ahead read of the events taken so far. Per bucket it counts the partial matches seen (pn,
+each by the ways that its time left gives it) and the complete matches per pattern (cn_i). Both
+fade, so that the estimates follow the data.
+
+A match is credited step by step: to the partial match that it completes, and a new partial match is
+credited, with what its own bucket is worth, to the one it extends. So what is shed later takes
+nothing from the worth of what came before it; with cn_i counted over whole prefixes, as Algorithm 3
+writes it, patterns whose last steps are shed once look worthless for good. A partial match that is
+shed at birth had no chance, so its share of pn is taken back. Credit reaches the first steps late;
+so the mean of each node is solved by the controller, and a bucket says how it differs from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensue.guards.machine import run_guard
+from ensue.kernels.calls import borrowing, inlined
+
+LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
+MIDDLE = 200
+EDGES = 63
+SAMPLE = 512
+REMEMBERED = 4096  # buckets, by the registers that they are computed from
+NOTED_BITS = 6  # of 2 ** 6 births, one tells the sample of values
+_FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
+
+
+@borrowing
+def level_of(quality: float) -> int:
+    """The level of a quality; 0 only for nothing at all."""
+    if quality <= 0.0:
+        return 0
+    found = int(np.floor(np.log2(quality) * 8.0)) + MIDDLE
+    return min(max(found, 1), LEVELS - 1)
+
+
+@inlined
+def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
+    """The bin of a value between `EDGES` = 2 ** 6 - 1 edges, in six steps that branch nowhere."""
+    low, step = 0, 32
+    while step > 0:
+        low += step if edges[low + step - 1] < value else 0
+        step >>= 1
+    return low * bins // (EDGES + 1)
+
+
+@inlined
+def bucket_of(
+    node: int,
+    row: int,
+    first: int,
+    last: int,
+    ints: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    features: Any,
+    guards: Any,
+    cells: Any,
+    buckets: int,
+    number: int,
+) -> int:
+    """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`.
+
+    Numbers without holes, so that buckets fall together only where there are too many of them.
+    Attributes are computed from a few registers, and an event extends many partial matches whose
+    registers are the same: buckets are remembered by them. Of births, by `number`, one in
+    2 ** `NOTED_BITS` tells the sample of values.
+    """
+    offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features[:11]
+    memorable, read_offset, read, known, remembered, latest, base = features[11:]
+    key = np.uint64(node) * _FIRST_FACTOR
+    for place in range(read_offset[node], read_offset[node + 1]):
+        key = (key ^ np.uint64(ints[read[place]])) * _SECOND_FACTOR
+        key ^= key >> np.uint64(31)
+    slot = np.int64(key & np.uint64(REMEMBERED - 1))
+    begins = offset[node]
+    early = begins < offset[node + 1] and seen[chosen[begins]] < SAMPLE
+    noted = early or (np.uint64(number) * _FIRST_FACTOR) >> np.uint64(64 - NOTED_BITS) == 0
+    if known[slot] == key and memorable[node] and not noted:
+        return int(remembered[slot])
+    int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
+    cell_ints, cell_floats, cell_nulls = cells
+    mixed = 0
+    for place in range(begins, offset[node + 1]):
+        feature = chosen[place]
+        run_guard(
+            code, begin[feature], end[feature], row, first, first, last, 0,
+            ints, floats, int_columns, float_columns, int_nulls, float_nulls,
+            int_constants, float_constants, cell_ints, cell_floats, cell_nulls,
+        )  # fmt: skip
+        found = 0
+        source = cell[feature]
+        if not cell_nulls[source]:
+            value = cell_floats[source] if floating[feature] else float(cell_ints[source])
+            if noted:
+                seen[feature] += 1 if early else 1 << NOTED_BITS
+                if value != latest[feature, 0]:  # partial matches of one event come together
+                    latest[feature, 0] = value
+                    chance = int(latest[feature, 1])
+                    if chance >= SAMPLE:  # overwritten here and there: of the recent values
+                        chance = (chance * 40503 >> 3) % SAMPLE
+                    sample[feature, chance] = value
+                    latest[feature, 1] += 1.0
+            found = 1 + bin_of(value, edges[feature], bins[node])
+        mixed = mixed * (bins[node] + 1) + found
+    bucket = np.int64((base[node] + mixed) % buckets)
+    known[slot], remembered[slot] = key, bucket
+    return int(bucket)
+
+
+@inlined
+def column_of(pattern: int, columns: int) -> int:
+    """Patterns beyond the columns of the sketch share them; a division is saved for the others."""
+    return pattern if pattern < columns else pattern % columns
+
+
+@inlined
+def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+    """How much better than its node a bucket is: what was credited to both lags alike."""
+    prior = (sketch[4][node, column] + 0.1) / (sketch[3][node] + 1.0)
+    return float(
+        (sketch[2][bucket, column] + PRIOR * prior) / ((sketch[0][bucket] + PRIOR) * prior)
+    )
+
+
+@inlined
+def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+    """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
+    return float(sketch[9][node, column] * relative_of(bucket, node, column, sketch))
+
+
+@inlined
+def ways_of(left: float, node: int, sketch: Any) -> float:
+    """With k events to come, the ways to take them grow with the k-th power of the time left."""
+    ways = 1.0
+    for _ in range(sketch[13][node]):
+        ways *= left
+    return ways
+
+
+@inlined
+def credit(
+    bucket: int,
+    node: int,
+    child_bucket: int,
+    child_node: int,
+    ways: float,
+    patterns: NDArray[np.uint64],
+    sketch: Any,
+) -> float:
+    """A partial match was extended: what the longer one is worth counts for it.
+
+    `ways` are those of the longer one. Returned is what one way of it is worth to the overloaded
+    patterns (itself counted). Bucket -1: it extends nothing.
+    """
+    completed, node_completed, weights = sketch[2], sketch[4], sketch[5]
+    means, overloaded = sketch[9], sketch[10]
+    columns = weights.shape[0]
+    seen = 1.0 / (sketch[0][child_bucket] + ways + PRIOR)
+    node_seen = sketch[3][child_node] + ways + 1.0
+    total, better, owners = 0.0, 0.0, 0
+    for word in range(patterns.shape[0]):
+        left, wanted = patterns[word], overloaded[word]
+        pattern = word << 6
+        while left != 0:
+            if left & np.uint64(1):
+                column = column_of(pattern, columns)
+                prior = node_seen / (node_completed[child_node, column] + 0.1)
+                relative = (completed[child_bucket, column] * prior + PRIOR) * seen
+                worth = means[child_node, column] * relative
+                if wanted & np.uint64(1):
+                    total += weights[column] * worth
+                if bucket >= 0:
+                    completed[bucket, column] += ways * worth
+                    node_completed[node, column] += ways * worth
+                better += relative
+                owners += 1
+            left >>= np.uint64(1)
+            wanted >>= np.uint64(1)
+            pattern += 1
+    followed = sketch[1].shape[0]
+    if bucket >= 0 and owners > 0 and node < followed and child_node < followed:
+        sketch[1][node, child_node] += ways * better / owners
+    return total

@@ -1,0 +1,302 @@
+"""State of a workload as bytes: the open partial matches of a partition, and the sketch.
+
+Nodes and states are numbered as they are found, so they are written by what does not depend on
+that: the pattern's name and the places of its automaton.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.share import Union, common_name
+from ensue.guards import machine as vm
+from ensue.guards.compile import Guards
+from ensue.operator.state import from_bytes, to_bytes
+from ensue.sequences.runs import Node
+from ensue.shared.engine import Engine, Lane
+from ensue.shared.kernels import arena as at
+
+_KIND, _MODEL = "shared", "shared model"
+Waiting = list[tuple[int, int, int, Node]]
+
+
+def shift_rows(lane: Lane, rows: int, guards: Guards) -> None:
+    """The first rows are gone: everything that names a row counts from the new first one."""
+    used = int(lane.meta[at.USED])
+    lane.arena[3][:used] -= rows
+    lane.arena[4][:used] -= rows
+    lane.arena[12][:used] -= rows
+    lane.meta[at.POSITION] -= rows
+    for kind, register, _, _, _, slots in guards.updates.tolist():
+        if kind in (vm.KEEP_LAST, vm.KEEP_FIRST):
+            block = lane.arena[10][:used, register : register + slots + 1]
+            block[block >= 0] -= rows
+            np.maximum(block, -1, out=block)
+
+
+def lane_bytes(
+    engine: Engine,
+    lane: Lane,
+    table: pa.Table,
+    base: int,
+    numbers: dict[int, int],
+    waiting: Waiting,
+    fingerprint: str,
+) -> bytes:
+    used = int(lane.meta[at.USED])
+    members = engine.automaton.union.members
+    nodes = _named(engine, np.unique(lane.arena[0][:used]).tolist())
+    listed = [
+        [members[index].name, first, settled, _pairs(node)]
+        for index, first, settled, node in waiting
+    ]
+    told = {
+        "nodes": nodes,
+        "heads": {str(node): int(lane.heads[0][node]) for node in lane.nodes()},
+        "numbers": {members[index].name: count for index, count in numbers.items()},
+        "waiting": listed,
+        "labels": _labels(engine.automaton.union),
+    }
+    blob = pa.table(
+        {
+            "rows": pa.array([_stream(table)], pa.binary()),
+            "meta": pa.array([lane.meta.tobytes()], pa.binary()),
+            "told": pa.array([json.dumps(told).encode()], pa.binary()),
+            **{
+                f"arena_{index}": pa.array(
+                    [np.ascontiguousarray(array[:used]).tobytes()], pa.binary()
+                )
+                for index, array in enumerate(_kept(lane))
+            },
+        }
+    )
+    return to_bytes(_KIND, blob, {"used": used, "base": base, "words": lane.words}, fingerprint)
+
+
+def restore_lane(
+    engine: Engine,
+    blob: bytes,
+    fingerprint: str,
+    before: tuple[str, ...] | None = None,
+    stayed: Collection[str] = (),
+) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting]:
+    """A lane; `before` are the patterns that wrote it, where they have changed, `stayed` those of
+    them that are the same still (a name may be that of another pattern now).
+    """
+    stored, numbers = from_bytes(_KIND, blob, fingerprint)
+    told = json.loads(stored.column("told")[0].as_py())
+    lane = engine.lane()
+    used = numbers["used"]
+    lane.grow(max(len(lane.arena[0]), 2 * used))
+    members = engine.automaton.union.members
+    names = tuple(member.name for member in members) if before is None else before
+    same = names if before is None else stayed
+    index_of = {member.name: i for i, member in enumerate(members) if member.name in same}
+    for index, array in enumerate(_kept(lane)):
+        values = np.frombuffer(stored.column(f"arena_{index}")[0].as_py(), array.dtype)
+        if index == 5:
+            bits = values.reshape(used, numbers["words"])
+            array[:used] = _moved_bits(bits, names, index_of, lane.words)
+        else:
+            array[:used] = values
+    lane.stale = True
+    lane.meta[:] = np.frombuffer(stored.column("meta")[0].as_py(), np.int64)
+    lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
+    _relabel(lane, used, {n: told["labels"].get(n, []) for n in index_of}, engine)
+    nodes = {}
+    for text, pairs in told["nodes"].items():
+        here = sorted(
+            (index_of[name], members[index_of[name]].subsets.state_of(places))
+            for name, places in pairs
+            if name in index_of
+        )
+        nodes[int(text)] = engine.automaton.node(tuple(here)) if here else -1
+    heads = {int(text): record for text, record in told["heads"].items()}
+    lane.cover(len(engine.automaton.nodes))
+    _relink(lane, nodes, heads)
+    for node in lane.nodes():
+        engine.automaton.reached(node, _taken(lane, int(lane.heads[0][node])))
+    rows = pa.ipc.open_stream(pa.BufferReader(stored.column("rows")[0].as_py())).read_all()
+    counts = {index_of[n]: count for n, count in told["numbers"].items() if n in index_of}
+    waiting = [
+        (index_of[name], first, settled, _chain(pairs))
+        for name, first, settled, pairs in told["waiting"]
+        if name in index_of
+    ]
+    return lane, rows, numbers["base"], counts, waiting
+
+
+def _kept(lane: Lane) -> list[Any]:
+    """Arrays of the arena without the registers, which follow from the events."""
+    return [*lane.arena[:10], lane.arena[12]]
+
+
+def _labels(union: Union) -> dict[str, list[int]]:
+    return {member.name: list(member.common) for member in union.members}
+
+
+def _relabel(lane: Lane, used: int, before: dict[str, list[int]], engine: Engine) -> None:
+    """Common labels as the present union numbers them."""
+    moved: dict[int, int] = {}
+    for member in engine.automaton.union.members:
+        for old, new in zip(before.get(member.name, []), member.common, strict=False):
+            moved[old] = new
+    labels = lane.arena[2]
+    labels[:used] = [moved.get(int(label), 0) for label in labels[:used]]
+
+
+def _moved_bits(bits: Any, names: tuple[str, ...], index_of: dict[str, int], words: int) -> Any:
+    found = np.zeros((len(bits), words), np.uint64)
+    for old, name in enumerate(names):
+        new = index_of.get(name)
+        if new is None:
+            continue
+        holds = bits[:, old >> 6] >> np.uint64(old & 63) & np.uint64(1)
+        found[:, new >> 6] |= holds << np.uint64(new & 63)
+    return found
+
+
+def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
+    """Open records back into the lists of their nodes; those of no pattern are left out."""
+    node, bits, following = lane.arena[0], lane.arena[5], lane.arena[7]
+    head, count, _recent = lane.heads
+    lane.meta[at.OPEN] = 0
+    for old, top in heads.items():
+        kept, record = [], top
+        while record >= 0:
+            after = int(following[record])
+            if nodes.get(old, -1) >= 0 and bits[record].any():
+                kept.append(record)
+            record = after
+        for open_one in reversed(kept):
+            new = nodes[old]
+            following[open_one] = head[new]
+            head[new] = open_one
+            count[new] += 1
+            lane.meta[at.OPEN] += 1
+    used = int(lane.meta[at.USED])
+    node[:used] = [max(0, nodes.get(int(n), 0)) for n in node[:used]]
+
+
+def _taken(lane: Lane, record: int) -> set[str]:
+    """Names of the common labels that a partial match has taken."""
+    parent, labels = lane.arena[1], lane.arena[2]
+    found = set()
+    while record >= 0:
+        found.add(common_name(int(labels[record])))
+        record = int(parent[record])
+    return found
+
+
+def model_bytes(engine: Engine) -> bytes:
+    """What was learned, shared by all keys: the sketch, and what is known of each node."""
+    control = engine.controller
+    if not control.active:
+        return b""
+    arrays = {**control.learned(), "edges": engine.bins.edges}
+    prices = control.prices.learned() if control.prices.ready else {}
+    told = {
+        "classes": engine.event_classes.told(),
+        "shapes": {name: [str(a.dtype), list(a.shape)] for name, a in prices.items()},
+    }
+    nodes = range(len(arrays["rate"]))
+    taken = {node: sorted(engine.automaton.taken_at(node)) for node in nodes}
+    table = pa.table(
+        {
+            "nodes": pa.array([json.dumps(_named(engine, nodes))]),
+            "taken": pa.array([json.dumps(taken)]),
+            "prices": pa.array([json.dumps(told)]),
+            **{n: pa.array([np.ascontiguousarray(v).tobytes()]) for n, v in arrays.items()},
+            **{
+                f"price_{n}": pa.array([np.ascontiguousarray(v).tobytes()])
+                for n, v in prices.items()
+            },
+        }
+    )
+    return to_bytes(
+        _MODEL, table, {"columns": control.completed.shape[1]}, engine.union.plan.fingerprint
+    )
+
+
+def restore_model(engine: Engine, blob: bytes) -> None:
+    """Into an engine that has seen nothing: nodes get the numbers they had."""
+    control = engine.controller
+    if not blob or not control.active:
+        return
+    table, _ = from_bytes(_MODEL, blob, engine.union.plan.fingerprint)
+    members = engine.automaton.union.members
+    index_of = {member.name: index for index, member in enumerate(members)}
+    for number, pairs in json.loads(table.column("nodes")[0].as_py()).items():
+        here = tuple(
+            sorted((index_of[n], members[index_of[n]].subsets.state_of(p)) for n, p in pairs)
+        )
+        if engine.automaton.node(here) != int(number):
+            raise errors.StateError(
+                "the stored state was learned by another workload",
+                remedy="restore it with the patterns that wrote it, or begin without it",
+            )
+    # Buckets are told apart by what was taken on the way to a node.
+    if "taken" in table.column_names:
+        for number, labels in json.loads(table.column("taken")[0].as_py()).items():
+            engine.automaton.reached(int(number), labels)
+
+    def values(name: str) -> bytes:
+        return bytes(table.column(name)[0].as_py())
+
+    control.restore(values)
+    edges = np.frombuffer(values("edges"), np.float64)
+    engine.bins.restore(edges.reshape(engine.bins.edges.shape))
+    if "prices" not in table.column_names:
+        return  # written before work had a price
+    told = json.loads(table.column("prices")[0].as_py())
+    if told["shapes"]:
+        engine.event_classes.restore(told["classes"])
+        control.restore_prices(
+            {
+                name: np.frombuffer(values(f"price_{name}"), kind).reshape(shape)
+                for name, (kind, shape) in told["shapes"].items()
+            }
+        )
+
+
+def _named(engine: Engine, nodes: Iterable[int]) -> dict[str, list[Any]]:
+    """Nodes by what does not depend on when they were found."""
+    automaton = engine.automaton
+    members = automaton.union.members
+    return {
+        str(node): [
+            [members[p].name, sorted(place.number for place in members[p].subsets.sets[state])]
+            for p, state in automaton.nodes[node]
+        ]
+        for node in nodes
+    }
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _pairs(node: Node) -> list[list[int]]:
+    found = []
+    current: Node | None = node
+    while current is not None:
+        found.append([current.label, current.row])
+        current = current.before
+    return found[::-1]
+
+
+def _chain(pairs: list[list[int]]) -> Node:
+    node: Node | None = None
+    for label, row in pairs:
+        node = Node(label, row, node)
+    assert node is not None
+    return node

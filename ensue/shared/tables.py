@@ -1,0 +1,189 @@
+"""The shared automaton as flat arrays for the events of one batch.
+
+A *kind* of event is the set of common labels whose row parts it satisfies; a batch has few. For
+every node that can be reached and every kind, the components of `automaton/share.py` are laid out
+so that the kernel finds the nodes a kind concerns, their components, the guards these ask and the
+outcome of the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.share_automaton import Component, Outcome, SharedAutomaton
+
+MAX_NODES = 50_000
+_ALL = (1 << 64) - 1
+
+
+def words_of(bitmaps: Sequence[int], words: int) -> NDArray[np.uint64]:
+    """Bitmaps of any length as rows of 64-bit words."""
+    found = np.zeros((max(1, len(bitmaps)), words), np.uint64)
+    for index, bitmap in enumerate(bitmaps):
+        for word in range(words):
+            found[index, word] = bitmap >> (64 * word) & _ALL
+    return found
+
+
+def as_integers(words: NDArray[np.uint64]) -> list[int]:
+    """Rows of words as Python integers."""
+    found = [0] * len(words)
+    for column in range(words.shape[1]):
+        for index, value in enumerate(words[:, column].tolist()):
+            found[index] |= value << (64 * column)
+    return found
+
+
+@dataclass(frozen=True)
+class Tables:
+    arrays: tuple[object, ...]  # as the kernels read them
+    concerns: NDArray[np.bool_]  # [node, kind]
+    nodes: int
+    most: int  # partial matches that one visit may create
+
+
+class _Writer:
+    def __init__(self, words: int) -> None:
+        self.words = words
+        self.mask: list[int] = []
+        self.guard_offset: list[int] = [0]
+        self.guard: list[int] = []
+        self.base: list[int] = []
+        self.take_offset: list[int] = [0]
+        self.stay: list[int] = []
+        self.move_offset: list[int] = [0]
+        self.accept: list[int] = []
+        self.takes: list[tuple[int, int]] = []
+        self.going: list[int] = []
+        self.matched: list[int] = []
+        self.moves: list[int] = []
+        self.moving: list[int] = []
+        self.most = 1
+        self.patient: dict[
+            int, bool
+        ] = {}  # by first component: a visit changes nothing but by taking
+        self._ranges: dict[tuple[Component, ...], tuple[int, int]] = {}
+
+    def components(self, found: tuple[Component, ...]) -> tuple[int, int]:
+        """Where the components lie; equal ones are written once."""
+        if found not in self._ranges:
+            begin = len(self.mask)
+            children = 0
+            for component in found:
+                self.mask.append(component.patterns)
+                self.guard.extend(component.guards)
+                self.guard_offset.append(len(self.guard))
+                self.base.append(len(self.stay))
+                for outcome in component.outcomes:
+                    self._outcome(outcome)
+                children += max(len(o.taken) + len(o.moved) for o in component.outcomes)
+            self.most = max(self.most, children)
+            self._ranges[found] = (begin, len(self.mask))
+            self.patient[begin] = not any(
+                outcome.moved or outcome.accepted or component.patterns & ~outcome.stay
+                for component in found
+                for outcome in component.outcomes
+            )
+        return self._ranges[found]
+
+    def _outcome(self, outcome: Outcome) -> None:
+        for taken in outcome.taken:
+            self.takes.append((taken.label, taken.target))
+            self.going.append(taken.going)
+            self.matched.append(taken.accepted)
+        self.take_offset.append(len(self.takes))
+        self.stay.append(outcome.stay)
+        for node, patterns in outcome.moved:
+            self.moves.append(node)
+            self.moving.append(patterns)
+        self.move_offset.append(len(self.moves))
+        self.accept.append(outcome.accepted)
+
+
+def build(automaton: SharedAutomaton, kinds: NDArray[np.uint64], used: Sequence[int]) -> Tables:
+    """Tables for the kinds of a batch; `used` are nodes that hold partial matches already."""
+    patterns = len(automaton.union.members)
+    writer = _Writer((patterns + 63) // 64)
+    integers = as_integers(kinds)
+    react: list[list[tuple[int, int, int]]] = [[] for _ in integers]
+    starts: list[list[tuple[int, int]]] = [[] for _ in integers]
+    seen: set[int] = set()
+    stack = [*automaton.starts, *used]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if len(seen) > MAX_NODES:
+            raise errors.LimitError(
+                f"the workload needs more than {MAX_NODES:,} shared states",
+                remedy="run fewer patterns together, or raise ensue.shared.tables.MAX_NODES",
+            )
+        relevant = automaton.relevant(node)
+        groups: dict[int, list[int]] = {}
+        for kind, bits in enumerate(integers):
+            groups.setdefault(bits & relevant, []).append(kind)
+        for bits, members in groups.items():
+            found = automaton.components(node, bits)
+            if not found:
+                continue
+            begin, end = writer.components(found)
+            for kind in members:
+                if node in automaton.starts:
+                    starts[kind].append((begin, end))
+                else:
+                    react[kind].append((node, begin, end))
+            for component in found:
+                for outcome in component.outcomes:
+                    stack.extend(taken.target for taken in outcome.taken if taken.target >= 0)
+                    stack.extend(target for target, _ in outcome.moved)
+    return _laid_out(automaton, writer, react, starts)
+
+
+def _laid_out(
+    automaton: SharedAutomaton,
+    writer: _Writer,
+    react: list[list[tuple[int, int, int]]],
+    starts: list[list[tuple[int, int]]],
+) -> Tables:
+    nodes = len(automaton.nodes)
+    concerns = np.zeros((nodes, len(react)), np.bool_)
+    for kind, found in enumerate(react):
+        for node, _, _ in found:
+            concerns[node, kind] = True
+    flat = np.array([entry for found in react for entry in found], np.int32).reshape(-1, 3)
+    first = np.array([entry for found in starts for entry in found], np.int32).reshape(-1, 2)
+    takes = np.array(writer.takes, np.int32).reshape(-1, 2)
+    words = writer.words
+    arrays = (
+        np.cumsum([0, *map(len, react)]).astype(np.int64),
+        np.ascontiguousarray(flat[:, 0]),
+        np.ascontiguousarray(flat[:, 1]),
+        np.ascontiguousarray(flat[:, 2]),
+        np.cumsum([0, *map(len, starts)]).astype(np.int64),
+        first,
+        words_of(writer.mask, words),
+        np.array(writer.guard_offset, np.int32),
+        np.array(writer.guard or [0], np.int32),
+        np.array(writer.base or [0], np.int32),
+        np.array(writer.take_offset, np.int32),
+        words_of(writer.stay, words),
+        np.array(writer.move_offset, np.int32),
+        words_of(writer.accept, words),
+        np.ascontiguousarray(takes[:, 0]),
+        np.ascontiguousarray(takes[:, 1]),
+        words_of(writer.going, words),
+        words_of(writer.matched, words),
+        np.array(writer.moves or [0], np.int32),
+        words_of(writer.moving, words),
+        words_of([automaton.pending(node) for node in range(nodes)], words),
+        automaton.union.labels,
+        words_of([automaton.bitmap(node) for node in range(nodes)], words),
+        np.array([writer.patient[int(begin)] for begin in flat[:, 1]], np.bool_),
+    )
+    return Tables(arrays, concerns, nodes, writer.most)

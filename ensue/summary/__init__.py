@@ -1,0 +1,8 @@
+"""Counting the matches in a bounded summary of a stream (SuSe); `summary/evaluator.py` is the door.
+
+- `summary/machine.py`: the counting automaton as the arrays that the kernels read.
+- `summary/exact.py`: counts, sums and contributions in integers of any size, at a trigger.
+- `summary/counters.py`: the StateSummary with its four families of counters, INSERT and REMOVE.
+- `summary/store.py`: the retained events of one key and the selection loop over them.
+- `summary/reading.py`: rows of a table to classes, times and values.
+"""

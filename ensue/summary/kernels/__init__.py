@@ -1,0 +1,1 @@
+"""Numba loops of the room `summary`: flat arrays in, flat arrays out."""

@@ -1,0 +1,451 @@
+"""The selection loop of a summary: keep, replace or discard, event by event (SuSe §6.2).
+
+While there is room an event is only appended: no counter exists until the first decision. Once
+the summary is full, the arriving event is appended tentatively, all size + 1 events are scored by
+the matches they take part in (`sweep.py`), and the least is dropped; of equals the arriving
+one, else the oldest. That is the paper's rule with one change: old events are scored in the
+presence of the new one, so that all are compared in the same summary. What is expected knows that
+a full summary cannot grow (`expect.py`).
+
+Scores have two parts. Starts whose window has closed add a fixed part (`past`); a start is swept
+into it once, when its window closes. Open starts are swept at every decision, with what is
+expected of the rest of their window. Removing an event disturbs only closed windows that hold it:
+where it took part in none, nothing is done, else the events within one window of it are cleared and
+the starts within two windows swept again. All by additions.
+
+Cost of a decision: one sweep of the open starts. Cost of an insert with room: O(1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ensue.summary.kernels.expect import (
+    GAP_WEIGHT,
+    GAPS,
+    arrival_rate,
+    claim,
+    foresight,
+    remaining,
+    retained_coefficients,
+    windows_held,
+)
+from ensue.summary.kernels.sweep import find_lanes, lane_room, steps_left, sweep, sweep_scaled
+
+BENEFIT, PRESENT, FIFO, RANDOM = 0, 1, 2, 3
+CLOSED, OPEN, EXPECTED = 0, 1, 2  # parts of a score
+# Places in `numbers` (integers that change) and `levels` (floats that change).
+COUNT, SETTLED, ROWS, KEPT, REMOVED, DISCARDED, IRRELEVANT, SEED, RESCALED = range(9)
+DETECTED, LATEST, FORESIGHT = 2, 3, 4  # after GAPS and GAP_WEIGHT
+# Places in `learning`, which all keys share: weight of an event, events since the last refresh,
+# rows of the coefficient table that are filled.
+WEIGHT, AGE, FILLED = range(3)
+_HUGE = 1e280
+
+
+@njit(cache=True, nogil=True)
+def refresh_tables(
+    learn: bool,
+    counted: bool,
+    window: Any,
+    levels: Any,
+    learning: Any,
+    class_weight: Any,
+    probability: Any,
+    coefficient: Any,
+    exponent: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    final: Any,
+) -> None:
+    """Observed shares of the classes, and the coefficients as far as a window reaches."""
+    learning[AGE] = 0.0
+    rows = coefficient.shape[0]
+    reach = window * arrival_rate(levels, counted) + 2.0
+    if reach < rows:
+        rows = max(int(reach), 1)
+    if learn:
+        total = class_weight.sum()
+        for c in range(probability.shape[0]):
+            probability[c] = class_weight[c] / total
+    elif rows <= learning[FILLED]:
+        return
+    learning[FILLED] = rows
+    retained_coefficients(
+        probability, class_offset, arc_from, arc_to, final, coefficient, exponent, rows
+    )
+
+
+@njit(cache=True, nogil=True)
+def learn_class(event_class: int, decay: float, learning: Any, class_weight: Any) -> None:
+    """The weight of later events grows, which forgets earlier ones; class −1 is the last."""
+    learning[WEIGHT] *= decay
+    class_weight[event_class] += learning[WEIGHT]
+    if learning[WEIGHT] > 1e100:
+        class_weight /= learning[WEIGHT]
+        learning[WEIGHT] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def next_random(numbers: Any, below: int) -> int:
+    """SplitMix64: a small generator whose state is one stored integer."""
+    numbers[SEED] += np.int64(-7046029254386353131)
+    z = np.uint64(numbers[SEED])
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return int(z % np.uint64(below))
+
+
+@njit(cache=True, nogil=True)
+def drop(
+    at: int, numbers: Any, times: Any, classes: Any, weights: Any, ids: Any, past: Any
+) -> None:
+    count = numbers[COUNT]
+    for i in range(at, count - 1):
+        times[i] = times[i + 1]
+        classes[i] = classes[i + 1]
+        weights[i] = weights[i + 1]
+        ids[i] = ids[i + 1]
+        past[i] = past[i + 1]
+    numbers[COUNT] = count - 1
+    if at < numbers[SETTLED]:
+        numbers[SETTLED] -= 1
+
+
+@njit(cache=True, nogil=True)
+def ending_at_last(
+    count: int,
+    times: Any,
+    classes: Any,
+    window: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    starts: Any,
+    final: Any,
+    fork: bool,
+) -> float:
+    """Matches among the first `count` events that end at the last of them."""
+    states = final.shape[0]
+    forward, fresh = np.zeros(states), np.zeros(states)
+    now = times[count - 1]
+    begin = count - 1
+    while begin > 0 and now - times[begin - 1] <= window:
+        begin -= 1
+    total = 0.0
+    for i in range(begin, count):
+        fresh[:] = forward
+        for a in range(class_offset[classes[i]], class_offset[classes[i] + 1]):
+            p = arc_from[a]
+            ways = forward[p] if p != 0 else 1.0
+            if i == count - 1:
+                if final[arc_to[a]]:
+                    total += ways
+            else:
+                fresh[arc_to[a]] += ways
+                if not fork and p != 0:
+                    fresh[p] -= ways
+        forward[:] = fresh
+    return total
+
+
+@njit(cache=True, nogil=True)
+def score(
+    count: int,
+    size: float,
+    mode: int,
+    now: Any,
+    numbers: Any,
+    levels: Any,
+    times: Any,
+    classes: Any,
+    weights: Any,
+    past: Any,
+    scores: Any,
+    window: Any,
+    counted: bool,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    arc_valued: Any,
+    ordered: Any,
+    starts: Any,
+    final: Any,
+    fork: bool,
+    sums: bool,
+    probability: Any,
+    coefficient: Any,
+    exponent: Any,
+    learning: Any,
+    lane_first: Any,
+    lane_last: Any,
+    terminal: Any,
+    work: Any,
+    kept: Any,
+    kept_sum: Any,
+    spare: Any,
+) -> Any:
+    """Fills `scores[:count]` (settling closed windows); returns the kept buffers, maybe grown.
+
+    One sweep of the open starts where all of them keep their events, else one for the matches that
+    are there and one, with the share that remains of these events, for those that are expected.
+    """
+    states = final.shape[0]
+    settled = numbers[SETTLED]
+    open_from = settled
+    while open_from < count and now - times[open_from] > window:
+        open_from += 1
+    rate = arrival_rate(levels, counted)
+    held = windows_held(size, window * rate, probability)
+    pace = rate * claim(held, probability)
+    weight = levels[FORESIGHT]
+    if weight <= 0.0:
+        weight = foresight(held)
+    most = int(learning[FILLED]) - 1
+    share = np.ones(count)
+    evicts, overflow = False, False
+    for i in range(count):
+        scores[i] = 0.0
+    for part in (CLOSED, OPEN, EXPECTED):
+        if part == EXPECTED and not evicts:
+            break
+        low, high = (settled, open_from) if part == CLOSED else (open_from, count)
+        lanes = find_lanes(times, classes, starts, low, high, count, window, lane_first, lane_last)
+        if lanes == 0:
+            continue
+        if part == OPEN and mode == BENEFIT:
+            for k in range(lanes):
+                t = steps_left(window, now - times[lane_first[k]], pace, most)
+                evicts |= remaining(size, t, count - 1 - lane_first[k], fork) < 1.0
+        for k in range(lanes):
+            here = 0.0 if part == EXPECTED else 1.0
+            for z in range(states):
+                terminal[z, k] = here if final[z] else 0.0
+            if part == EXPECTED or (part == OPEN and mode == BENEFIT and not evicts):
+                t = steps_left(window, now - times[lane_first[k]], pace, most)
+                share[k] = remaining(size, t, count - 1 - lane_first[k], fork)
+                overflow |= exponent[t] > 0.0
+                for z in range(states):
+                    terminal[z, k] += weight * (coefficient[t, z] - (1.0 if final[z] else 0.0))
+        room = lane_room(classes, class_offset, lane_first, lane_last, lanes)
+        if room > kept.shape[0]:
+            kept = np.empty(2 * room)
+            if sums:
+                kept_sum = np.empty(2 * room)
+        sweep(
+            classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
+            lane_first, lane_last, lanes, terminal, part == EXPECTED, share, work[0], work[1],
+            work[2], work[3], kept, kept_sum, spare, 0, count, past if part == CLOSED else scores,
+        )  # fmt: skip
+    numbers[SETTLED] = open_from
+    for i in range(count):
+        scores[i] += past[i]
+        if not scores[i] < _HUGE:
+            overflow = True
+    if overflow:
+        numbers[RESCALED] += 1
+        lanes = find_lanes(times, classes, starts, 0, count, count, window, lane_first, lane_last)
+        logs = np.zeros(max(lanes, 1))
+        share[:] = 1.0
+        for i in range(count):
+            scores[i] = -np.inf
+        for part in (OPEN, EXPECTED):
+            if part == EXPECTED and mode != BENEFIT:
+                break
+            for k in range(lanes):
+                for z in range(states):
+                    terminal[z, k] = 1.0 if final[z] and part == OPEN else 0.0
+                if part == EXPECTED and lane_first[k] >= open_from:
+                    t = steps_left(window, now - times[lane_first[k]], pace, most)
+                    share[k] = remaining(size, t, count - 1 - lane_first[k], fork)
+                    logs[k] = exponent[t]
+                    for z in range(states):
+                        now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
+                        terminal[z, k] = weight * (coefficient[t, z] - now_done)
+            sweep_scaled(
+                classes, class_offset, arc_from, arc_to, fork, lane_first, lane_last, lanes,
+                terminal, share, logs, scores,
+            )  # fmt: skip
+    return kept, kept_sum
+
+
+@njit(cache=True, nogil=True)
+def resettle(
+    removed: Any,
+    numbers: Any,
+    times: Any,
+    classes: Any,
+    weights: Any,
+    past: Any,
+    window: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    arc_valued: Any,
+    ordered: Any,
+    starts: Any,
+    final: Any,
+    fork: bool,
+    sums: bool,
+    lane_first: Any,
+    lane_last: Any,
+    terminal: Any,
+    work: Any,
+    kept: Any,
+    kept_sum: Any,
+    spare: Any,
+) -> Any:
+    """Clears `past` within a window of the removed time and sweeps the closed starts again."""
+    count, settled = numbers[COUNT], numbers[SETTLED]
+    low_out = 0
+    while low_out < count and removed - times[low_out] > window:
+        low_out += 1
+    high_out = low_out
+    while high_out < count and times[high_out] - removed <= window:
+        past[high_out] = 0.0
+        high_out += 1
+    low = low_out
+    if low < count:
+        while low > 0 and times[low_out] - times[low - 1] <= window:
+            low -= 1
+    high = min(high_out, settled)
+    if low >= high:
+        return kept, kept_sum
+    lanes = find_lanes(times, classes, starts, low, high, count, window, lane_first, lane_last)
+    if lanes == 0:
+        return kept, kept_sum
+    share = np.ones(lanes)
+    for k in range(lanes):
+        for z in range(final.shape[0]):
+            terminal[z, k] = 1.0 if final[z] else 0.0
+    room = lane_room(classes, class_offset, lane_first, lane_last, lanes)
+    if room > kept.shape[0]:
+        kept = np.empty(2 * room)
+        if sums:
+            kept_sum = np.empty(2 * room)
+    sweep(
+        classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
+        lane_first, lane_last, lanes, terminal, False, share, work[0], work[1], work[2], work[3],
+        kept, kept_sum, spare, low_out, high_out, past,
+    )  # fmt: skip
+    return kept, kept_sum
+
+
+@njit(cache=True, nogil=True)
+def run(
+    size: int,
+    mode: int,
+    learn: bool,
+    decay: float,
+    refresh: int,
+    detect: bool,
+    counted: bool,
+    window: Any,
+    new_times: Any,
+    new_classes: Any,
+    new_weights: Any,
+    new_ids: Any,
+    numbers: Any,
+    levels: Any,
+    times: Any,
+    classes: Any,
+    weights: Any,
+    ids: Any,
+    past: Any,
+    learning: Any,
+    class_weight: Any,
+    probability: Any,
+    coefficient: Any,
+    exponent: Any,
+    class_offset: Any,
+    arc_from: Any,
+    arc_to: Any,
+    arc_valued: Any,
+    ordered: Any,
+    starts: Any,
+    final: Any,
+    fork: bool,
+    sums: bool,
+) -> None:
+    """Feeds a batch in order to one summary; arrays hold size + 1 events."""
+    states = final.shape[0]
+    room = times.shape[0]
+    lane_first, lane_last = np.empty(room, np.int64), np.empty(room, np.int64)
+    ready = False
+    terminal = np.empty((states, 0))
+    work = np.empty((4, states, 0))
+    spare = np.empty((1, 2, 0))
+    kept, kept_sum = np.empty(16), np.empty(16)
+    scores = np.empty(room)
+    for e in range(new_times.shape[0]):
+        now, c = new_times[e], new_classes[e]
+        numbers[ROWS] += 1
+        if numbers[ROWS] > 1:
+            levels[GAPS] = levels[GAPS] / decay + (now - levels[LATEST])
+            levels[GAP_WEIGHT] = levels[GAP_WEIGHT] / decay + 1.0
+        levels[LATEST] = now
+        learning[AGE] += 1.0
+        if learn:
+            learn_class(c, decay, learning, class_weight)
+        if c < 0:
+            numbers[IRRELEVANT] += 1
+            continue
+        full = numbers[COUNT] == size
+        if full and mode == FIFO:
+            drop(0, numbers, times, classes, weights, ids, past)
+        elif full and mode == RANDOM:
+            drop(next_random(numbers, size), numbers, times, classes, weights, ids, past)
+        at = numbers[COUNT]
+        times[at], classes[at], weights[at] = now, c, new_weights[e]
+        ids[at], past[at] = new_ids[e], 0.0
+        numbers[COUNT] = at + 1
+        numbers[KEPT] += 1
+        if full and mode <= PRESENT:
+            if mode == BENEFIT and learning[AGE] >= refresh:
+                refresh_tables(
+                    learn, counted, window, levels, learning, class_weight, probability,
+                    coefficient, exponent, class_offset, arc_from, arc_to, final,
+                )  # fmt: skip
+            if not ready:
+                ready = True
+                terminal = np.empty((states, room))
+                work = np.empty((4, states, room))
+                most_arcs = 1
+                for k in range(class_offset.shape[0] - 1):
+                    most_arcs = max(most_arcs, class_offset[k + 1] - class_offset[k])
+                spare = np.empty((most_arcs, 2, room))
+            kept, kept_sum = score(
+                at + 1, float(size), mode, now, numbers, levels, times, classes, weights, past,
+                scores, window, counted, class_offset, arc_from, arc_to, arc_valued, ordered,
+                starts, final, fork, sums, probability, coefficient, exponent, learning, lane_first,
+                lane_last, terminal, work, kept, kept_sum, spare,
+            )  # fmt: skip
+            least = 0
+            for i in range(1, at):
+                if scores[i] < scores[least]:
+                    least = i
+            if scores[at] <= scores[least]:
+                numbers[COUNT] = at
+                numbers[KEPT] -= 1
+                numbers[DISCARDED] += 1
+                continue
+            gone, took_part = times[least], past[least] != 0.0
+            drop(least, numbers, times, classes, weights, ids, past)
+            if took_part or (not fork and least < numbers[SETTLED]):
+                kept, kept_sum = resettle(
+                    gone, numbers, times, classes, weights, past, window, class_offset, arc_from,
+                    arc_to, arc_valued, ordered, starts, final, fork, sums, lane_first, lane_last,
+                    terminal, work, kept, kept_sum, spare,
+                )  # fmt: skip
+        if full:
+            numbers[REMOVED] += 1
+        if detect:
+            levels[DETECTED] += ending_at_last(
+                numbers[COUNT], times, classes, window, class_offset, arc_from, arc_to, starts,
+                final, fork,
+            )  # fmt: skip

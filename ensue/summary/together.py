@@ -1,0 +1,180 @@
+"""Answers of many keys whose events all fit: one kernel call, exact at any size.
+
+Nothing was dropped, so nothing is ranked and no key needs a store. With `equal`, every key is read
+once per value and once without any (`groups.py`), as a *reading*: a key of its own to the kernel,
+whose answer is added with a sign.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue.summary.answers import Answer
+from ensue.summary.kernels.exact import count_keys, sum_keys
+from ensue.summary.limbs import Limbs
+from ensue.summary.machine import Machine
+from ensue.summary.reading import Scale
+
+Numbers = NDArray[np.int64]
+MOST_OPEN = 2_000  # events in a window
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Parts of the rows that are counted by themselves: those of a key, or of a key and value."""
+
+    key: Numbers
+    sign: Numbers
+    starts: Numbers
+    rows: Numbers | None  # rows of the table, end to end; None: all, in order
+    classes: Numbers
+
+
+def quick(starts: Numbers, times: NDArray[Any], window: Any) -> NDArray[np.bool_]:
+    """Keys for which the kernel is the faster way: it follows every start through its window.
+
+    `exact.py` does not depend on how many starts are open, at a higher price per event.
+    """
+    rows = np.diff(starts)
+    span = (times[starts[1:] - 1] - times[starts[:-1]]).astype(np.float64)
+    open_rows = rows * np.minimum(float(window) / np.maximum(span, 1e-300), 1.0)
+    return (span <= window) | (open_rows <= MOST_OPEN)
+
+
+def plain_readings(starts: Numbers, classes: Numbers) -> Readings:
+    keys = len(starts) - 1
+    return Readings(np.arange(keys), np.ones(keys, np.int64), starts, None, classes)
+
+
+def value_readings(
+    machine: Machine,
+    starts: Numbers,
+    wanted: NDArray[np.bool_],
+    masks: Numbers,
+    groups: Numbers,
+    keyed: int,
+) -> Readings:
+    """Each wanted key once per value of its keyed events, and once without any of them."""
+    bound = np.where(masks & keyed != 0, groups, -1)
+    key_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    width = int(bound.max(initial=-1)) + 1
+    held = np.unique((key_of * width + bound)[(bound >= 0) & wanted[key_of]])
+    pairs = np.column_stack([held // max(width, 1), held % max(width, 1)])
+    count = np.bincount(pairs[:, 0], minlength=len(starts) - 1)
+    alone = np.flatnonzero(wanted)
+    key = np.concatenate([pairs[:, 0], alone])
+    value = np.concatenate([pairs[:, 1], np.full(len(alone), -1)])
+    sign = np.where(value >= 0, 1, 1 - count[key])
+    needed = sign != 0
+    key, value, sign = key[needed], value[needed], sign[needed]
+    lengths = np.diff(starts)[key]
+    bounds = np.append(0, np.cumsum(lengths))
+    rows = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - starts[key], lengths)
+    here = np.repeat(value, lengths)
+    seen = np.where((bound[rows] == here) & (here >= 0), masks[rows], masks[rows] & ~keyed)
+    distinct, inverse = np.unique(seen, return_inverse=True)
+    classes = np.array([machine.class_of(int(m)) if m else -1 for m in distinct], np.int64)
+    return Readings(key, sign, bounds, rows, classes[inverse] if len(rows) else rows)
+
+
+def answers_together(
+    machine: Machine,
+    readings: Readings,
+    starts: Numbers,
+    wanted: NDArray[np.bool_],
+    times: NDArray[Any],
+    window: Any,
+    values: tuple[pa.Array, Limbs] | None,
+) -> dict[int, Answer]:
+    """By key; `values` with their limbs where there is a total."""
+    arrays = machine.arrays()
+    labels = max(mask.bit_count() for mask in machine.masks)
+    rows = slice(None) if readings.rows is None else readings.rows
+    clock = np.ascontiguousarray(times[rows])
+    chosen = wanted[readings.key]
+    common = (arrays["class_offset"], arrays["arc_from"], arrays["arc_to"])
+    bits = (labels + 1).bit_length()
+    kind = times.dtype.type
+    if values is None:
+        offsets, limbs = count_keys(
+            readings.starts, chosen, clock, readings.classes, kind(window), *common,
+            arrays["ordered"], arrays["starts"], arrays["final"], bits,
+        )  # fmt: skip
+        counts = _integers(limbs, offsets[:-1], offsets[1:])
+        sums, scale = [0] * len(counts), Scale(1, [], False, None)
+        ranges: dict[int, tuple[int, int]] = {}
+    else:
+        column, parts = values
+        scale = parts.scale
+        counts, sums, taking = [], [], np.zeros(len(times), np.bool_)
+        for negative in (False, True):
+            mine = parts.negative == negative
+            if negative and not parts.negative.any():
+                break
+            magnitude = np.ascontiguousarray(
+                np.where(mine[:, None], parts.magnitude, np.uint64(0))[rows]
+            )
+            offsets, middle, limbs, used = sum_keys(
+                readings.starts, chosen, clock, readings.classes, magnitude, kind(window),
+                *common, arrays["arc_valued"], arrays["ordered"], arrays["starts"],
+                arrays["final"], bits,
+            )  # fmt: skip
+            counts = _integers(limbs, offsets[:-1], middle)
+            found = _integers(limbs, middle, offsets[1:])
+            sums = [a - b for a, b in zip(sums, found, strict=True)] if negative else found
+            taking[np.flatnonzero(used) if readings.rows is None else readings.rows[used]] = True
+        ranges = _ranges(column, taking, starts, scale)
+    return _by_key(readings, chosen, counts, sums, ranges, scale)
+
+
+def _by_key(
+    readings: Readings,
+    chosen: NDArray[np.bool_],
+    counts: list[int],
+    sums: list[int],
+    ranges: dict[int, tuple[int, int]],
+    scale: Scale,
+) -> dict[int, Answer]:
+    found: dict[int, tuple[int, int]] = {}
+    for number in np.flatnonzero(chosen).tolist():
+        key, sign = int(readings.key[number]), int(readings.sign[number])
+        count, total = found.get(key, (0, 0))
+        found[key] = count + sign * counts[number], total + sign * sums[number]
+    answers = {}
+    for key, (count, total) in found.items():
+        least, greatest = ranges.get(key, (None, None))
+        answers[key] = Answer(count, total, least, greatest, [], scale)
+    return answers
+
+
+def _integers(limbs: NDArray[np.uint64], low: Numbers, high: Numbers) -> list[int]:
+    raw = limbs.tobytes()
+    return [
+        int.from_bytes(raw[8 * a : 8 * b], "little")
+        for a, b in zip(low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def _ranges(
+    column: pa.Array, taking: NDArray[np.bool_], starts: Numbers, scale: Scale
+) -> dict[int, tuple[int, int]]:
+    """Least and greatest value of the events that take part, by key, in units of the scale."""
+    rows = np.flatnonzero(taking)
+    keys = np.searchsorted(starts, rows, side="right") - 1
+    table = pa.table({"key": keys, "value": column.take(pa.array(rows))})
+    found = table.group_by("key").aggregate([("value", "min"), ("value", "max")])
+    lists = (found[name].to_pylist() for name in ("key", "value_min", "value_max"))
+    return {
+        key: (_units(least, scale), _units(greatest, scale))
+        for key, least, greatest in zip(*lists, strict=True)
+    }
+
+
+def _units(value: Any, scale: Scale) -> int:
+    return int(Fraction(value) * scale.denominator)
