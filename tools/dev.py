@@ -145,12 +145,14 @@ def test(rest: list[str]) -> int:
     # Each process of the Spark stage has a session of its own. The last stage runs the kernels as
     # plain Python: it finds out-of-range indexing that compiled code would not notice.
     sample = [] if everything else ["--sample", "3"]
-    settings = {"ENSUE_TEST_ALL": "1"} if everything else {}
-    plain = {"NUMBA_DISABLE_JIT": "1", **settings}
     stages = [
-        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2"], settings),
-        ("Spark", ["tests/spark", "-n", "2", "--dist", "worksteal"], settings),
-        ("unit tests without Numba", ["tests/unit", "-n", "2", *sample], plain),
+        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2"], {}),
+        ("Spark", ["tests/spark", "-n", "2", "--dist", "worksteal"], {}),
+        (
+            "unit tests without Numba",
+            ["tests/unit", "-n", "2", *sample],
+            {"NUMBA_DISABLE_JIT": "1"},
+        ),
     ]
     stages = [stage for stage in stages if (ROOT / stage[1][0]).is_dir()]
     failed: list[str] = []
