@@ -60,7 +60,7 @@ def _printer(name: str) -> type[Dialect]:
 def spark_sql(tree: exp.Expression, text: str, dialect: str) -> str:
     """The SQL that Spark runs for a tree read from `text`; places of errors are in that text."""
     _refuse_lost(tree, text, dialect)
-    rewritten = tree.copy().transform(lambda node: _exact(node, text, dialect), copy=False)
+    rewritten = _rewritten(tree, text, dialect)
     try:
         printed: str = _printed(rewritten)
     except NotPrinted:
@@ -118,9 +118,19 @@ def _shown(node: exp.Expression, dialect: str) -> str:
 # -- what Spark has in another form ------------------------------------------------------------
 
 
-def _exact(node: Any, text: str, dialect: str) -> Any:
-    rewrite = _EXACT.get(type(node))
-    return rewrite(node, text, dialect) if rewrite is not None else node
+def _rewritten(tree: exp.Expression, text: str, dialect: str) -> exp.Expression:
+    """Parts before the whole: what takes a node's place takes its parts over as they are."""
+    rewritten = tree.copy()
+    for node in reversed(list(rewritten.walk())):
+        rewrite = _EXACT.get(type(node))
+        found = node if rewrite is None else rewrite(node, text, dialect)
+        if found is node:
+            continue
+        if node is rewritten:
+            rewritten = found
+        else:
+            node.replace(found)
+    return rewritten
 
 
 def _try(node: exp.Try, text: str, dialect: str) -> exp.Expression:

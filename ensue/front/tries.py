@@ -40,7 +40,7 @@ def tried(node: Any) -> exp.Expression | None:
     """An equal of TRY(node) without TRY; None where Spark has none."""
     if _never_raises(node):
         return node.copy()
-    if type(node) is exp.Cast:
+    if isinstance(node, exp.Cast):  # Spark's dialects read CAST as a TryCast that is not safe
         inner = tried(node.this)
         return None if inner is None else exp.TryCast(this=inner, to=node.to.copy(), safe=True)
     if type(node) in _OPERATORS:
@@ -98,8 +98,10 @@ def _moves(node: Any) -> bool:
 def _never_raises(node: Any) -> bool:
     if isinstance(node, exp.Neg):
         return isinstance(node.this, exp.Literal)
+    if isinstance(node, exp.Try):
+        return True  # whoever meets it reads it as a TRY of its own
     if isinstance(node, exp.Anonymous):
-        if node.name.upper() not in (*_MOVES, FRAME):
+        if node.name.upper() not in (*_MOVES, *_OPERATORS.values(), FRAME):
             return False
     elif not isinstance(node, _SAFE) or (
         isinstance(node, exp.TryCast) and not node.args.get("safe")

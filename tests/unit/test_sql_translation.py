@@ -29,6 +29,8 @@ EVERYWHERE = [
     ("a LIKE 'x!%' ESCAPE '!'", "a LIKE 'x!%' ESCAPE '!'"),
     ("CAST(a AS INT)", "CAST(a AS INT)"),
     ("TRY_CAST(a AS INT)", "TRY_CAST(a AS INT)"),
+    ("TRY(CAST(a AS INT) + TRY_CAST(b / c AS INT))",
+     "(TRY_ADD(TRY_CAST(a AS INT), TRY_CAST(TRY_DIVIDE(b, c) AS INT)))"),
     ("max(a) OVER (PARTITION BY b)", "MAX(a) OVER (PARTITION BY b)"),
     ("CASE WHEN a > 1 THEN 2 END", "CASE WHEN a > 1 THEN 2 END"),
     ("lag(a, 2) IGNORE NULLS OVER (PARTITION BY b ORDER BY c DESC NULLS LAST)",
@@ -134,6 +136,48 @@ def test_random_statements_keep_every_part_or_are_refused() -> None:
         wanted = ", ".join(f"{part} AS c{n}" for n, (_, part) in enumerate(parts))
         expected = f"SELECT {distinct}{wanted} FROM t WHERE a > 1 ORDER BY {key[1]}{tail[1]}"
         assert translated(text, dialect) == expected, (dialect, text)
+
+
+# What is rewritten inside something that is rewritten: the inner one is no less exact.
+HOLDERS: dict[str, list[tuple[str, str]]] = {
+    "trino": [
+        ("date_add('day', 1, {})", "(({}) + MAKE_INTERVAL(0, 0, 0, 1))"),
+        ("CAST({} AS DECIMAL)", "CAST({} AS DECIMAL(38, 0))"),
+        ("TRY(1 + ({}))", "(TRY_ADD(1, ({})))"),
+        ("TRY(CAST({} AS INT))", "(TRY_CAST({} AS INT))"),
+    ],
+    "snowflake": [
+        ("DATEADD(day, 1, {})", "(({}) + MAKE_INTERVAL(0, 0, 0, 1))"),
+        ("DATEDIFF(hour, {}, b)", "DATEDIFF(HOUR, DATE_TRUNC('HOUR', {}), DATE_TRUNC('HOUR', b))"),
+        ("REGEXP_LIKE({}, 'x')", r"{} RLIKE '\\A(?:x)\\z'"),
+        ("TRY_TO_DATE({})", "TRY_CAST({} AS DATE)"),
+    ],
+}
+HELD = {
+    "trino": [
+        ("TRY(a / b)", "(TRY_DIVIDE(a, b))"),
+        ("DECIMAL '1.50'", "1.50"),
+        ("TRY_CAST(a AS INT)", "TRY_CAST(a AS INT)"),
+        ("COALESCE(TRY(a / b), 1)", "COALESCE((TRY_DIVIDE(a, b)), 1)"),
+    ],
+    "snowflake": [
+        ("TRY_TO_DATE(a)", "TRY_CAST(a AS DATE)"),
+        ("DATEADD(day, 2, a)", "((a) + MAKE_INTERVAL(0, 0, 0, 2))"),
+        ("TRY_TO_DOUBLE(a)", "TRY_CAST(a AS DOUBLE)"),
+        ("a::NUMBER", "CAST(a AS DECIMAL(38, 0))"),
+    ],
+}
+
+
+@pytest.mark.parametrize("dialect", HOLDERS)
+def test_what_is_rewritten_inside_another_is_as_exact_as_alone(dialect: str) -> None:
+    for holder, around in HOLDERS[dialect]:
+        for held, alone in HELD[dialect]:
+            text = f"SELECT {holder.format(held)} FROM t"
+            assert translated(text, dialect) == f"SELECT {around.format(alone)} FROM t", text
+    twice = translated("SELECT date_add('day', 1, date_add('day', 2, a)) FROM t", "trino")
+    one = "((a) + MAKE_INTERVAL(0, 0, 0, 2))"
+    assert twice == f"SELECT (({one}) + MAKE_INTERVAL(0, 0, 0, 1)) FROM t"
 
 
 @pytest.mark.parametrize(
