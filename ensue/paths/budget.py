@@ -233,7 +233,7 @@ class _Search:
                 seconds = spent * _share(budget.latency)
             if _is_share(budget.memory):
                 held = int(kept * _share(budget.memory))
-        if budget.latency is None:
+        if budget.latency is None or not questions:
             return [(0, search(0, questions, work, held, 0.0))]
         search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
         began = time.thread_time()

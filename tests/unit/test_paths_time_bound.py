@@ -166,3 +166,10 @@ def test_one_question_of_many_answers_is_not_cut_short() -> None:
     question = ensue.Question("r", "hub", ("r",))
     found = ensue.graph(wide).retrieve(question, budget=ensue.Budget(latency="1 hour"))
     assert found.table.num_rows == 1000 and found.complete.all()
+
+
+@pytest.mark.parametrize("bound", [{"latency": "1 s"}, {"latency": "50%"}, {"work": 3}])
+def test_no_question_has_no_answer(bound: dict[str, Any]) -> None:
+    edges = pa.table({"subject": ["a"], "relation": ["r"], "object": ["b"]})
+    found = ensue.graph(edges).retrieve([], budget=ensue.Budget(**bound))
+    assert found.table.num_rows == 0 and len(found.complete) == 0
