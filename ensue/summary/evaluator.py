@@ -2,8 +2,8 @@
 
 Events go in; at any moment `result` gives count, sum, average, least and greatest over the matches
 among the retained events, exactly, and changes nothing. What is retained is chosen by benefit
-(`summary/kernels/select.py`); answers are computed from it when asked (`summary/exact.py`), so that an
-insert costs a decision and no counter is kept that nobody reads.
+(`summary/kernels/select.py`); answers are computed from it when asked (`summary/exact.py`), so that
+an insert costs a decision and no counter is kept that nobody reads.
 
 One summary per key; `budget` bounds the events over all keys, and the least beneficial of all is
 dropped first. With `equal`, matches whose events differ in an attribute are left out: the retained
