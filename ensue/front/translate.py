@@ -118,9 +118,9 @@ def _shown(node: exp.Expression, dialect: str) -> str:
 # -- what Spark has in another form ------------------------------------------------------------
 
 
-def _rewritten(tree: exp.Expression, text: str, dialect: str) -> exp.Expression:
+def _rewritten(tree: exp.Expression, text: str, dialect: str) -> Any:
     """Parts before the whole: what takes a node's place takes its parts over as they are."""
-    rewritten = tree.copy()
+    rewritten: Any = tree.copy()
     for node in reversed(list(rewritten.walk())):
         rewrite = _EXACT.get(type(node))
         found = node if rewrite is None else rewrite(node, text, dialect)
