@@ -20,11 +20,12 @@ import ensue
 from ensue.api.pattern import Pattern
 from ensue.automaton.plan import plan
 from ensue.automaton.thompson import letter_states
-from ensue.missing.budget import Allowance, BudgetEngine
+from ensue.missing.budget import BudgetEngine
 from ensue.missing.kernels import nodes as acep_nodes
 from ensue.missing.kernels import run as acep_run
 from ensue.missing.tracks import Track, batch_of
 from ensue.operator.arrange import arrange
+from ensue.operator.budget import Bound, Bounds
 from ensue.operator.protocol import Metrics
 from ensue.query.binding import bind
 from ensue.run import local
@@ -178,8 +179,8 @@ def run(
     planned = plan(bound)
     if engine is None:
         states = letter_states(bound, every_way=planned.correlated)
-        allowance = None if budget is None else Allowance(work=budget)
-        engine = BudgetEngine(planned, states, allowance, Metrics(), policy)
+        bounds = None if budget is None else Bounds(work=Bound(budget))
+        engine = BudgetEngine(planned, states, bounds, Metrics(), policy)
     arranged, starts = arrange(local.prepare(planned, table), bound.partition_by, bound.order_by)
     points, seconds, matched, peak = [], 0.0, 0, 0
     before = int(engine.counters[acep_nodes.WORK])

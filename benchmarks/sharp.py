@@ -25,7 +25,8 @@ from benchmarks.sharp_baselines import BASELINES, Outcome, run
 from ensue.api.pattern import Pattern
 from ensue.automaton.share import unite
 from ensue.operator.arrange import arrange
-from ensue.operator.protocol import Budget, Events
+from ensue.operator.budget import Budget
+from ensue.operator.protocol import Events
 from ensue.run import local
 from ensue.shared.evaluator import Options, SharedEvaluator
 from ensue.shared.groups import groups

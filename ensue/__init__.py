@@ -8,7 +8,8 @@ from ensue.api.pattern import Pattern, pattern, restore, sase
 from ensue.api.sql import sql
 from ensue.api.workload import Workload, workload
 from ensue.errors import EnsueError
-from ensue.operator.protocol import Budget, Watermark
+from ensue.operator.budget import Budget
+from ensue.operator.protocol import Watermark
 from ensue.paths.similarity import Question
 from ensue.sequences.compact import expand
 from ensue.worker_python import use_this_python

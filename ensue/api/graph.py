@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.api.tables import is_spark, to_arrow
 from ensue.front.paths import parse_path
-from ensue.operator.protocol import Budget
+from ensue.operator.budget import Budget
 from ensue.paths import search as engine
 from ensue.paths.budget import Retrieval, retrieve
 from ensue.paths.embed import Embedder

@@ -28,8 +28,8 @@ from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
 from ensue.front.steps import gap_bound
 from ensue.missing.explain import explain_missing
+from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
-from ensue.operator.protocol import Budget
 from ensue.operator.state import kind_of
 from ensue.query import nodes
 from ensue.query.binding import bind

@@ -18,7 +18,7 @@ from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable
 from ensue.front.translate import spark_sql
-from ensue.operator.protocol import Budget
+from ensue.operator.budget import Budget
 from ensue.rows.warm import warm_up
 
 if TYPE_CHECKING:

@@ -22,20 +22,22 @@ from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.draw.shared import SharingPicture
 from ensue.operator.arrange import arrange
+from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Budget, Events, PatternChange, Snapshot
+from ensue.operator.protocol import Events, PatternChange, Snapshot
 from ensue.operator.turns import Turns
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import local
 from ensue.shared import given
-from ensue.shared.controller import ORDERS, Estimate, check_budget
+from ensue.shared.controller import ALONE, ORDERS, WORKLOADS
 from ensue.shared.engine import MATERIALISATIONS
 from ensue.shared.evaluator import MAX_MATCHES, Options, Report, SharedEvaluator
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN
 from ensue.shared.offsets import cuts, joined, unite_parts
+from ensue.shared.recall import Estimate
 
 _ONE = "the pattern"
 
@@ -119,7 +121,8 @@ class Workload:
         worth (and what "50%" is of), before `data` is matched under it. Their matches are not
         given.
         """
-        check_budget(budget, tuple(self.patterns))
+        if budget is not None:
+            WORKLOADS.read(budget, self.patterns)
         past = _history(history, budget, data)
         if is_spark(data):
             from ensue.run.spark import workload as on_spark
@@ -213,7 +216,8 @@ class Workload:
 
         `history` teaches it as in `matches`.
         """
-        check_budget(budget, tuple(self.patterns))
+        if budget is not None:
+            WORKLOADS.read(budget, self.patterns)
         given.check_state(state)
         kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
         rules.duplicates(kinds.names, "column of the schema")
@@ -290,11 +294,7 @@ def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing
             "timeouts, limit and sample are about all matches, and a budget gives only some",
             remedy="leave the budget out, or these options",
         )
-    if isinstance(budget, Budget) and isinstance(budget.latency, Mapping):
-        raise errors.QueryError(
-            "one pattern takes one latency, not one per pattern",
-            remedy='write Budget(latency="50 ms")',
-        )
+    ALONE.read(budget)
     found = workload({_ONE: pattern}, seed=listing.seed).matches(
         data, budget, max_matches=listing.max_matches
     )

@@ -11,10 +11,8 @@ cannot hold is asked in plain Python, of candidates that the same kernels chose.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,8 +41,8 @@ from ensue.missing.nodes import (
 )
 from ensue.missing.tracks import Pairs, Track
 from ensue.missing.words import Answer
-from ensue.operator.protocol import Budget, Metrics
-from ensue.query.duration import parse_duration
+from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Budget, Form, Room
+from ensue.operator.protocol import Metrics
 from ensue.query.query import WindowKind
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import event_classes
@@ -53,15 +51,14 @@ CHUNK = 1_000  # rows between two looks at the clock
 UNLIMITED = 1 << 40
 AGENT_SHARE = 5  # at most one agent per so many units of work
 MAX_AGENTS = 64
-
-
-@dataclass(frozen=True)
-class Allowance:
-    """One of: extensions per event, seconds per event, or a share of what is needed."""
-
-    work: int | None = None
-    seconds: float | None = None
-    share: float | None = None
+ROOM = Room(
+    "patterns with events missing",
+    EVERY - OF_MEMORY - {Form.LATENCY_EACH},
+    no_memory="their nodes live as long as the window; allow_missing(proxy=True, sketch=800) takes "
+    "less",
+    together=False,
+    least_work=1.0,  # of every event, not on average
+)
 
 
 def check_proxy(plan: Plan) -> None:
@@ -75,56 +72,15 @@ def check_proxy(plan: Plan) -> None:
         )
 
 
-def checked_budget(budget: Budget, plan: Plan) -> Allowance:
+def checked_budget(budget: Budget, plan: Plan) -> Bounds:
     """The budget, where it can be kept."""
-    query = plan.query
-    assert query.missing is not None
-    if budget.memory is not None:
-        raise errors.UnsupportedError(
-            "a pattern with events missing takes no memory budget: its nodes live as long as the "
-            "window",
-            remedy="give work= or latency=; allow_missing(proxy=True, sketch=800) takes less",
-        )
-    if (budget.work is None) == (budget.latency is None):
-        raise errors.QueryError(
-            "a budget needs one of work= and latency=",
-            remedy='write ensue.Budget(work=100) or ensue.Budget(latency="1 ms")',
-        )
-    if query.within is None:
+    bounds = ROOM.read(budget)
+    if plan.query.within is None:
         raise errors.QueryError(
             "a budget needs a window: without one no partial match ever becomes useless",
             remedy="add within(...)",
         )
-    given = budget.latency if budget.work is None else budget.work
-    said = f"Budget({'latency' if budget.work is None else 'work'}={given!r})"
-    if isinstance(given, str):
-        share = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", given)
-        amount = float(share[1]) / 100 if share else 0.0
-        if share is None and budget.work is None:
-            amount = parse_duration(given) / 1e6
-        elif share is None:
-            raise _wrong(said)
-        if amount <= 0:
-            raise _nothing(said)
-        return Allowance(share=amount) if share else Allowance(seconds=amount)
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or budget.work is None:
-        raise _wrong(said)
-    if given < 1:
-        raise _nothing(said)
-    return Allowance(work=int(given))
-
-
-def _wrong(given: str) -> errors.QueryError:
-    return errors.QueryError(
-        f"{given} is not a budget per event",
-        remedy='give a number of extensions, work=100 or work="50%", or a time, latency="1 ms"',
-    )
-
-
-def _nothing(given: str) -> errors.QueryError:
-    return errors.QueryError(
-        f"{given} leaves nothing to match with", remedy="give a budget above zero"
-    )
+    return bounds
 
 
 class BudgetEngine:
@@ -134,7 +90,7 @@ class BudgetEngine:
         self,
         plan: Plan,
         states: LetterStates,
-        allowance: Allowance | None,
+        bounds: Bounds | None,
         metrics: Metrics,
         policy: int = runs.BY_HISTORY,
     ) -> None:
@@ -142,7 +98,7 @@ class BudgetEngine:
         assert missing is not None
         self._plan, self._states, self._metrics = plan, states, metrics
         self._effort = missing.effort
-        self._allowance = allowance
+        self._bounds = bounds or Bounds()
         self.policy = policy
         self._buckets = Buckets.of(states)
         self.learned = Learned(states, self._buckets, self._effort)
@@ -174,17 +130,17 @@ class BudgetEngine:
     @property
     def budget(self) -> int:
         """Extensions that the next event may have."""
-        allowance = self._allowance
-        if allowance is None:
+        work, latency = self._bounds.work, self._bounds.latency
+        bound = work or latency
+        if bound is None:
             return UNLIMITED
-        if allowance.work is not None:
-            return allowance.work
-        if allowance.share is not None:
-            return max(1, int(allowance.share * self._need)) if self._need else UNLIMITED
-        assert allowance.seconds is not None
+        if bound.share:
+            return max(1, int(bound.amount * self._need)) if self._need else UNLIMITED
+        if bound is work:
+            return int(min(bound.amount, UNLIMITED))
         if not self._units:
             return UNLIMITED
-        return max(1, int(allowance.seconds / (self._seconds / self._units)))
+        return max(1, int(min(bound.amount / (self._seconds / self._units), UNLIMITED)))
 
     # -- matching --------------------------------------------------------------------------------
 
@@ -341,9 +297,10 @@ class BudgetEngine:
             return 0
         if self._plan.correlated:
             return 0
-        allowance = self._allowance
-        work = allowance.work if allowance is not None else None
-        return MAX_AGENTS // 8 if work is None else min(MAX_AGENTS, work // AGENT_SHARE)
+        work = self._bounds.work
+        if work is None or work.share:
+            return MAX_AGENTS // 8
+        return int(min(MAX_AGENTS, work.amount // AGENT_SHARE))
 
     # -- conditions on other events --------------------------------------------------------------
 

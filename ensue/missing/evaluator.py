@@ -27,10 +27,10 @@ from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator
 from ensue.missing.tracks import Tracks, batch_of
 from ensue.missing.words import Words
+from ensue.operator.budget import Budget
 from ensue.operator.hold import Kept
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import (
-    Budget,
     Capabilities,
     Events,
     Key,
@@ -86,8 +86,7 @@ class ApproximateEvaluator(Refusing):
             )
         states = letter_states(plan.query, every_way=plan.correlated)
         self._columns = MissingOutput(plan, False, words=Words(states))
-        allowance = checked_budget(budget, plan)
-        self._engine = BudgetEngine(plan, states, allowance, self.metrics)
+        self._engine = BudgetEngine(plan, states, checked_budget(budget, plan), self.metrics)
         self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
         if state is not None:
             if state.shared:

@@ -21,9 +21,10 @@ from ensue.missing.compiled import CompiledNodes, Compiler, GuardFailedError
 from ensue.missing.conditions import Conditions
 from ensue.missing.guarded import Aligned, GuardedNodes, Pairs
 from ensue.missing.words import Answer, Words
+from ensue.operator.budget import Budget
 from ensue.operator.hold import Carried, Tails
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Budget, Snapshot
+from ensue.operator.protocol import Snapshot
 from ensue.operator.window_clock import Clock
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.evaluator import CHUNK, SequencesEvaluator

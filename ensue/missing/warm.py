@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from ensue.automaton.plan import plan
 from ensue.missing.evaluator import ApproximateEvaluator
+from ensue.operator.budget import Budget
 from ensue.operator.prepare import prepare
-from ensue.operator.protocol import Budget, Events
+from ensue.operator.protocol import Events
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.missing import Effort, Missing

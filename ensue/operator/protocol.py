@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.operator.budget import Budget
 from ensue.query.query import Query
 from ensue.scalar.moments import value_of, values_of
 
@@ -51,20 +52,6 @@ class Capabilities:
     revision: bool = False
     shedding: bool = False
     result_on_demand: bool = False
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Bounds under which a best-effort evaluator works.
-
-    `latency` is processing time per event, of the whole workload or (a mapping) per pattern;
-    `work` counts partial matches asked about an event. A share such as "50%" is of the unbounded
-    run.
-    """
-
-    latency: str | Mapping[str, str] | None = None
-    memory: str | None = None
-    work: float | str | None = None
 
 
 @dataclass(frozen=True)

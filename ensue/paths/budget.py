@@ -10,7 +10,6 @@ found is a true path of a candidate: a bound loses answers, it never invents one
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +22,17 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.paths import DEAD
-from ensue.operator.protocol import Budget
+from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
 from ensue.paths.embed import Embedder, HashingEmbedder
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.budget import CONTRIBUTION, RANDOM, SELECTIVITY, nothing_yet, search_best
 from ensue.paths.plan import UNBOUNDED, PathPlan
 from ensue.paths.search import _MODES, Found, PathEngine, path_table
 from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
-from ensue.query.duration import parse_duration
 from ensue.query.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
+ROOM = Room("questions over a graph", EVERY - {Form.LATENCY_EACH, Form.WORK_SHARE}, zero=True)
 WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
 _HORIZON = 8  # windows over which time saved or overdrawn is evened out
 _SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed
@@ -97,17 +96,7 @@ def retrieve(
     seed: int,
     absent: Callable[[str, list[Any], int], None],
 ) -> Retrieval:
-    if budget is not None and not (
-        isinstance(budget.latency, str | None) and isinstance(budget.work, int | float | None)
-    ):
-        raise errors.UnsupportedError(
-            "questions over a graph take one latency, and work as a number",
-            remedy='write Budget(latency="50 ms") or Budget(work=1000)',
-        )
-    if budget is not None and budget.work is not None and not float(budget.work) >= 0:
-        raise errors.QueryError(
-            f"work={budget.work!r} is not a number of extensions", remedy="give 0 or more"
-        )
+    bounds = None if budget is None else ROOM.read(budget)
     if strategy not in STRATEGIES:
         raise errors.QueryError(
             f"strategy={strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
@@ -139,7 +128,7 @@ def retrieve(
     search = _Search(engine, plan, semantics, max_hops, sharing, STRATEGIES[strategy], seed)
     offset, roots, states = _roots(engine, plan, questions, sets, absent)
     began = time.perf_counter()
-    pieces = search.run(offset, roots, states, weight, budget)
+    pieces = search.run(offset, roots, states, weight, bounds)
     seconds = time.perf_counter() - began
     return _joined(engine.store, texts, len(questions), pieces, seconds, embedded)
 
@@ -177,7 +166,7 @@ class _Search:
         roots: NDArray[np.int32],
         states: NDArray[np.int32],
         weight: NDArray[np.float32],
-        budget: Budget | None,
+        bounds: Bounds | None,
     ) -> list[tuple[int, tuple[Any, ...]]]:
         questions = len(weight)
 
@@ -218,22 +207,15 @@ class _Search:
                 paused,
             )
 
-        if budget is None:
+        if bounds is None:
             return [(0, search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0))]
-        assert isinstance(budget.latency, str | None)
-        work = _NO_BOUND if budget.work is None else float(budget.work)
-        held, seconds = int(_NO_BOUND), 0.0
-        if budget.memory is not None and not _is_share(budget.memory):
-            held = parse_bytes(budget.memory)
-        if budget.latency is not None and not _is_share(budget.latency):
-            seconds = parse_duration(budget.latency) / 1e6
-        if _is_share(budget.latency) or _is_share(budget.memory):
-            spent, kept = _unbounded(search, questions)
-            if _is_share(budget.latency):
-                seconds = spent * _share(budget.latency)
-            if _is_share(budget.memory):
-                held = int(kept * _share(budget.memory))
-        if budget.latency is None or not questions:
+        latency, memory = bounds.latency, bounds.memory
+        work = _NO_BOUND if bounds.work is None else bounds.work.amount
+        shares = [bound for bound in (latency, memory) if bound is not None and bound.share]
+        need = _unbounded(search, questions) if shares else (1.0, 1.0)
+        seconds = 0.0 if latency is None else latency.of(need[0])
+        held = int(_NO_BOUND if memory is None else min(memory.of(need[1]), _NO_BOUND))
+        if latency is None or not questions:
             return [(0, search(0, questions, work, held, 0.0))]
         search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
         began = time.thread_time()
@@ -375,33 +357,6 @@ def _targets(plan: PathPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
             found.extend({int(table[state, kind]) for kind in kinds} - {DEAD})
             offset.append(len(found))
     return np.array(offset, np.int32), np.array(found, np.int32)
-
-
-def _is_share(text: str | None) -> bool:
-    return text is not None and text.strip().endswith("%")
-
-
-def _share(text: str | None) -> float:
-    assert text is not None
-    try:
-        value = float(text.strip()[:-1])
-    except ValueError:
-        value = -1.0
-    if value <= 0:
-        raise errors.QueryError(
-            f"{text!r} is not a share of the unbounded run", remedy='write for example "50%"'
-        )
-    return value / 100
-
-
-def parse_bytes(text: str) -> int:
-    """ "256 MB" and the like, in powers of 1,024."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
-    if found is None:
-        raise errors.QueryError(
-            f"{text!r} is not a size in bytes", remedy='write for example "256 MB"'
-        )
-    return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
 def _roots(

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.operator.arrange import arrange
+from ensue.operator.budget import Budget
 from ensue.operator.protocol import (
-    Budget,
     Capabilities,
     Events,
     Key,

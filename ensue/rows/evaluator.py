@@ -22,10 +22,10 @@ from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.operator import state
 from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch, check_types
+from ensue.operator.budget import Budget
 from ensue.operator.buffer import EVENT
 from ensue.operator.match_names import EVENTS, listed_events, match_names
 from ensue.operator.protocol import (
-    Budget,
     Capabilities,
     Events,
     Key,

@@ -25,8 +25,9 @@ from ensue.automaton.program import AT_START
 from ensue.operator import state
 from ensue.operator.arrange import arrange, arrays_of, flat
 from ensue.operator.batch import Batch, window_numbers
+from ensue.operator.budget import Budget
 from ensue.operator.cleanse import keys_of
-from ensue.operator.protocol import Budget, Events, Key, Output, Snapshot, Watermark
+from ensue.operator.protocol import Events, Key, Output, Snapshot, Watermark
 from ensue.query import condition as c
 from ensue.query.query import OrderKey, Rows, WindowKind
 from ensue.rows.evaluator import MAX_BYTES, RowsEvaluator, groups

@@ -20,8 +20,9 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch
+from ensue.operator.budget import Budget
 from ensue.operator.hold import Carried, Piece, Tails
-from ensue.operator.protocol import Budget, Events, Key, Output, Snapshot, Watermark
+from ensue.operator.protocol import Events, Key, Output, Snapshot, Watermark
 from ensue.operator.window_clock import Clock
 from ensue.rows import evaluator as rows
 from ensue.rows.evaluator import RowsEvaluator

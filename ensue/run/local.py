@@ -16,9 +16,10 @@ from ensue import errors
 from ensue.automaton.plan import PREFIX, plan
 from ensue.missing.bundles import Recovery
 from ensue.operator.arrange import arrange, flat
+from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.prepare import finish, prepare
-from ensue.operator.protocol import Budget, Events, key_at
+from ensue.operator.protocol import Events, key_at
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query

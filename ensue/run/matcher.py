@@ -21,10 +21,11 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.operator import state
+from ensue.operator.budget import Budget
 from ensue.operator.cleanse import Cleanse, Released, event_time
 from ensue.operator.clock import HIGHEST, LOWEST
 from ensue.operator.intake import REASON
-from ensue.operator.protocol import Budget, Events, Key, key_value
+from ensue.operator.protocol import Events, Key, key_value
 from ensue.operator.turns import Turns
 from ensue.query import stored
 from ensue.query.binding import bind

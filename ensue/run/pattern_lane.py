@@ -20,6 +20,7 @@ from ensue.automaton.plan import PREFIX, plan
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.exact import missing_evaluator
 from ensue.operator.arrange import flat
+from ensue.operator.budget import Budget
 from ensue.operator.buffer import AT, EVENT, KEY, numbers
 from ensue.operator.changes import Changes
 from ensue.operator.clock import HIGHEST, LOWEST
@@ -27,7 +28,7 @@ from ensue.operator.identity import as_text, folded, text_hash
 from ensue.operator.listing import Listing
 from ensue.operator.match_names import EVENTS, HIGH, ID, LOW
 from ensue.operator.prepare import finish, prepare
-from ensue.operator.protocol import Budget, Events, Key, Metrics
+from ensue.operator.protocol import Events, Key, Metrics
 from ensue.operator.replay import Replay, Resumable
 from ensue.operator.settle import Settle
 from ensue.operator.straight import Ordered, Straight

@@ -30,10 +30,10 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
+from ensue.operator.budget import Budget
 from ensue.operator.hold import Carried, Piece, Tails, cut_piece
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import (
-    Budget,
     Capabilities,
     Events,
     Key,

@@ -1,4 +1,4 @@
-"""Bounds on a workload: what they mean in work, the sketch, and the estimate of recall.
+"""Bounds on a workload: what they mean in work, and the sketch of what partial matches are worth.
 
 The kernels know only *work*: partial matches asked about an event, per event. A bound on time
 becomes one on work by the measured time of a unit; time is that of the matching thread, so that
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,11 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.share_automaton import SharedAutomaton
-from ensue.operator.protocol import Budget
-from ensue.paths.budget import parse_bytes
-from ensue.query.duration import parse_duration
+from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
 from ensue.shared.kernels import arena as at
 from ensue.shared.kernels import select as knob
 from ensue.shared.prices import Prices
+from ensue.shared.recall import Estimate, estimates
 from ensue.shared.tables import Tables
 
 BUCKETS = 1 << 14
@@ -41,115 +39,10 @@ DEPTH = 32  # steps of a pattern that the flow of worth is followed
 LITTLE = 0.1  # matches that a node is taken to have had before anything is known
 ORDERS = ("contribution", "ratio", "work")
 LEAST_LIVED = 0.1
-# What was lost lies between two sums, by the means of what was seen and of what was lived, and is
-# off by such factors at their ends (benchmark, seeds 10 and 11): bursts in which many matches share
-# a few rare events are not in the means.
-LESS, MORE = 4.0, 2.0
-# Of all matches: gains of visits passed over that are too small to tell from none add up to this
-# (seeds 10 to 16, bounds from 30 % on).
-HARDLY = 0.025
 LEAST_CALIBRATION = 1000
 _SLACK = 1.10
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A number, or a share of the unbounded run."""
-
-    amount: float
-    share: bool
-
-    def part(self, part: float) -> Bound:
-        """Of a number so much; a share is of what these patterns need, whatever others do."""
-        return self if self.share else replace(self, amount=self.amount * part)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a pattern got and gave up."""
-
-    found: int
-    lost: float
-    recall: float
-    low: float  # of an interval that holds the recall with a probability of about 95 %
-    high: float
-
-
-def parse_bound(value: object, what: str) -> Bound | None:
-    """A bound on latency (seconds), memory (bytes) or work."""
-    if value is None:
-        return None
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            share = float(value.strip()[:-1])
-        except ValueError:
-            share = -1.0
-        if not 0 < share <= 100:
-            raise errors.QueryError(
-                f"{what}={value!r} is not a share of the unbounded run",
-                remedy='write for example "50%"',
-            )
-        return Bound(share / 100, True)
-    if what == "work":
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-            raise errors.QueryError(
-                f"work={value!r} is not a positive number of partial matches asked per event",
-                remedy='write work=1000, or a share such as "50%"',
-            )
-        return Bound(float(value), False)
-    if not isinstance(value, str):
-        raise errors.QueryError(
-            f"{what}={value!r} is not text", remedy='write latency="50 ms", memory="256 MB"'
-        )
-    amount = parse_duration(value) / 1e6 if what == "latency" else float(parse_bytes(value))
-    if amount <= 0:
-        raise errors.QueryError(f"{what}={value!r} is not positive", remedy="give a larger bound")
-    return Bound(amount, False)
-
-
-def check_budget(budget: Budget | None, names: tuple[str, ...]) -> None:
-    """Raises where a bound cannot be read, or names a pattern that is not there."""
-    if budget is None:
-        return
-    if not isinstance(budget, Budget):
-        raise errors.QueryError(
-            f"{budget!r} is not a budget", remedy="write ensue.Budget(work=1000)"
-        )
-    if isinstance(budget.latency, Mapping):
-        if not budget.latency:
-            raise errors.QueryError(
-                "latency={} names no pattern", remedy="name one, or leave latency out"
-            )
-        for name, value in budget.latency.items():
-            if name not in names:
-                raise errors.QueryError(
-                    f"the budget names the pattern {name!r}, which the workload does not have",
-                    remedy=f"use one of: {', '.join(names)}",
-                )
-            if value is None:
-                raise errors.QueryError(
-                    f"the latency of {name!r} is None",
-                    remedy='write a bound such as "50 ms", or leave the pattern out',
-                )
-            parse_bound(value, "latency")
-    else:
-        parse_bound(budget.latency, "latency")
-    parse_bound(budget.memory, "memory")
-    parse_bound(budget.work, "work")
-    if budget.latency is None and budget.memory is None and budget.work is None:
-        raise errors.QueryError(
-            "the budget has no bound", remedy="give latency, memory or work, or leave it out"
-        )
-
-
-def budget_of(budget: Budget | None, names: Collection[str]) -> Budget | None:
-    """The bounds that concern some patterns of a workload; None where none does."""
-    if budget is None or not isinstance(budget.latency, Mapping):
-        return budget
-    own = {name: value for name, value in budget.latency.items() if name in names}
-    if not own and budget.memory is None and budget.work is None:
-        return None
-    return replace(budget, latency=own or None)
+WORKLOADS = Room("workloads", EVERY)
+ALONE = Room("patterns outside a workload", EVERY - {Form.LATENCY_EACH})
 
 
 class Controller:
@@ -167,25 +60,10 @@ class Controller:
         self._automaton = automaton
         names = tuple(member.name for member in automaton.union.members)
         self._names = names
-        check_budget(budget, names)
         self.active = budget is not None
-        self._total: Bound | None = None
-        self._seconds: Bound | None = None
-        self._records: Bound | None = None
-        self._single: dict[int, Bound] = {}
-        if budget is not None:
-            self._total = parse_bound(budget.work, "work")
-            self._records = parse_bound(budget.memory, "memory")
-            if isinstance(budget.latency, Mapping):
-                for name, value in budget.latency.items():
-                    found = parse_bound(value, "latency")
-                    assert found is not None
-                    self._single[names.index(name)] = found
-            else:
-                self._seconds = parse_bound(budget.latency, "latency")
-        self._total, self._seconds, self._records = (
-            bound and bound.part(part) for bound in (self._total, self._seconds, self._records)
-        )
+        bounds = Bounds() if budget is None else WORKLOADS.read(budget, names).part(part)
+        self._total, self._seconds, self._records = bounds.work, bounds.latency, bounds.memory
+        self._single = {names.index(name): each for name, each in bounds.latency_of.items()}
         columns = min(COLUMNS, max(1, len(names)))
         self._weights = np.zeros(columns, np.float64)
         for index, name in enumerate(names):
@@ -414,9 +292,9 @@ class Controller:
         rows = max(1.0, self._sum[0])
         work = math.inf
         if self._total is not None:
-            work = self._total.amount * (self._sum[1] / rows if self._total.share else 1.0)
+            work = self._total.of(self._sum[1] / rows)
         if self._seconds is not None:
-            seconds = self._seconds.amount * (self.needed_seconds if self._seconds.share else 1.0)
+            seconds = self._seconds.of(self.needed_seconds)
             if self._timing > 0.0:
                 work = min(work, max(seconds / self._timing, 0.5))
         priced = bool(self.knobs[knob.PRICED])
@@ -506,36 +384,8 @@ class Controller:
     # -- what it cost ----------------------------------------------------------------------------
 
     def estimates(self) -> dict[str, Estimate]:
-        """Recall per pattern from the sketch: what was shed, at the rates of what was kept.
-
-        Rates of what was seen are too low where it was shed before its time, and rates of what was
-        lived too high, since what is shed is the worse part; the estimate is between them.
-        """
-        found: dict[str, Estimate] = {}
-        hardly = HARDLY if self.knobs[knob.PRICED] else 0.0
-        columns = len(self._weights)
-        share = np.zeros(columns)
-        for index in range(len(self._names)):
-            share[index % columns] += 1
-        for index, name in enumerate(self._names):
-            column = index % columns
-            least, most = (self._given_up[:, column] / max(1.0, share[column])).tolist()
-            spread = 0.0
-            if most:
-                mass = self._mass[:, column].astype(np.float64) / share[column]
-                rate_spread = (self.completed[:, column] + 1.0) / (self.bucket_seen + 2.0) ** 2
-                spread = 1.96 * math.sqrt(most + float((mass**2 * rate_spread).sum()))
-            got = int(self.found[index])
-            lost = math.sqrt(least * most)
-            found[name] = Estimate(
-                got,
-                lost,
-                _share(got, lost),
-                _share(got, MORE * max(least, most) + spread),
-                _share(got, max(0.0, min(least, most) / LESS - spread - hardly * (got + lost))),
-            )
-        return found
-
-
-def _share(found: int, lost: float) -> float:
-    return 1.0 if found + lost <= 0 else found / (found + lost)
+        """Recall per pattern."""
+        return estimates(
+            self._names, self.found, self._given_up, self._mass, self.completed, self.bucket_seen,
+            bool(self.knobs[knob.PRICED]),
+        )  # fmt: skip

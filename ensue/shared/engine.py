@@ -19,8 +19,8 @@ from ensue import errors
 from ensue.automaton.share import Union
 from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.operator.batch import Batch, order_kind, order_numbers
+from ensue.operator.budget import Budget
 from ensue.operator.guard_banks import load_banks
-from ensue.operator.protocol import Budget
 from ensue.query.query import Query, WindowKind
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.shared.controller import Controller

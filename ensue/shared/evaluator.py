@@ -22,8 +22,8 @@ from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
 from ensue.operator.arrange import arrange, arrays_of
+from ensue.operator.budget import Budget, budget_of
 from ensue.operator.protocol import (
-    Budget,
     Capabilities,
     Events,
     Key,
@@ -40,12 +40,12 @@ from ensue.query.query import Query, SkipMode
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
-from ensue.shared.controller import Estimate, budget_of
 from ensue.shared.engine import VIEW, Engine, Lane, TooLargeError
 from ensue.shared.kernels import arena as at
 from ensue.shared.kernels import select as knob
 from ensue.shared.listing import BatchTables, PatternTables, Waiting, numbered
 from ensue.shared.own import own_table
+from ensue.shared.recall import Estimate
 
 MAX_MATCHES = 10_000_000
 

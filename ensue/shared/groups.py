@@ -12,12 +12,11 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
-from ensue.operator.protocol import Budget
+from ensue.operator.budget import Budget, budget_of
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query, WindowKind
 from ensue.scalar.arrow_kinds import from_arrow
-from ensue.shared.controller import budget_of
 from ensue.shared.features import compile_features
 
 Schema = Callable[[Plan], pa.Schema]  # of the columns that a plan reads, as workers see them

@@ -15,7 +15,6 @@ profit.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -23,106 +22,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ensue import errors
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.program import ACCEPT, START
 from ensue.kernels.automaton import NEVER
 from ensue.operator.arrange import arrange, arrays_of
 from ensue.operator.batch import Batch
-from ensue.operator.protocol import Budget, Events
+from ensue.operator.budget import Budget
+from ensue.operator.protocol import Events
 from ensue.quantities.measures import Matches
-from ensue.query import condition as c
-from ensue.query.query import Query, Rows, SkipMode
+from ensue.query.query import Query
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.shared import row_turns
-from ensue.shared.controller import Bound, Estimate, parse_bound
 from ensue.shared.evaluator import Options, Report
 from ensue.shared.own import joined_plan, own_table
+from ensue.shared.recall import Estimate
+from ensue.shared.row_budget import BLOCK, ROW_PATTERNS, RowBudget, check_shedding
+from ensue.shared.row_sketch import StartSketch
 from ensue.shared.row_turns import KeptStarts
 
-BLOCK = 2048
-BUCKETS = 1 << 14
-BINS = 16
-FADE = 0.9  # of the sketch is left after each block
 EXPLORE = 0.02
-CALIBRATION = 2 * BLOCK
-
-
-def cannot_shed(query: Query, planned: Plan) -> str | None:
-    """Why start rows of the pattern cannot be shed; None where they can."""
-    if query.skip.mode is not SkipMode.TO_NEXT_ROW:
-        return (
-            "its matches depend on each other: without one that was shed, another would be "
-            "reported falsely"
-        )
-    if query.rows is Rows.ALL_WITH_UNMATCHED:
-        return "a row whose match was shed would be reported as unmatched"
-    if any(target == ACCEPT for target, _ in planned.program.arcs_of(START)):
-        return "it can match no row at all, and would then do so falsely"
-    if any(isinstance(n, c.MatchNumber) for v in query.conditions() for n in c.walk(v)):
-        return "MATCH_NUMBER counts matches that were shed"
-    return None
-
-
-class StartSketch:
-    """How often a start row of some values led to a match; fades."""
-
-    def __init__(self) -> None:
-        self.tried = np.zeros(BUCKETS)
-        self.matched = np.zeros(BUCKETS)
-        self._edges: dict[str, NDArray[np.float64]] = {}
-
-    def keys(
-        self, planned: Plan, columns: Mapping[str, pa.Array], length: int
-    ) -> NDArray[np.int64]:
-        mixed = np.zeros(length, np.uint64)
-        read = {
-            column.name
-            for test in planned.tests
-            for part in (*test.neighbour, *test.correlated)
-            for column in c.walk(part)
-            if isinstance(column, c.Column)
-        }
-        for name in (*planned.query.partition_by, *sorted(read)):
-            values = self._binned(name, columns[name], name in read)
-            mixed = (mixed ^ values) * np.uint64(0x9E3779B97F4A7C15)
-            mixed ^= mixed >> np.uint64(31)
-        return (mixed % np.uint64(BUCKETS)).astype(np.int64)
-
-    def _binned(self, name: str, column: pa.Array, read: bool) -> NDArray[np.uint64]:
-        kind = column.type
-        if read and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-            if name not in self._edges:
-                self._edges[name] = np.unique(np.quantile(numbers, np.arange(1, BINS) / BINS))
-            return np.searchsorted(self._edges[name], numbers).astype(np.uint64)
-        if pa.types.is_nested(kind):
-            texts = [repr(value).encode() for value in column.to_pylist()]
-            return np.array([zlib.crc32(text) for text in texts], np.uint64)
-        if not _is_bytes(kind):
-            column = column.cast(pa.string()).cast(pa.binary())
-        encoded = column.cast(pa.binary()).fill_null(b"").dictionary_encode()
-        hashes = [zlib.crc32(text) for text in encoded.dictionary.to_pylist()]
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        found: NDArray[np.uint64] = np.array(hashes or [0], np.uint64)[codes]
-        return found
-
-    def rate(self, keys: NDArray[np.int64]) -> NDArray[np.float64]:
-        mean = (self.matched.sum() + 0.5) / (self.tried.sum() + 1.0)
-        return (self.matched[keys] + mean) / (self.tried[keys] + 1.0)
-
-    def learn(
-        self, keys: NDArray[np.int64], tried: NDArray[np.bool_], hit: NDArray[np.bool_]
-    ) -> None:
-        self.tried *= FADE
-        self.matched *= FADE
-        np.add.at(self.tried, keys[tried], 1.0)
-        np.add.at(self.matched, keys[hit], 1.0)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return bool(binary or pa.types.is_fixed_size_binary(kind))
 
 
 class SheddingRows(RowsEvaluator):
@@ -153,76 +71,6 @@ class SheddingRows(RowsEvaluator):
     def _output(self, batch: Batch, matches: Matches) -> pa.Table:
         self.starts.append(matches.match[:, 1])
         return super()._output(batch, matches)
-
-
-class RowBudget:
-    """Bounds on one workload of row patterns: how many start rows a block may try."""
-
-    def __init__(self, budget: Budget, names: tuple[str, ...], part: float = 1.0) -> None:
-        """`part` of a bound in numbers is for these patterns, the rest for other groups."""
-        if budget.memory is not None:
-            raise errors.UnsupportedError(
-                "row patterns keep no partial matches between start rows: there is nothing that a "
-                "bound on memory could shed",
-                remedy="bound latency or work",
-            )
-        self._work = parse_bound(budget.work, "work")
-        single = budget.latency if isinstance(budget.latency, Mapping) else {}
-        self._single = {n: parse_bound(v, "latency") for n, v in single.items()}
-        self._seconds: Bound | None = None
-        if not single:
-            assert not isinstance(budget.latency, Mapping)
-            self._seconds = parse_bound(budget.latency, "latency")
-        self._work = self._work and self._work.part(part)
-        self._seconds = self._seconds and self._seconds.part(part)
-        self._names = names
-        self._known = dict.fromkeys(names, 0.0)  # seconds per start row, faded
-        self._unbounded = dict.fromkeys(names, (0, 0, 0.0))  # rows, starts, seconds of calibration
-        self._left = dict.fromkeys(names, 0.0)
-        self.learning = False  # from rows of the past: every start row is tried
-
-    def allowed(self, name: str, rows: int, candidates: int) -> int:
-        """Start rows that a block of one pattern may try."""
-        if self.learning:
-            return candidates
-        share = 1.0 / len(self._names)
-        most = float(candidates)
-        done, starts, _seconds = self._unbounded[name]
-        bounds = [(self._work, True), (self._seconds, False), (self._single.get(name), False)]
-        for bound, counted in bounds:
-            if bound is None:
-                continue
-            if bound.share:
-                if done < CALIBRATION:
-                    continue
-                most = min(most, bound.amount * (starts / done) * rows + self._left[name])
-            elif counted:
-                most = min(most, bound.amount * share * rows + self._left[name])
-            elif self._known[name] > 0.0:
-                part = 1.0 if name in self._single else share
-                most = min(most, bound.amount * part * rows / self._known[name])
-        return max(0, int(most))
-
-    def per_row(self, taught: bool) -> float | None:
-        """Start rows of all patterns per row, where work alone is bounded and it is known how."""
-        if self._work is None or self._seconds is not None or self._single:
-            return None
-        if not self._work.share:
-            return self._work.amount
-        if not taught:
-            return None
-        known = [starts / max(1, done) for done, starts, _ in self._unbounded.values()]
-        return self._work.amount * sum(known)
-
-    def measured(self, name: str, rows: int, tried: int, allowed: int, seconds: float) -> None:
-        done, starts, spent = self._unbounded[name]
-        if done < CALIBRATION or self.learning:
-            self._unbounded[name] = (done + rows, starts + tried, spent + seconds)
-        self._left[name] = float(min(max(0, allowed - tried), BLOCK // 2))
-        if tried:
-            unit = seconds / tried
-            known = self._known[name]
-            self._known[name] = unit if known == 0.0 else 0.7 * known + 0.3 * unit
 
 
 @dataclass
@@ -262,11 +110,13 @@ def run_rows(
 ) -> tuple[dict[str, pa.Table], Report | None]:
     """The matches of each pattern; `log` receives the work of each block."""
     plans = {name: plan(query) for name, query in queries.items()}
-    check_budget(queries, plans, budget)
+    bounds = None
+    if budget is not None:
+        check_shedding(queries, plans)
+        bounds = RowBudget(ROW_PATTERNS.read(budget, queries), tuple(queries), options.part)
     joined = joined_plan(list(plans.values()))
     first = next(iter(queries.values()))
     arranged, starts = arrange(prepare(joined, table), first.partition_by, first.order_by)
-    bounds = None if budget is None else RowBudget(budget, tuple(queries), options.part)
     found: dict[str, pa.Table] = {}
     past = None
     if history is not None and bounds is not None and history.num_rows:
@@ -385,20 +235,6 @@ def _choose(
         pattern.log.append((len(stretch), int(taken.sum())))
         tried += int(taken.sum())
     return tried
-
-
-def check_budget(
-    queries: Mapping[str, Query], plans: Mapping[str, Plan], budget: Budget | None
-) -> None:
-    if budget is None:
-        return
-    for name, query in queries.items():
-        reason = cannot_shed(query, plans[name])
-        if reason:
-            raise errors.UnsupportedError(
-                f"the row pattern {name!r} cannot run under a budget: {reason}",
-                remedy="leave the budget out, or use AFTER MATCH SKIP TO NEXT ROW",
-            )
 
 
 def new_evaluator(

@@ -12,7 +12,8 @@ import ensue
 from ensue import errors
 from ensue.automaton.plan import plan
 from ensue.operator.arrange import arrange
-from ensue.operator.protocol import Budget, Capabilities, Events, Metrics, PatternChange
+from ensue.operator.budget import Budget
+from ensue.operator.protocol import Capabilities, Events, Metrics, PatternChange
 from ensue.query.binding import bind
 from ensue.run import local
 from ensue.run.choose import evaluator_for

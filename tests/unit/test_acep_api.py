@@ -190,14 +190,14 @@ def test_other_refusals() -> None:
     "budget, said",
     [
         (ensue.Budget(work=0), "leaves nothing"),
-        (ensue.Budget(work=-3), "leaves nothing"),
+        (ensue.Budget(work=-3), "work=-3 is not an amount of work"),
         (ensue.Budget(latency="0 ms"), "leaves nothing"),
-        (ensue.Budget(latency="0%"), "leaves nothing"),
-        (ensue.Budget(work="many"), "not a budget"),
-        (ensue.Budget(latency={"q": "1 ms"}), "not a budget"),
-        (ensue.Budget(), "one of work= and latency="),
-        (ensue.Budget(work=3, latency="1 ms"), "one of work= and latency="),
-        (ensue.Budget(memory="1 MB"), "no memory budget"),
+        (ensue.Budget(latency="0%"), "latency='0%' is not a share"),
+        (ensue.Budget(work="many"), "not an amount of work"),
+        (ensue.Budget(latency={"q": "1 ms"}), "take one latency, not one per pattern"),
+        (ensue.Budget(), "the budget has no bound"),
+        (ensue.Budget(work=3, latency="1 ms"), "take one bound at a time"),
+        (ensue.Budget(memory="1 MB"), "take no bound on memory"),
     ],
 )
 def test_budgets_that_cannot_be_kept(budget: Any, said: str) -> None:

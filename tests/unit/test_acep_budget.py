@@ -18,7 +18,7 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.automaton.plan import plan
 from ensue.automaton.thompson import letter_states
-from ensue.missing.budget import Allowance, BudgetEngine
+from ensue.missing.budget import BudgetEngine
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.history import map_bits
 from ensue.missing.kernels import guards as acep_guards
@@ -28,7 +28,8 @@ from ensue.missing.nodes import NONE
 from ensue.missing.tracks import Track, batch_of
 from ensue.missing.warm import warm_up
 from ensue.operator.arrange import arrange
-from ensue.operator.protocol import Budget, Events, Metrics, Snapshot
+from ensue.operator.budget import Bound, Bounds, Budget
+from ensue.operator.protocol import Events, Metrics, Snapshot
 from ensue.query.binding import bind
 from ensue.run import local
 from tests.unit.test_acep_exhaustive import EVENTS, PATTERNS, said
@@ -112,8 +113,8 @@ def engine_of(
 ) -> BudgetEngine:
     planned = plan(bind(pattern.query, table.column_names))
     states = letter_states(planned.query, every_way=planned.correlated)
-    allowance = None if work is None else Allowance(work=work)
-    return BudgetEngine(planned, states, allowance, Metrics(), policy)
+    bounds = None if work is None else Bounds(work=Bound(work))
+    return BudgetEngine(planned, states, bounds, Metrics(), policy)
 
 
 def whole(engine: BudgetEngine, pattern: Pattern, table: pa.Table) -> Any:

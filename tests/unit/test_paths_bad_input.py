@@ -288,7 +288,7 @@ def test_questions_that_are_none() -> None:
     one = ensue.Question("what", 0, expression)
     assert graph.retrieve(one).answers() == [[1]]
     for work in (-1, float("nan")):
-        with pytest.raises(errors.QueryError, match="extensions"):
+        with pytest.raises(errors.QueryError, match="is not an amount of work"):
             graph.retrieve(one, budget=ensue.Budget(work=work))
     number: Any = 5
     with pytest.raises(errors.QueryError, match="not a function"):

@@ -11,7 +11,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.api.pattern import Pattern
-from ensue.shared import rows as row_workload
+from ensue.shared.row_sketch import StartSketch
 
 TABLE = pa.table({"id": range(6), "u": [1, 1, 2, 2, 1, 1], "kind": list("ABABAB"), "x": range(6)})
 BOUND = ensue.Budget(work=9)
@@ -49,7 +49,7 @@ def started(*, budget: ensue.Budget | None = None) -> Any:
         (lambda: Q.matches(TABLE, budget="50%"), errors.QueryError, "is not a budget"),
         (lambda: LOAD.matches(TABLE, ensue.Budget(latency={})), errors.QueryError, "no pattern"),
         (lambda: LOAD.matches(TABLE, ensue.Budget(latency={"a": None})), errors.QueryError,
-         "latency of 'a' is None"),
+         "latency of 'a'=None is not a duration"),
         (lambda: LOAD.matches(TABLE, BOUND, history=TWICE), errors.EnsueError, "history"),
         (lambda: LOAD.matches(TABLE, BOUND, history=TEXT), errors.ColumnTypeError,
          "'x' of the history is string"),
@@ -104,5 +104,5 @@ def test_row_patterns_over_any_column_take_a_budget(
 
 
 def test_bytes_are_told_apart() -> None:
-    keys = row_workload.StartSketch()._binned("u", pa.array([b"\xff", b"a", None, b"a"]), False)
+    keys = StartSketch()._binned("u", pa.array([b"\xff", b"a", None, b"a"]), False)
     assert keys[1] == keys[3] and len(set(keys.tolist())) == 3

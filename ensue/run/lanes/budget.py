@@ -17,8 +17,9 @@ from ensue.automaton.plan import Plan
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.tracks import Tracks
 from ensue.missing.warm import warm_up
+from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Budget, Key, Output, Watermark
+from ensue.operator.protocol import Key, Output, Watermark
 from ensue.run.lanes.events import ordered, time_of
 from ensue.run.lanes.stages import found_schema, refused
 from ensue.run.lanes.work import Settings, Stage, Work

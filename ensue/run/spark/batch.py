@@ -19,9 +19,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.missing.warm import warm_up
+from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.prepare import output_order
-from ensue.operator.protocol import Budget, Events
+from ensue.operator.protocol import Events
 from ensue.query import rules
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query

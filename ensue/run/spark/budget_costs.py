@@ -15,8 +15,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.missing.evaluator import ApproximateEvaluator
+from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Budget, Events
+from ensue.operator.protocol import Events
 from ensue.run.spark.keyed import Work, map_sorted, matched
 from ensue.run.spark.stream_operator import OBSERVED
 

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
-from ensue.paths.budget import parse_bytes
+from ensue.operator.budget import read_size
 from ensue.paths.explain import explain_plan
 from ensue.paths.graph_read import build_graph, check_columns, check_settings
 from ensue.paths.graph_store import GraphStore
@@ -107,7 +107,7 @@ class SparkGraph:
             )
         check_settings(**settings)
         check_columns(df.columns, src, label, dst)
-        bound = parse_bytes(worker_memory)
+        bound = read_size(worker_memory, f"worker_memory={worker_memory!r}")
         edges = df.count()
         size = edges * BYTES_PER_EDGE
         shown = f"{edges:,} edges, about {size >> 20:,} MB of {bound >> 20:,} MB (worker_memory)"

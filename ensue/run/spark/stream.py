@@ -22,10 +22,10 @@ from pyspark.sql.types import DoubleType, FloatType, MapType, TimestampType, Var
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
+from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.listing import Listing
 from ensue.operator.prepare import output_order
-from ensue.operator.protocol import Budget
 from ensue.query import rules
 from ensue.query.binding import bind, rename
 from ensue.query.duration import parse_duration

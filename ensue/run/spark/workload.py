@@ -17,7 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import Union, unite
-from ensue.operator.protocol import Budget, Events
+from ensue.operator.budget import Bounds, Budget
+from ensue.operator.protocol import Events
 from ensue.query import condition as c
 from ensue.query import rules
 from ensue.query.binding import bind
@@ -29,7 +30,8 @@ from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.shared.evaluator import Options, SharedEvaluator
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
-from ensue.shared.rows import RowBudget, check_budget, new_evaluator
+from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
+from ensue.shared.rows import new_evaluator
 
 
 def run(
@@ -51,8 +53,9 @@ def run(
         group.refuse_budget(own)
         options = replace(options, part=part)
         if group.rows:
+            bounds = None if own is None else ROW_PATTERNS.read(own, group.queries)
             for name, query in group.queries.items():
-                parts[name] = rows(name, query, df, options, own, len(group.queries))
+                parts[name] = rows(name, query, df, options, bounds, len(group.queries))
         elif group.alone:
             (name, query), *_ = group.queries.items()
             parts[name] = batch.run(query, df)
@@ -145,14 +148,14 @@ def _over_combined(value: c.Condition, index: int) -> c.Condition:
 
 
 def rows(
-    name: str, query: Query, df: DataFrame, options: Options, budget: Budget | None, among: int = 1
+    name: str, query: Query, df: DataFrame, options: Options, bounds: Bounds | None, among: int = 1
 ) -> DataFrame:
     """One row pattern; under a budget start rows are shed in every task."""
-    if budget is None:
+    if bounds is None:
         return batch.run(query, df)
     query = rules.check(bind(query, df.columns))
     planned = plan(query)
-    check_budget({name: query}, {name: planned}, budget)
+    check_shedding({name: query}, {name: planned})
     prepared = _prepared(planned, df)
     schema = arrow_schema(prepared)
     plain = RowsEvaluator()
@@ -161,7 +164,7 @@ def rows(
     names = (name, *(f"{name} {i}" for i in range(1, among)))
 
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
-        _, evaluator = new_evaluator(name, planned, RowBudget(budget, names, options.part), options)
+        _, evaluator = new_evaluator(name, planned, RowBudget(bounds, names, options.part), options)
         evaluator.open(planned, schema)
         for events in pieces:
             yield from evaluator.insert(events).tables()
