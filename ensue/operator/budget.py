@@ -91,6 +91,7 @@ class Room:
     takes: frozenset[Form]
     no_memory: str = ""  # why, where it takes no bound on memory
     together: bool = True  # takes several bounds at once
+    optional: bool = False  # takes a budget without a bound, which leaves nothing out
     zero: bool = False  # an amount of nothing leaves something to answer
     least_work: float = 0.0
 
@@ -106,7 +107,7 @@ class Room:
         else:
             bounds = Bounds(self._one("latency", budget.latency), memory, work)
         given = [f"{name}={value!r}" for name, value in vars(budget).items() if value is not None]
-        if not given:
+        if not given and not self.optional:
             raise errors.QueryError(
                 "the budget has no bound", remedy=f"{self._remedy()}, or leave the budget out"
             )

@@ -32,7 +32,12 @@ from ensue.paths.similarity import Question, label_words, question_weights, stat
 from ensue.query.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
-ROOM = Room("questions over a graph", EVERY - {Form.LATENCY_EACH, Form.WORK_SHARE}, zero=True)
+ROOM = Room(
+    "questions over a graph",
+    EVERY - {Form.LATENCY_EACH, Form.WORK_SHARE},
+    optional=True,
+    zero=True,  # a start may itself be an answer
+)
 WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
 _HORIZON = 8  # windows over which time saved or overdrawn is evened out
 _SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed

@@ -18,7 +18,10 @@ _NO_MEMORY = (
 )
 ROW_PATTERNS = Room("row patterns", EVERY - OF_MEMORY, _NO_MEMORY)
 STATEMENTS = Room(
-    "row patterns of a statement", EVERY - OF_MEMORY - {Form.LATENCY_EACH}, _NO_MEMORY
+    "row patterns of a statement",
+    EVERY - OF_MEMORY - {Form.LATENCY_EACH},
+    _NO_MEMORY,
+    optional=True,
 )
 
 
