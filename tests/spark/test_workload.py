@@ -84,6 +84,13 @@ def test_row_patterns_aggregates_and_statements(spark: Any, table: pa.Table) -> 
         ensue.sql(statement.format(skip="PAST LAST ROW"), spark=spark, budget=ensue.Budget(work=1))
     with pytest.raises(ensue.EnsueError, match="no row pattern"):
         ensue.sql("SELECT 1", spark=spark, budget=ensue.Budget(work=1))
+    for wrong, said in (
+        (ensue.Budget(memory="1 MB"), "take no bound on memory"),
+        (ensue.Budget(latency={"statement": "1 s"}), "take one latency"),
+        (ensue.Budget(work="many"), "not an amount of work"),
+    ):
+        with pytest.raises(ensue.EnsueError, match=said):
+            ensue.sql(texts[0], spark=spark, budget=wrong)
 
 
 @pytest.mark.parametrize("patterns", [{"low": EVENTS["low"]}, {"r": ROWS}], ids=["events", "rows"])
