@@ -14,6 +14,7 @@ from ensue.api.automaton_text import make_arc, parse
 from ensue.api.tables import to_arrow
 from ensue.automaton.registers import Arc, Machine
 from ensue.operator.cleanse import Cleanse, Released
+from ensue.operator.protocol import Metrics
 from ensue.operator.state import to_bytes
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
@@ -63,6 +64,8 @@ class Described(Protocol):
 
 class AutomatonMatcher(Turns):
     """The in-process operator of an automaton; the face is that of `q.matcher()`."""
+
+    capabilities = RevisionEvaluator.capabilities
 
     def __init__(
         self,
@@ -232,18 +235,19 @@ class AutomatonMatcher(Turns):
         return self._known().rejected
 
     @property
-    def metrics(self) -> Any:
-        return self._known().metrics
+    def metrics(self) -> Metrics:
+        return Metrics() if self._evaluator is None else self._evaluator.metrics
 
     @property
     def partials(self) -> int:
         """Partial matches held now."""
-        return self._known().partials
+        return 0 if self._evaluator is None else self._evaluator.partials
 
     @property
     def nbytes(self) -> int:
         """Bytes of all state."""
-        return self._known().nbytes
+        held = 0 if self._cleanse is None else self._cleanse.nbytes
+        return held + (0 if self._evaluator is None else self._evaluator.nbytes)
 
     @property
     def evaluator(self) -> RevisionEvaluator:

@@ -24,7 +24,7 @@ from ensue.draw.shared import SharingPicture
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Events, PatternChange, Snapshot
+from ensue.operator.protocol import Events, Metrics, PatternChange, Refusing, Snapshot
 from ensue.operator.turns import Turns
 from ensue.query import rules
 from ensue.query.binding import bind
@@ -442,8 +442,11 @@ def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows
 
 
 @dataclass
-class Live(Turns):
+class Live(Turns, Refusing):
     """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
+
+    name = "a live workload"
+    capabilities = SharedEvaluator.capabilities
 
     workload: Workload
     schema: pa.Schema
@@ -500,6 +503,14 @@ class Live(Turns):
     @property
     def report(self) -> Report:
         return self._evaluator.report()
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._evaluator.metrics
+
+    @property
+    def nbytes(self) -> int:
+        return self._evaluator.nbytes
 
     def _listed(self, found: Iterable[tuple[int, pa.Table]]) -> pa.Table:
         members = self._evaluator.union.members

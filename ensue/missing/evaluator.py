@@ -100,6 +100,10 @@ class ApproximateEvaluator(Refusing):
         return self._tracks if self._exact is None else self._exact.tails
 
     @property
+    def nbytes(self) -> int:
+        return self.tails.nbytes
+
+    @property
     def work_so_far(self) -> tuple[int, int]:
         """Under a budget: extensions of partial matches made, and not made."""
         return self._engine.work_so_far

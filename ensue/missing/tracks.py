@@ -92,6 +92,11 @@ class Tracks:
     def held(self) -> Mapping[Key, Track]:
         return self.open
 
+    @property
+    def nbytes(self) -> int:
+        """Of the rows; match nodes are the engine's own."""
+        return sum(track.rows.nbytes for track in self.open.values() if track.rows is not None)
+
     def insert(self, events: Events) -> Iterator[pa.Table]:
         if not self.open and events.complete.all():
             batch = self._batch(events.table, events.starts)

@@ -41,7 +41,7 @@ from ensue.operator.buffer import AT, CONTENT, EVENT, HIDDEN, KEY, Buffer, numbe
 from ensue.operator.clock import HIGHEST, LOWEST, Clock
 from ensue.operator.identity import column_hashes, copy_hashes, folded, row_hashes
 from ensue.operator.intake import REASON
-from ensue.operator.protocol import Events, Key, Snapshot
+from ensue.operator.protocol import Capabilities, Events, Key, Snapshot
 from ensue.query.query import OrderKey
 
 Codes = NDArray[np.int64]
@@ -88,6 +88,8 @@ class Cleanse:
     delay: Any = None  # the watermark follows the newest event at this distance
     history: Any = 0  # how long events are remembered behind the watermark
     counts: Counts = field(default_factory=Counts)
+
+    capabilities = Capabilities(ordered_input=False, retraction=True)
 
     def __post_init__(self) -> None:
         key = event_time(self.order_by)

@@ -62,6 +62,8 @@ class Kept(Protocol):
 
     @property
     def held(self) -> Mapping[Key, object]: ...
+    @property
+    def nbytes(self) -> int: ...
     def together(self) -> bytes: ...
     def restore_together(self, blob: bytes) -> None: ...
 
@@ -118,6 +120,12 @@ class Tails:
         self._schema = schema.remove_metadata()
         self._order = order
         self.held: dict[Key, Held] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """Of the blocks, with rows that were let go of and are still in them."""
+        blocks = {id(held.block): held.block for held in self.held.values()}
+        return sum(block.nbytes for block in blocks.values())
 
     # -- pieces ----------------------------------------------------------------------------------
 

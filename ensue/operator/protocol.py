@@ -126,6 +126,10 @@ class Evaluator(Protocol):
     capabilities: Capabilities
     metrics: Metrics
 
+    @property
+    def nbytes(self) -> int:
+        """What is held of open partitions."""
+
     def open(
         self,
         plan: Plan,

@@ -82,6 +82,14 @@ class Memory:
     _spare: list[int] = field(default_factory=list)
     _used: int = 0
 
+    @property
+    def nbytes(self) -> int:
+        """Of all arrays, with their spare room; values in plain Python are not counted."""
+        arrays = [self.numbers, self.seen, self.open]
+        if self.kept is not None:
+            arrays += [self.kept.occupied, self.kept.bits, self.kept.marks]
+        return sum(a.nbytes for a in arrays) + sum(memory.nbytes for memory in self.inner)
+
     def grow(self, places: int) -> None:
         if self.kept is not None:
             self.kept.grow(places)

@@ -197,11 +197,11 @@ class QuantifyOperator(Turns, Refusing):
         return save_memory(self._memory.select(self._at(keys)), keys, self._query)
 
     def _restore(self, state: Snapshot) -> None:
-        for blob in (state.shared, *state.keys.values()):
-            if blob:
-                empty = self._opened().memory()
-                memory, keys = load_memory(empty, blob, self._stage, self._query)
-                self._put(keys, memory)
+        shared = [state.shared] if state.shared else []
+        for blob in (*shared, *state.keys.values()):
+            empty = self._opened().memory()
+            memory, keys = load_memory(empty, blob, self._stage, self._query)
+            self._put(keys, memory)
 
     def _put(self, keys: list[Key], memory: Memory) -> None:
         places, _ = self._places_of(keys)
@@ -241,6 +241,11 @@ class QuantifyOperator(Turns, Refusing):
     @property
     def keys(self) -> int:
         return len(self._places)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the arrays, with the room that keys which are gone have left."""
+        return self._memory.nbytes
 
     def _rows(self, table: pa.Table, values: pa.Array, carried: Any, defined: Any) -> pa.Table:
         if self._output == "every":

@@ -25,7 +25,7 @@ from ensue.operator import state
 from ensue.operator.arrange import flat
 from ensue.operator.clock import Clock
 from ensue.operator.identity import as_text, folded, row_hashes, text_hash
-from ensue.operator.protocol import Key, Metrics, key_value
+from ensue.operator.protocol import Capabilities, Key, Metrics, key_value
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
 from ensue.query.duration import parse_duration
@@ -97,6 +97,7 @@ class RevisionEvaluator(Turns):
     """See the module."""
 
     name = "the revision evaluator (AFA)"
+    capabilities = Capabilities(ordered_input=False, retraction=True, revision=True)
 
     def __init__(
         self,

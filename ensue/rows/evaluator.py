@@ -106,6 +106,10 @@ class RowsEvaluator(Refusing):
 
     # -- protocol --------------------------------------------------------------------------------
 
+    @property
+    def nbytes(self) -> int:
+        return sum(held.table.nbytes for held in self._held.values())
+
     def insert(self, events: Events) -> Output:
         self.metrics.rows += events.table.num_rows
         return Output(self._insert(events))

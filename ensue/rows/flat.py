@@ -65,14 +65,16 @@ class FlatRows(RowsEvaluator):
         self._timed = window is not None and window.kind is not WindowKind.ROWS
         self._rows = schema.empty_table()
         self.metrics.partials = 0
-        if state is not None and state.shared:
+        if state is not None:
             self._restore(state.shared)
 
     # -- protocol --------------------------------------------------------------------------------
 
     def insert(self, events: Events) -> Output:
         self.metrics.rows += events.table.num_rows
-        return Output(self._step(events.table, bool(events.complete.all())))
+        # No partition at all is not a complete one.
+        complete = len(events.complete) > 0 and bool(events.complete.all())
+        return Output(self._step(events.table, complete))
 
     def advance(self, mark: Watermark) -> Output:
         """`mark.time` in the unit of the window: microseconds for times."""
@@ -106,6 +108,10 @@ class FlatRows(RowsEvaluator):
         """Rows of all open partitions, partition after partition."""
         assert self._rows is not None
         return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.held.nbytes + self._numbers.nbytes)
 
     @property
     def lengths(self) -> Numbers:
@@ -172,7 +178,7 @@ class FlatRows(RowsEvaluator):
         self._rows = table.filter(pa.array(kept_rows)) if not kept_rows.all() else table
         self._numbers = np.ascontiguousarray(numbers[remaining])
         self.metrics.partials = int((self._numbers[:, 1] < self._numbers[:, 5]).sum())
-        self.metrics.bytes = self._rows.nbytes + self._numbers.nbytes
+        self.metrics.bytes = self.nbytes
 
     def _joined(
         self, rows: pa.Table

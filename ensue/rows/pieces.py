@@ -44,6 +44,10 @@ class PiecewiseRows(RowsEvaluator):
         if state is not None:
             self.tails.restore(state.keys)
 
+    @property
+    def nbytes(self) -> int:
+        return self.tails.nbytes
+
     def advance(self, mark: Watermark) -> Output:
         return Output(self._advance(mark))
 

@@ -25,7 +25,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.cleanse import Cleanse, Released, event_time
 from ensue.operator.clock import HIGHEST, LOWEST
 from ensue.operator.intake import REASON
-from ensue.operator.protocol import Events, Key, key_value
+from ensue.operator.protocol import Capabilities, Events, Key, key_value
 from ensue.operator.turns import Turns
 from ensue.query import stored
 from ensue.query.binding import bind
@@ -84,6 +84,8 @@ class Revised:
 
 class Matcher(Turns):
     """See the module and docs/matcher.md."""
+
+    capabilities = Capabilities(ordered_input=False, retraction=True, revision=True)
 
     def __init__(
         self,
@@ -274,13 +276,19 @@ class Matcher(Turns):
             self._counted.correctable = self._cleanse.remembered
             self._counted.partitions = sum(len(lane.evaluator.tails.held) for lane in self._lanes)
             self._counted.settling = sum(lane.settling for lane in self._lanes)
-            self._counted.bytes = self._cleanse.nbytes
+            self._counted.bytes = self.nbytes
             under = [lane.metrics for lane in self._lanes if lane.metrics is not None]
             if under:
                 self._counted.partials = sum(known.partials for known in under)
                 self._counted.shed = sum(known.shed for known in under)
                 self._counted.recall = min(known.recall for known in under)
         return replace(self._counted)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the events that wait or may be corrected, and of what patterns hold of them."""
+        waiting = 0 if self._cleanse is None else self._cleanse.nbytes
+        return waiting + sum(lane.evaluator.tails.nbytes for lane in self._lanes)
 
     @property
     def patterns(self) -> dict[str, Lifetime]:

@@ -143,6 +143,10 @@ class SequencesEvaluator(Refusing):
         """What is held of open partitions; `operator/replay.py` puts earlier states back."""
         return self._tails
 
+    @property
+    def nbytes(self) -> int:
+        return self._tails.nbytes
+
     # -- protocol --------------------------------------------------------------------------------
 
     def insert(self, events: Events) -> Output:

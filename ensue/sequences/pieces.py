@@ -22,7 +22,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan, atom_name
 from ensue.operator.hold import Piece, Tails
-from ensue.operator.protocol import Events, Key, Snapshot, Watermark
+from ensue.operator.protocol import Capabilities, Events, Key, Refusing, Snapshot, Watermark
 from ensue.operator.state import from_bytes, to_bytes
 from ensue.operator.window_clock import Clock
 from ensue.query.query import SkipMode
@@ -39,8 +39,11 @@ _PLACES = "places"
 _SPLIT = 4  # bytes that say how long the first of two blobs is
 
 
-class TotalsInPieces:
+class TotalsInPieces(Refusing):
     """See the module; one instance per task."""
+
+    name = "the evaluator of aggregates over all matches"
+    capabilities = Capabilities(ordered_input=True)
 
     def __init__(
         self, plan: Plan, schema: pa.Schema, grouping: Grouping, state: Snapshot | None = None
@@ -59,6 +62,12 @@ class TotalsInPieces:
     def tails(self) -> Tails:
         """What is held of open partitions."""
         return self._tails
+
+    @property
+    def nbytes(self) -> int:
+        """Rows held, or the numbers of each state."""
+        slots = 2 + len(self._plan.atoms)
+        return self._tails.nbytes + 8 * slots * sum(map(len, self._classes.values()))
 
     def schema(self) -> pa.Schema:
         """Of the partials."""

@@ -96,7 +96,11 @@ class Lane:
 
     @property
     def bytes_per_record(self) -> int:
-        return sum(array.nbytes for array in self.arena) // len(self.arena[0])
+        return self.nbytes // len(self.arena[0])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arena)
 
     def nodes(self) -> list[int]:
         """Nodes at which partial matches wait."""

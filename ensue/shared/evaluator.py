@@ -169,6 +169,11 @@ class SharedEvaluator(Refusing):
 
     # -- protocol --------------------------------------------------------------------------------
 
+    @property
+    def nbytes(self) -> int:
+        parts = self._open.values()
+        return sum(part.table.nbytes + part.lane.nbytes for part in parts)
+
     def insert(self, events: Events) -> Output:
         return Output(self._tables.combined(self.found(events), self._ready_schema))
 

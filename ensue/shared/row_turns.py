@@ -62,8 +62,9 @@ class ChosenRows(RowsEvaluator):
 
     def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
         self._rows = batch.columns[ROW].to_numpy()
-        here = self._part[self._rows[batch.starts[:-1]]]
-        batch.cursor[:, 1] += np.where(self._begun[here], 0, self._before[here])
+        some = np.flatnonzero(np.diff(batch.starts))  # of others no row says which they are
+        here = self._part[self._rows[batch.starts[some]]]
+        batch.cursor[some, 1] += np.where(self._begun[here], 0, self._before[here])
         self._begun[here] = True
         yield from super()._run(KeptStarts.of(batch, self._keep[self._rows]), table)
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.operator.arrange import flat
-from ensue.operator.protocol import Key, Snapshot
+from ensue.operator.protocol import Capabilities, Key, Refusing, Snapshot
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
 from ensue.query import nodes, stored
@@ -73,8 +73,11 @@ class _Rows:
     keys: list[tuple[Key, slice | NDArray[np.int64]]]
 
 
-class Summary(Turns):
+class Summary(Turns, Refusing):
     """See the module; made by `Pattern.summarize`."""
+
+    name = "the summary"
+    capabilities = Capabilities(ordered_input=True, result_on_demand=True)
 
     def __init__(
         self, query: Query, options: SummaryOptions, reader: intake.Reader | None = None
@@ -352,6 +355,12 @@ class Summary(Turns):
         return list(self._stores)
 
     @property
+    def nbytes(self) -> int:
+        """Of the retained events and of what is known about them."""
+        rows = sum(table.nbytes for _, table in self._held)
+        return rows + sum(store.bytes for store in self._stores.values())
+
+    @property
     def metrics(self) -> SummaryMetrics:
         found = SummaryMetrics(keys=len(self._stores))
         expected = -math.inf
@@ -363,9 +372,8 @@ class Summary(Turns):
             found.discarded += int(numbers[kernel.DISCARDED])
             found.irrelevant += int(numbers[kernel.IRRELEVANT])
             found.detected += float(store.levels[kernel.DETECTED])
-            found.bytes += store.bytes
             expected = float(np.logaddexp2(expected, store.expected()))
-        found.bytes += sum(table.nbytes for _, table in self._held)
+        found.bytes = self.nbytes
         if found.removed + found.discarded and expected > -math.inf:
             count = self.count()
             found.recall = 2.0 ** min(math.log2(count) - expected, 0.0) if count else 0.0

@@ -6,11 +6,8 @@ here, or is only used inside one that does. `ENSUE_CASES` says how many batches 
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import math
 import os
-import pkgutil
 import random
 import sys
 import threading
@@ -25,6 +22,7 @@ import pytest
 import ensue
 import ensue.testing
 from ensue.operator.turns import Turns
+from tests.contract.discovery import classes
 
 THREADS = 4
 BATCHES = int(os.environ.get("ENSUE_CASES", "6"))
@@ -43,17 +41,8 @@ Row = dict[str, Any]
 # -- which classes -------------------------------------------------------------------------------
 
 
-def classes() -> Iterator[type]:
-    for module in pkgutil.walk_packages(ensue.__path__, "ensue."):
-        if "__main__" in module.name:
-            continue
-        for thing in vars(importlib.import_module(module.name)).values():
-            if inspect.isclass(thing) and thing.__module__ == module.name:
-                yield thing
-
-
 def test_all_that_take_events_in_take_turns_or_are_inside_one_that_does() -> None:
-    every = [found for found in classes() if not getattr(found, "_is_protocol", False)]
+    every = list(classes())
     turns = {found.__name__ for found in every if issubclass(found, Turns)} - {"Turns"}
     taking = {found.__name__ for found in every if hasattr(found, "insert")}
     assert taking - turns == INSIDE, "users hold it: let it inherit from Turns"

@@ -21,7 +21,7 @@ from ensue.operator.arrange import arrange
 from ensue.operator.buffer import CONTENT, EVENT
 from ensue.operator.hold import Tails
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Events, Key, Output, Snapshot, Watermark
+from ensue.operator.protocol import Events, Key, Output, Watermark
 from ensue.query.query import OrderKey, Query, WindowKind
 from ensue.rows.flat import lasting
 from ensue.run.lanes.stages import found_schema, named, refused, unnamed, with_identity
@@ -142,15 +142,15 @@ class EventsStage(HeldRows):
         # Without numbers of matches and rows to go on with, a key that holds no row is as new.
         self._lasting = lasting(planned)
         self._inner = named(schema.empty_table()).schema if identified else schema
-        self._evaluator = self._opened(None)
+        self._evaluator = self._opened()
 
-    def _opened(self, saved: Snapshot | None) -> SequencesEvaluator:
+    def _opened(self) -> SequencesEvaluator:
         evaluator = (
             SequencesEvaluator(self._made_of[1])
             if self._planned.query.missing is None
             else missing_evaluator(self._planned, self._made_of[1])
         )
-        evaluator.open(self._planned, self._inner, state=saved)
+        evaluator.open(self._planned, self._inner)
         return evaluator
 
     @property
@@ -212,4 +212,5 @@ class EventsStage(HeldRows):
         return self._evaluator.snapshot_together().shared
 
     def load(self, blob: bytes) -> None:
-        self._evaluator = self._opened(Snapshot(shared=blob))
+        self._evaluator = self._opened()
+        self.tails.restore_together(blob)

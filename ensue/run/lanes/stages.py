@@ -38,15 +38,13 @@ class RowsWork(Work):
 class RowsStage:
     """Row patterns; see the module."""
 
-    def __init__(
-        self, planned: Plan, schema: pa.Schema, time: str, identified: bool, blob: bytes = b""
-    ) -> None:
+    def __init__(self, planned: Plan, schema: pa.Schema, time: str, identified: bool) -> None:
         self._made_of = (planned, schema, time, identified)
         self._planned, self._schema, self._time = planned, schema, time
         self._named = identified
         self._evaluator = FlatRows((OrderKey(EVENT if identified else CONTENT),))
         self._inner = named(schema.empty_table()).schema if identified else schema
-        self._evaluator.open(planned, self._inner, state=Snapshot(shared=blob))
+        self._evaluator.open(planned, self._inner)
 
     def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
         starts = np.array([0, rows.num_rows], np.int64)
