@@ -24,7 +24,7 @@ from ensue.draw.shared import SharingPicture
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Events, Metrics, PatternChange, Refusing, Snapshot
+from ensue.operator.protocol import Events, Metrics, PatternChange, Snapshot
 from ensue.operator.turns import Turns
 from ensue.query import rules
 from ensue.query.binding import bind
@@ -442,10 +442,10 @@ def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows
 
 
 @dataclass
-class Live(Turns, Refusing):
+class Live(Turns):
     """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
 
-    name = "a live workload"
+    name = SharedEvaluator.name
     capabilities = SharedEvaluator.capabilities
 
     workload: Workload
@@ -496,6 +496,10 @@ class Live(Turns, Refusing):
         kept = {name: query for name, query in members.items() if name not in remove}
         _check_one_group(kept or members, added, self.schema.empty_table())
         self._evaluator.revise(PatternChange(added, tuple(remove)))
+
+    def retract(self, data: Any) -> None:
+        """Refused: a live workload takes no corrections."""
+        self._evaluator.retract(data)
 
     def snapshot(self) -> Snapshot:
         return self._evaluator.snapshot()

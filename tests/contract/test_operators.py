@@ -1,8 +1,8 @@
 """Every operator keeps the same promises: those a runner or a user relies on.
 
 `discovery.operators` finds them, so that a new one fails until it has an example in the table (or
-is a part of another). `drivers.py` says how a family is driven and what its answer is by
-definition. `ENSUE_CASES` says how many random cuts each is given.
+is a part of another). `drivers.py` says how a family is driven, `definitions.py` what the answer
+is. `ENSUE_CASES` says how many random cuts each is given.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ from ensue.shared.row_turns import ChosenRows
 from ensue.shared.rows import SheddingRows
 from ensue.summary.counters import StateSummary
 from ensue.summary.options import SummaryOptions
+from tests.contract import definitions as by
 from tests.contract import drivers as d
+from tests.contract.definitions import ANYTIME, LARGER, PAIR, ROWS, RUN
 from tests.contract.discovery import operators
-from tests.contract.drivers import ANYTIME, LARGER, PAIR, ROWS, RUN, Driver
+from tests.contract.drivers import Driver
 from tests.lanes import streams
 
 CASES = int(os.environ.get("ENSUE_CASES", "2"))  # random cuts of each
@@ -67,7 +69,7 @@ COUNT = ROWS.num_rows
 AMPLE = ensue.Budget(work=10**9)  # never spent: the answer is the exact one
 
 AUTOMATON = (
-    ensue.Automaton({"n": "bigint"}, order_by="ts", partition_by="k", within=f"{d.WITHIN} seconds")
+    ensue.Automaton({"n": "bigint"}, order_by="ts", partition_by="k", within=f"{by.WITHIN} seconds")
     .arc("s", "t", "kind = 'A'", set={"n": "x"})
     .arc("t", "t", "kind IS NOT NULL")
     .arc("t", "f", "kind = 'B'")
@@ -129,93 +131,93 @@ def live(state: Any = None) -> Any:
     return patterns.live(ROWS.schema.empty_table(), state=state)
 
 
-def counted(row: d.Row) -> d.Row:
+def counted(row: by.Row) -> by.Row:
     return {"k": row["k"], "n": int(row["count"]), "s": int(row["sum"] or 0)}
 
 
-def added(row: d.Row) -> d.Row:
+def added(row: by.Row) -> by.Row:
     n, s = (row[name] for name in row if name.startswith("__"))
     return {"k": row["k"], "n": int(n), "s": int(s)}
 
 
-def every_key(rows: pa.Table) -> list[d.Row]:
+def every_key(rows: pa.Table) -> list[by.Row]:
     """Totals, of keys without a pair as well."""
-    known = {row["k"]: row for row in d.totals(rows)}
+    known = {row["k"]: row for row in by.totals(rows)}
     keys = {row["k"] for row in rows.to_pylist()}
     return [known.get(key, {"k": key, "n": 0, "s": 0}) for key in keys]
 
 
-def of_event(row: d.Row) -> d.Row:
+def of_event(row: by.Row) -> by.Row:
     return {"x": row["x"], "value": row["value"]}
 
 
-def of_key(row: d.Row) -> d.Row:
+def of_key(row: by.Row) -> by.Row:
     return {"k": row["k"], "value": row["value"]}
 
 
 PLACE = np.zeros(COUNT, np.int64)
 EXAMPLES: dict[str, Driver] = {
     # evaluators of the protocol
-    "rows": d.Evaluates(RowsEvaluator, RUN, d.runs),
-    "rows in a lane": d.Evaluates(FlatRows, RUN, d.runs),
-    "rows in pieces": d.Evaluates(PiecewiseRows, RUN, d.runs),
+    "rows": d.Evaluates(RowsEvaluator, RUN, by.runs),
+    "rows in a lane": d.Evaluates(FlatRows, RUN, by.runs),
+    "rows in pieces": d.Evaluates(PiecewiseRows, RUN, by.runs),
     "rows of chosen starts": d.Evaluates(
-        lambda: ChosenRows(np.ones(COUNT, np.bool_), PLACE, PLACE[:1]), RUN, d.runs, numbered=True
+        lambda: ChosenRows(np.ones(COUNT, np.bool_), PLACE, PLACE[:1]), RUN, by.runs, numbered=True
     ),
     "rows that may be shed": d.Evaluates(
         lambda: SheddingRows(lambda _, batch: np.ones(batch.length, np.bool_), lambda _: None),
         RUN,
-        d.runs,
+        by.runs,
     ),
-    "sequences": d.Evaluates(SequencesEvaluator, PAIR, d.pairs),
-    "sequences together": d.Evaluates(SequencesEvaluator, PAIR, d.pairs, together=True),
-    "guarded sequences": d.Evaluates(SequencesEvaluator, LARGER, d.pairs),
-    "missing": d.Evaluates(ExactMissing, PAIR.allow_missing(1), d.pairs_with_one_missing),
+    "sequences": d.Evaluates(SequencesEvaluator, PAIR, by.pairs),
+    "sequences together": d.Evaluates(SequencesEvaluator, PAIR, by.pairs, together=True),
+    "guarded sequences": d.Evaluates(SequencesEvaluator, LARGER, by.pairs),
+    "missing": d.Evaluates(ExactMissing, PAIR.allow_missing(1), by.pairs_with_one_missing),
     "guarded missing": d.Evaluates(
-        GuardedMissing, LARGER.allow_missing(1), d.pairs_with_one_missing
+        GuardedMissing, LARGER.allow_missing(1), by.pairs_with_one_missing
     ),
     "missing, chosen": d.Evaluates(
-        ApproximateEvaluator, PAIR.allow_missing(1), d.pairs_with_one_missing
+        ApproximateEvaluator, PAIR.allow_missing(1), by.pairs_with_one_missing
     ),
     "missing under a budget": d.Evaluates(
-        ApproximateEvaluator, PAIR.allow_missing(1), d.pairs_with_one_missing, AMPLE
+        ApproximateEvaluator, PAIR.allow_missing(1), by.pairs_with_one_missing, AMPLE
     ),
     "shared": d.Shares(SharedEvaluator),
     "totals in a window": d.Adds(PAIR),
     "totals by state": d.Adds(ANYTIME, far=True),
     # held by users
-    "matcher": d.Answers(lambda: PAIR.matcher(speculation=math.inf), ensue.restore, d.pairs),
-    "matcher of rows": d.Answers(lambda: RUN.matcher(speculation=math.inf), ensue.restore, d.runs),
-    "matcher that waits": d.Answers(PAIR.matcher, ensue.restore, d.pairs),
-    "automaton by hand": d.Revises(AUTOMATON.matcher, AUTOMATON.restore, d.pairs),
-    "revision": d.Revises(revision, revision_restored, d.pairs),
+    "matcher": d.Answers(lambda: PAIR.matcher(speculation=math.inf), ensue.restore, by.pairs),
+    "matcher of rows": d.Answers(lambda: RUN.matcher(speculation=math.inf), ensue.restore, by.runs),
+    "matcher that waits": d.Answers(PAIR.matcher, ensue.restore, by.pairs),
+    "automaton by hand": d.Revises(AUTOMATON.matcher, AUTOMATON.restore, by.pairs),
+    "revision": d.Revises(revision, revision_restored, by.pairs),
     "summary": d.Summarizes(
         lambda: PAIR.summarize(size=200, total="sum(B.x)"), ensue.restore, every_key
     ),
-    "live workload": d.Lives(live, live, d.both),
-    "quantities of events": d.Quantifies(q.sum("x"), d.running_sums),
-    "quantities of keys": d.Quantifies(q.sum("x"), d.sums, output="demand"),
+    "live workload": d.Lives(live, live, by.both),
+    "quantities of events": d.Quantifies(q.sum("x"), by.running_sums),
+    "quantities of keys": d.Quantifies(q.sum("x"), by.sums, output="demand"),
     # between them and their input
     "cleanse": d.Cleans(math.inf),
     "cleanse that waits": d.Cleans(0),
     # stages of a lane, and the lane
-    "rows stage": d.Staged(*staged(rows_work, RUN), d.runs),
-    "events stage": d.Staged(*staged(events_work, PAIR, None), d.pairs),
+    "rows stage": d.Staged(*staged(rows_work, RUN), by.runs),
+    "events stage": d.Staged(*staged(events_work, PAIR, None), by.pairs),
     "totals stage": d.Staged(
         *staged(totals_work, PAIR.measures(n="count(*)", s="sum(B.x)"), Grouping(("k",))),
-        d.totals,
+        by.totals,
         added,
     ),
     "budget stage": d.Staged(
-        *staged(budget_work, PAIR.allow_missing(1), None, AMPLE), d.pairs_with_one_missing
+        *staged(budget_work, PAIR.allow_missing(1), None, AMPLE), by.pairs_with_one_missing
     ),
-    "edited stage": d.Staged(*own_columns(edited), d.pairs),
+    "edited stage": d.Staged(*own_columns(edited), by.pairs),
     "summary stage": d.Staged(*own_columns(summarized), every_key, counted),
-    "quantify stage": d.Staged(*own_columns(quantified("every")), d.running_sums, of_event),
-    "quantify stage of keys": d.Staged(*own_columns(quantified("demand")), d.sums, of_key),
-    "automaton stage": d.Staged(*own_columns(by_hand), d.pairs),
-    "lane of rows": d.InLane(*staged(rows_work, RUN), d.runs),
-    "lane of events": d.InLane(*staged(events_work, PAIR, None), d.pairs),
+    "quantify stage": d.Staged(*own_columns(quantified("every")), by.running_sums, of_event),
+    "quantify stage of keys": d.Staged(*own_columns(quantified("demand")), by.sums, of_key),
+    "automaton stage": d.Staged(*own_columns(by_hand), by.pairs),
+    "lane of rows": d.InLane(*staged(rows_work, RUN), by.runs),
+    "lane of events": d.InLane(*staged(events_work, PAIR, None), by.pairs),
 }
 INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Tracks: "missing under a budget",
@@ -247,7 +249,7 @@ def pieces(rows: pa.Table, at: list[int]) -> list[pa.Table]:
 
 def answer(
     driver: Driver, parts: list[pa.Table], saved: bool = False, marked: bool = False
-) -> list[d.Row]:
+) -> list[by.Row]:
     """Fed piece by piece: told the time after each, and through bytes before the next."""
     held, found, seen = driver.make(), [], 0
     for place, part in enumerate(parts):
@@ -262,8 +264,8 @@ def answer(
 
 
 @cache
-def whole(driver: Driver) -> d.Answer:
-    return d.canonical(answer(driver, [ROWS]))
+def whole(driver: Driver) -> by.Answer:
+    return by.canonical(answer(driver, [ROWS]))
 
 
 def half(driver: Driver) -> tuple[Any, d.Found]:
@@ -294,7 +296,7 @@ def test_every_operator_has_an_example() -> None:
 def test_the_whole_is_what_the_definition_says(driver: Driver) -> None:
     found = answer(driver, [ROWS])
     assert len(found) >= 3
-    assert d.canonical(map(driver.shown, found)) == d.canonical(driver.wanted(ROWS))
+    assert by.canonical(map(driver.shown, found)) == by.canonical(driver.wanted(ROWS))
 
 
 @each
@@ -302,16 +304,16 @@ def test_the_whole_is_what_the_definition_says(driver: Driver) -> None:
 def test_any_cut_is_the_whole(driver: Driver, marked: bool) -> None:
     for at in cuts():
         found = answer(driver, pieces(ROWS, at), marked=marked)
-        assert d.canonical(found) == whole(driver), at
+        assert by.canonical(found) == whole(driver), at
 
 
 @each
 def test_a_snapshot_at_every_cut_goes_on_as_if_nothing_happened(driver: Driver) -> None:
     for place in range(COUNT + 1):
         found = answer(driver, pieces(ROWS, [place]), saved=True)
-        assert d.canonical(found) == whole(driver), place
+        assert by.canonical(found) == whole(driver), place
     marked = answer(driver, pieces(ROWS, list(range(COUNT + 1))), saved=True, marked=True)
-    assert d.canonical(marked) == whole(driver)
+    assert by.canonical(marked) == whole(driver)
 
 
 @each
@@ -320,7 +322,7 @@ def test_a_snapshot_changes_nothing_and_is_the_same_every_time(driver: Driver) -
     saved = driver.save(held)
     found += driver.feed(held, ROWS.slice(COUNT // 2 + 1))
     found += driver.end(held)
-    assert d.canonical(driver.read(held, found)) == whole(driver)
+    assert by.canonical(driver.read(held, found)) == whole(driver)
     assert driver.save(driver.load(saved)) == driver.save(driver.load(saved))
 
 
@@ -331,8 +333,8 @@ def test_a_copy_goes_on_by_itself(driver: Driver) -> None:
     rest = ROWS.slice(COUNT // 2 + 1)
     there = [*found, *driver.feed(copied, rest), *driver.end(copied)]
     here = [*found, *driver.feed(held, rest), *driver.end(held)]
-    assert d.canonical(driver.read(copied, there)) == whole(driver)
-    assert d.canonical(driver.read(held, here)) == whole(driver)
+    assert by.canonical(driver.read(copied, there)) == whole(driver)
+    assert by.canonical(driver.read(held, here)) == whole(driver)
 
 
 @each_that(lambda driver: driver.any_order)
@@ -341,7 +343,7 @@ def test_the_order_of_arrival_does_not_matter(driver: Driver) -> None:
         order = random.Random(seed).sample(range(COUNT), COUNT)
         shuffled = ROWS.take(pa.array(order))
         found = answer(driver, pieces(shuffled, [4, 5, 9]), saved=seed % 2 == 0)
-        assert d.canonical(found) == whole(driver), order
+        assert by.canonical(found) == whole(driver), order
 
 
 @each_that(lambda driver: driver.ends)
@@ -349,14 +351,14 @@ def test_end_completes_and_a_key_that_comes_again_starts_afresh(driver: Driver) 
     held = driver.make()
     fresh = driver.size(held)
     found = [*driver.feed(held, ROWS), *driver.end(held)]
-    assert d.canonical(driver.read(held, found)) == whole(driver)
+    assert by.canonical(driver.read(held, found)) == whole(driver)
     if driver.forgets:
         assert driver.size(held) == fresh
     assert driver.read(held, driver.end(held)) == []
     if driver.begins_again:
         held = driver.load(driver.save(held))
         again = [*driver.feed(held, ROWS), *driver.end(held)]
-        assert d.canonical(driver.read(held, again)) == whole(driver)
+        assert by.canonical(driver.read(held, again)) == whole(driver)
 
 
 @each_that(lambda driver: driver.retracts)
@@ -370,7 +372,7 @@ def test_a_retraction_is_as_if_the_row_had_never_come(driver: Driver) -> None:
         found += driver.retract(held, gone)
         found += driver.end(held)
         told = map(driver.shown, driver.read(held, found))
-        assert d.canonical(told) == d.canonical(driver.wanted(rest)), row
+        assert by.canonical(told) == by.canonical(driver.wanted(rest)), row
 
 
 @each_that(lambda driver: driver.declares)
@@ -425,7 +427,7 @@ def test_no_rows_change_nothing(driver: Driver) -> None:
     assert driver.read(alone, found) == []
     at = list(range(1, COUNT))
     mixed = [part for piece in pieces(ROWS, at) for part in (nothing, piece, nothing)]
-    assert d.canonical(answer(driver, mixed)) == whole(driver)
+    assert by.canonical(answer(driver, mixed)) == whole(driver)
 
 
 # -- states that are none -------------------------------------------------------------------------
