@@ -326,9 +326,9 @@ class Oracle:
     # -- after a match ---------------------------------------------------------------------------
 
     def _skipping(self, every: list[Pairs]) -> Iterator[Pairs]:
-        floor = -1
+        floor, order = -1, self.query.labels.index
         for start, group in itertools.groupby(every, key=lambda pairs: pairs[0][1]):
-            for pairs in sorted(group, key=lambda p: (p[-1][1], [(r, n) for n, r in p])):
+            for pairs in sorted(group, key=lambda p: (p[-1][1], [(r, order(n)) for n, r in p])):
                 if start < floor:
                     break
                 yield pairs

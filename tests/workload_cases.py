@@ -1,11 +1,10 @@
 """Random workloads whose patterns are easily confused: equal definitions, and what reads them.
 
-A case is a table and patterns over it; `exact` is the answer of each pattern by itself: by brute
-force, or by the evaluator of single patterns, which shares nothing, where the oracle has rules of
-its own: an event that is both taken and forbidden, two matches over the same rows after which to
-skip. Variables of a pattern often have one definition, patterns have prefixes in common, and
-conditions read any of the variables before them, so that a plan that takes one label for another
-gives false matches.
+A case is a table and patterns over it, event patterns (`case`) or row patterns with some event
+patterns among them (`row_case`); `exact` is the answer of each pattern by itself, by brute force.
+Variables of a pattern often have one definition, patterns have prefixes in common, and conditions
+read any of the variables before them, so that a plan that takes one label for another gives false
+matches.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ import pyarrow as pa
 
 import ensue
 from ensue.api.pattern import Pattern
-from ensue.query.query import SkipMode
-from tests import oracle_sequences
+from tests import oracle, oracle_sequences
 
 NAMES = "abcdef"
 PLAIN = ("x > 0", "x > 0", "0 < x", "k = 'A'", "x <= 3 AND k = 'B'", "k <> 'C'", "x = 2 OR x > 3")
@@ -36,19 +34,21 @@ class Case:
 
     def exact(self) -> Matches:
         """Per pattern (partition, pairs) of each match."""
+        return {name: self._exact(pattern) for name, pattern in self.patterns.items()}
+
+    def _exact(self, pattern: Pattern) -> list[tuple[object, ...]]:
+        rows = self.table.to_pylist()
+        if pattern.query.row_semantics:
+            found = oracle.run(pattern.query, rows, self.table.column_names).rows
+            return sorted((match["u"], _pairs(match)) for match in found)
         parts: dict[object, list[dict[str, Any]]] = defaultdict(list)
-        for row in self.table.to_pylist():
+        for row in rows:
             parts[row["u"]].append(row)
-        return {
-            name: alone(name, pattern, self.table)
-            if pattern.query.unseen or pattern.query.skip.mode is not SkipMode.NONE
-            else sorted(
-                (key, pairs)
-                for key, rows in parts.items()
-                for pairs in oracle_sequences.matches(pattern.query, rows)
-            )
-            for name, pattern in self.patterns.items()
-        }
+        return sorted(
+            (key, pairs)
+            for key, part in parts.items()
+            for pairs in oracle_sequences.matches(pattern.query, part)
+        )
 
     def shuffled(self, rng: np.random.Generator) -> dict[str, Pattern]:
         names = list(self.patterns)
@@ -70,6 +70,55 @@ def case(seed: int, rows: int = 11, streams: int = 5, budget: bool = False) -> C
         own = str(rng.choice(["time", "rows", "none"])) if window == "mixed" else str(window)
         patterns[f"q{number}"] = _pattern(rng, pool, own, budget)
     return Case(table, patterns)
+
+
+def row_case(seed: int, rows: int = 11, streams: int = 5, budget: bool = False) -> Case:
+    """As `case`, of row patterns, half of the time with event patterns beside them."""
+    rng = np.random.default_rng([seed, 8])
+    table = _table(rng, rows, int(rng.integers(1, streams + 1)))
+    pool = [str(p) for p in rng.choice(PLAIN, int(rng.integers(1, 4)))]
+    mixed = 0.4 if rng.random() < 0.5 else 0.0
+    patterns: dict[str, Pattern] = {}
+    for number in range(int(rng.integers(1, 5))):
+        if number and rng.random() < mixed:
+            window = str(rng.choice(["time", "rows", "none"]))
+            patterns[f"q{number}"] = _pattern(rng, pool, window, budget)
+        else:
+            patterns[f"q{number}"] = _row_pattern(rng, pool, budget)
+    return Case(table, patterns)
+
+
+def _row_pattern(rng: np.random.Generator, pool: list[str], budget: bool) -> Pattern:
+    """Under a budget one that takes a row at least, whose matches do not depend on each other."""
+    names = list(NAMES[: int(rng.integers(1, 5))])
+    if rng.random() < 0.2:
+        names = [str(n) for n in rng.permutation(names)]
+    define: dict[str, str] = {}
+    steps: list[str] = []
+    for place, name in enumerate(names):
+        define[name] = _definition(rng, pool, name, names[:place])
+        if rng.random() < 0.2:
+            define[name] += str(rng.choice([" AND x >= PREV(x)", " AND x < NEXT(x)"]))
+        step, shape = name, rng.random()
+        if shape < 0.45:
+            step += str(rng.choice(["+", "*", "?", "{2}", "{1,2}", "+?", "*?", "??", "{1,}?"]))
+        elif shape < 0.65:
+            other = name + "z"
+            define[other] = _definition(rng, pool, other, names[:place])
+            kinds = [f"({name} | {other})", f"({other} | {name})+", f"PERMUTE({name}, {other})"]
+            kinds += [f"({name} {other}?)+", f"{name}* {{- {other} -}}"]
+            step = str(rng.choice(kinds))
+        steps.append(step)
+    if budget:
+        define["g"] = str(rng.choice(pool))
+        steps.insert(int(rng.integers(0, len(steps) + 1)), "g")
+    pattern = ensue.pattern(" ".join(steps)).define(**define).partition_by("u").order_by("t")
+    skip = "to next row" if budget or rng.random() < 0.5 else "past last row"
+    pattern = pattern.after_match(skip)
+    window = rng.random()
+    if window < 0.3:
+        return pattern.within(int(rng.integers(2, 14)))
+    return pattern.within(f"{int(rng.integers(2, 9))} rows") if window < 0.5 else pattern
 
 
 def _table(rng: np.random.Generator, rows: int, streams: int) -> pa.Table:
@@ -158,9 +207,12 @@ def listed(found: pa.Table) -> Matches:
     """Per pattern (partition, pairs) of each match."""
     by_name: Matches = defaultdict(list)
     for match in found.to_pylist():
-        pairs = tuple((e["label"], e["row"]) for e in match["events"])
-        by_name[match["pattern"]].append((match["u"], pairs))
+        by_name[match["pattern"]].append((match["u"], _pairs(match)))
     return {name: sorted(matches) for name, matches in by_name.items()}
+
+
+def _pairs(match: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    return tuple((e["label"], e["row"]) for e in match["events"])
 
 
 def alone(name: str, pattern: Pattern, table: pa.Table) -> list[tuple[object, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pytest
 import ensue
 from ensue.api.pattern import Pattern
 from ensue.query.query import SkipMode
-from tests.workload_cases import Case, Matches, alone, case, listed
+from tests.workload_cases import Case, Matches, alone, case, listed, row_case
 
 BLOCKS = 4
 FIRST = int(os.environ.get("ENSUE_WORKLOAD_FIRST", "0"))
@@ -36,32 +37,33 @@ def seeds(block: int) -> range:
     return range(FIRST + block * PER_BLOCK, FIRST + (block + 1) * PER_BLOCK)
 
 
-def check_exact(seed: int) -> None:
-    asked, rng = case(seed), np.random.default_rng([seed, 1])
+def check_exact(seed: int, of: Callable[..., Case] = case) -> None:
+    asked, rng = of(seed), np.random.default_rng([seed, 1])
     exact = asked.exact()
     for patterns in (asked.patterns, asked.shuffled(rng)):
         load = ensue.workload(patterns, materialise=str(rng.choice(MODES)))
         _same(listed(load.matches(asked.table)), exact, asked, seed)
 
 
-def check_bounded(seed: int) -> int:
+def check_bounded(seed: int, of: Callable[..., Case] = case) -> int:
     """How many matches the bound has cost; what is left are true ones."""
-    asked, rng = case(seed, rows=22, streams=3, budget=True), np.random.default_rng([seed, 2])
+    asked, rng = of(seed, rows=22, streams=3, budget=True), np.random.default_rng([seed, 2])
     exact = {name: alone(name, p, asked.table) for name, p in asked.patterns.items()}
     lost = 0
-    for bounds in rng.choice(np.array(BOUNDS, object), 2, replace=False):
+    given = [b for b in BOUNDS if of is case or "memory" not in b]  # no bound of row patterns
+    for bounds in rng.choice(np.array(given, object), 2, replace=False):
         load = ensue.workload(
             asked.shuffled(rng), materialise=str(rng.choice(MODES)), seed=seed,
             select=str(rng.choice(["ratio", "work", "contribution"])),
             weights={name: float(rng.integers(1, 9)) for name in asked.patterns},
         )  # fmt: skip
-        past = case(seed + 1, rows=22, streams=3).table if rng.random() < 0.5 else None
+        past = of(seed + 1, rows=22, streams=3).table if rng.random() < 0.5 else None
         budget = ensue.Budget(**bounds)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = listed(load.matches(asked.table, budget, history=past))
             _part(found, exact, asked, seed)
-            if rng.random() < 0.5 and _one_group(asked):
+            if of is case and rng.random() < 0.5 and _one_group(asked):
                 found = _in_pieces(load, asked.table, rng, budget, past)
                 _part(found, exact, asked, seed)
         lost += sum(map(len, exact.values())) - sum(map(len, found.values()))
@@ -125,7 +127,7 @@ def _in_pieces(
 ) -> Matches:
     live, pieces, begin = load.live(table.schema, budget, history=past), [], 0
     while begin < table.num_rows:
-        size = int(rng.integers(1, 6))
+        size = int(rng.integers(1, max(6, table.num_rows // 6)))
         pieces.append(live.insert(table.slice(begin, size)))
         begin += size
         if rng.random() < 0.3:
@@ -168,6 +170,12 @@ def test_without_a_bound_as_alone_in_any_order(block: int) -> None:
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
+def test_row_patterns_as_alone_in_any_order(block: int) -> None:
+    for seed in seeds(block):
+        check_exact(seed, row_case)
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
 def test_rows_that_arrive_and_patterns_that_change(block: int) -> None:
     for seed in seeds(block):
         check_live(seed)
@@ -177,3 +185,9 @@ def test_rows_that_arrive_and_patterns_that_change(block: int) -> None:
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_under_a_bound_only_true_matches(block: int) -> None:
     assert sum(map(check_bounded, seeds(block))) > 0
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_row_patterns_under_a_bound_give_only_true_matches(block: int) -> None:
+    assert sum(check_bounded(seed, row_case) for seed in seeds(block)) > 0
