@@ -111,6 +111,7 @@ class Place:
     edges: list[Edge] = field(default_factory=list)
     forbids: str | None = None  # of STOP: the negated label
     firm: bool = False  # of STOP: such an event is not taken either
+    carries: tuple[Place, ...] = ()  # while compiling: STOPs for all that waits from here on
 
     def take(self, target: Place, label: int, test: Test) -> None:
         self.edges.append(Edge(Action.TAKE, target, test, label))

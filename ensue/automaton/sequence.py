@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ensue import errors
+from ensue.automaton.carried import carry, complete
 from ensue.automaton.places import (
     Action,
     Atom,
@@ -71,6 +72,7 @@ class _Compiler:
         without = 0
         for name in self._query.without:
             without |= 1 << self._labels.index(name)
+        carry(self._places, self._labels, self._place)
         for stop in self._stops.values():
             if stop.number < 0:
                 stop.number = len(self._places)
@@ -122,10 +124,16 @@ class _Compiler:
         sink: Place,
         around: _Around,
     ) -> Place:
-        for index in range(len(parts) - 1, -1, -1):
+        end = len(parts)
+        if sink.kind is not Kind.ACCEPT:
+            sink = self._leaving(parts, gaps, sink)
+        elif (last := _forbidden(parts[-1], gaps[-1])) is not None:
+            end -= 1
+            sink = self._leaving(parts[:end], gaps, self._absence(last, gaps[-1], sink))
+        for index in range(end - 1, -1, -1):
             part, gap = parts[index], gaps[index]
             if isinstance(part, nodes.Negation):
-                sink = self._negation(part, gap, sink, index == len(parts) - 1)
+                sink = self._negation(part, gap, sink)
                 continue
             following = parts[index + 1] if index + 1 < len(parts) else None
             after = around.after
@@ -155,18 +163,21 @@ class _Compiler:
             back -= 1
         return (*found, *around.nots)
 
-    def _negation(self, node: nodes.Negation, gap: Gap, sink: Place, last: bool) -> Place:
+    def _absence(self, node: nodes.Negation, gap: Gap, sink: Place) -> Place:
+        """A negated step at the end of the pattern."""
         test = self._atom(node.part.name)
+        pending = self._place(Kind.PENDING)
+        bound = self._bound(gap)
+        pending.go_on(self._stop(node), both(test, bound))
+        pending.skip(pending, both(negated(test), bound))
+        if bound is not True:  # the first event beyond the joint's bound proves the absence
+            pending.skip(sink, negated(bound))
+        return pending
+
+    def _negation(self, node: nodes.Negation, gap: Gap, sink: Place) -> Place:
         if gap.policy is not Policy.STRICT:
-            if not (last and sink.kind is Kind.ACCEPT):
-                return sink  # forbidden while what follows waits
-            pending = self._place(Kind.PENDING)
-            bound = self._bound(gap)
-            pending.go_on(self._stop(node), both(test, bound))
-            pending.skip(pending, both(negated(test), bound))
-            if bound is not True:  # the first event beyond the joint's bound proves the absence
-                pending.skip(sink, negated(bound))
-            return pending
+            return sink  # forbidden while what follows waits
+        test = self._atom(node.part.name)
         place = self._place()
         if sink.kind is Kind.ACCEPT:
             place.skip(sink, negated(test))
@@ -174,6 +185,30 @@ class _Compiler:
             place.go_on(sink, negated(test))
         place.go_on(self._stop(node), test)
         return place
+
+    def _leaving(self, parts: Sequence[nodes.Node], gaps: Sequence[Gap], sink: Place) -> Place:
+        """What follows a group, where the end of the group forbids events."""
+        stops = self._nots_before(parts, gaps, len(parts), _Around())
+        if not stops:
+            return sink
+        last = parts[-len(stops) :]
+        if not (complete(sink) or all(isinstance(part, nodes.Negation) for part in last)):
+            raise errors.UnsupportedError(
+                f"in a loop over a group, !{stops[-1].forbids} stands before steps at the end of "
+                "the group that may be left out",
+                remedy="write the rounds with and without these steps as alternatives",
+            )
+        if any(
+            gap.within is not None and _forbidden(p, gap)
+            for p, gap in zip(parts, gaps, strict=False)
+        ):
+            raise errors.UnsupportedError(
+                "a negated step with a bound of its own (-> within 5 minutes !X) ends a group",
+                remedy="leave its bound out, or write the negated step after the group",
+            )
+        entry = self._before(sink)
+        entry.carries = stops
+        return entry
 
     def _alternation(
         self, options: Sequence[nodes.Node], gap: Gap, sink: Place, around: _Around
@@ -402,6 +437,7 @@ class _Compiler:
 
     def _copy(self, place: Place) -> Place:
         twin = self._place(place.kind)
+        twin.carries = place.carries
         for edge in place.edges:
             target = twin if edge.target is place else edge.target
             twin.edges.append(Edge(edge.action, target, edge.test, edge.label))
@@ -417,6 +453,7 @@ class _Compiler:
             if place in known or place.kind in (Kind.STOP, Kind.ACCEPT):
                 return known.get(place, place)
             twin = known[place] = self._place(place.kind)
+            twin.carries = tuple(stop for stop in place.carries if stop not in nots)
             for edge in place.edges:
                 if edge.action is Action.GO_ON:
                     if edge.target not in nots:

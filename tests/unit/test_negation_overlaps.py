@@ -118,3 +118,48 @@ def test_every_engine_gives_the_matches_of_the_definition() -> None:
                 final = random_end(draw, pattern)
                 assert listed(final.matches(table)) == expected(final, rows), asked
     assert overlapping > PATTERNS
+
+
+def random_group(draw: random.Random) -> Pattern:
+    """A group that ends with a negated step, repeated, optional or one of several ways."""
+    arrow = lambda: draw.choice([" -> ", " ->> "])  # noqa: E731
+    inner = f"B{draw.choice(['', '', '+', '?'])}" if draw.random() < 0.5 else f"B{arrow()}C"
+    ends = draw.choice(["!X", "!X", "!X", f"!X{arrow()}!Y"])
+    group = f"({inner}{arrow()}{ends})"
+    if inner == "B?":
+        group = f"(C{arrow()}{inner}{arrow()}{ends})"
+    kind = draw.random()
+    if kind < 0.6:
+        group += draw.choice(["+", "+", "*", "?", "{2}", "{1,2}", "{2,}", ""])
+    elif kind < 0.8:
+        group = f"({group[1:-1]} | E)" + draw.choice(["", "+", "{1,2}"])
+    elif kind < 0.9:
+        group = f"PERMUTE({group}, E)"
+    else:
+        group = f"({group}{arrow()}E?{arrow()}!Y)+"
+    text = draw.choice(["", f"A{arrow()}"]) + group
+    final = draw.random() < 0.3
+    if not final:
+        text += f"{arrow()}{draw.choice(['', '', 'C?' + arrow()])}D{draw.choice(['', '', '+'])}"
+    kinds = {
+        label: "kind IN (" + ", ".join(map(repr, draw.sample(LETTERS, draw.randint(1, 2)))) + ")"
+        for label in "ABCDEXY"
+        if label in text.replace("PERMUTE", "")
+    }
+    pattern = ensue.pattern(text).define(**kinds).partition_by("stream").order_by("id")
+    return pattern.within(draw.randint(2, 5)) if final or draw.random() < 0.3 else pattern
+
+
+def check_group(seed: int) -> int:
+    draw = random.Random(seed)
+    pattern, rows = random_group(draw), random_rows(draw)
+    table = pa.Table.from_pylist([row for stream in rows for row in stream])
+    asked = f"seed {seed}: {pattern}"
+    wanted = expected(pattern, rows)
+    assert listed(pattern.matches(table)) == wanted, asked
+    assert pattern.count(table) == len(wanted), asked
+    return len(wanted)
+
+
+def test_a_negated_step_at_the_end_of_a_group() -> None:
+    assert sum(map(check_group, range(PATTERNS))) > PATTERNS
