@@ -113,7 +113,10 @@ def listed(
 
 
 def _completed(items: list[Settled]) -> Iterator[tuple[int, Pairs, bool]]:
-    """Matches of one start as they complete; of equal ends, the one with the earliest events."""
+    """Matches of one start as they complete; of equal ends, the one with the earliest events.
+
+    Of the same events, the label that comes first in the pattern: names decide nothing.
+    """
     for row, group in groupby(items, key=lambda item: item.row):
         here = [(pairs, item.complete) for item in group for pairs in enumerate_node(item.node)]
         here.sort(key=lambda found: [(r, label) for label, r in found[0]])
