@@ -17,6 +17,8 @@ The rules:
   the rest: a loop without an upper bound does not take an X there either; a loop of one label with
   a bound, in a round that it could do without, forbids X only right after its last event.
 - Of alternatives (and of PERMUTE's parts) under "next", a row is skipped if it fits no head.
+- After-match strategies take the matches of a start as they complete: with the last event, or when
+  an absence at the end is known. Completed at once: earliest events first, then labels in order.
 - `greedy`: while what follows a loop waits for its first event, no row may fit the loop.
 """
 
@@ -58,7 +60,7 @@ Rest = Callable[[State], None]
 class Oracle:
     def __init__(self, query: Query, rows: list[Row]) -> None:
         self.query, self.rows = query, rows
-        self.found: set[Pairs] = set()
+        self.found: dict[Pairs, int] = {}  # the row that completes a match
 
     def matches(self) -> list[Pairs]:
         """All matches, those that an after-match strategy leaves out removed."""
@@ -228,7 +230,11 @@ class Oracle:
             for row in range(state.last + 1, len(self.rows)):
                 if self._in_window(first, row) and self._forbidden(row, state):
                     return
-        self.found.add(state.pairs)
+        done = state.last + (state.not_next is not None)
+        done = (
+            len(self.rows) if state.nots else done
+        )  # the window of its start ends, later than all
+        self.found[state.pairs] = min(done, self.found.get(state.pairs, done))
 
     def _gone(self, row: int, state: State) -> bool:
         """Whether the row ends the partial match, even as an event of it."""
@@ -326,9 +332,14 @@ class Oracle:
     # -- after a match ---------------------------------------------------------------------------
 
     def _skipping(self, every: list[Pairs]) -> Iterator[Pairs]:
-        floor, order = -1, self.query.labels.index
+        order = self.query.labels.index
+
+        def rank(pairs: Pairs) -> tuple[int, list[tuple[int, int]]]:
+            return self.found[pairs], [(row, order(label)) for label, row in pairs]
+
+        floor = -1
         for start, group in itertools.groupby(every, key=lambda pairs: pairs[0][1]):
-            for pairs in sorted(group, key=lambda p: (p[-1][1], [(r, order(n)) for n, r in p])):
+            for pairs in sorted(group, key=rank):
                 if start < floor:
                     break
                 yield pairs
