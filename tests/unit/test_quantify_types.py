@@ -110,11 +110,8 @@ def test_verdicts_without_types_hold_for_every_type() -> None:
         one, two = (random_predicate(randomness, 1) for _ in range(2))
         options = [q.event(one, 1), q.event(two, 2)]
         found = {kinds: combinations([one, two], NUMBERS[kinds]) for kinds in NUMBERS}
-        together = {kinds: 3 in letters or one == two for kinds, letters in found.items()}
-        possible = [
-            one == two or (bool(letters & {1, 3}) and bool(letters & {2, 3}))
-            for letters in found.values()
-        ]
+        together = {kinds: 3 in letters for kinds, letters in found.items()}
+        possible = [bool(letters & {1, 3}) and bool(letters & {2, 3}) for letters in found.values()]
         case = (one, two)
         try:
             f = q.choose(*options)
@@ -143,6 +140,16 @@ def test_verdicts_without_types_hold_for_every_type() -> None:
         except errors.UnsatisfiableError:
             assert not found[kinds] & {1, 3} or not found[kinds] & {2, 3}, (case, kinds)
     assert min(seen["refused"], seen["passed"]) > CASES / 20 and seen["undecided"], seen
+
+
+def test_one_predicate_twice_is_ambiguous_of_the_types_that_can_hold_it() -> None:
+    f = q.choose(q.event("n <=> 1.5e0", 1), q.event("n <=> 1.5e0", 2))
+    with pytest.raises(errors.UndecidedError, match="depends on the types"):
+        f.check()
+    with pytest.raises(errors.AmbiguousError):
+        f.check(pa.schema([("n", pa.float64())]))
+    with pytest.raises(errors.UnsatisfiableError):
+        f.check(pa.schema([("n", pa.int64())]))
 
 
 def test_whole_numbers_exclude_what_numbers_in_between_would_share() -> None:
