@@ -164,7 +164,8 @@ def remaining(size: float, steps: int, others: int, fork: bool) -> float:
 def foresight(held: float) -> float:
     """The weight of what is expected, by how many windows of events fit the summary.
 
-    Up to one window it competes for room with what is there, and both weigh 1. Beyond there is room
-    to wait: an event kept in vain can still be dropped, one dropped too early is lost.
+    Of these windows one is that which is open; the others are room to wait in: an event kept in
+    vain can still be dropped, one dropped too early is lost. So it weighs twice the windows to
+    spare, and never less than what is there, with which it competes (docs/decisions/0065).
     """
-    return float(min(_MOST_FORESIGHT, max(held, 1.0) ** 3))
+    return float(min(_MOST_FORESIGHT, max(2.0 * (held - 1.0), 1.0)))
