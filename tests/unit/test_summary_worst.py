@@ -78,22 +78,20 @@ def test_no_setting_is_below_a_simpler_rule(text: str, letters: str) -> None:
             assert lead.mean() > -noise, (ratio, other, lead)
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1.5, 2.0, 3.0])
-def test_a_plain_sequence_of_rare_ends_is_not_below_present(ratio: float) -> None:
-    """More than a window fits: hopes of rare completions must not evict matches that are there."""
+@pytest.mark.parametrize("ratio", [1.25, 1.5])
+def test_a_plain_sequence_of_rare_ends_is_above_present(ratio: float) -> None:
+    """A bit more than a window fits: hopes of rare ends must not evict matches that are there."""
     window, lead = 100, []
-    for seed in range(16):
-        chance = random.Random(seed)
-        letters = chance.choices("abcd", [1, 1 / 2, 1 / 3, 1 / 4], k=12 * window)
-        logs = {}
-        for select in ("benefit", "present"):
+    for seed in range(32):
+        letters = random.Random(seed).choices("abcd", [1, 1 / 2, 1 / 3, 1 / 4], k=12 * window)
+        table, logs = stream("".join(letters)), {"benefit": 0.0, "present": 0.0}
+        for select in logs:
             summary = query("a b c d", window).summarize(size=int(ratio * window), select=select)
-            table, logs[select] = stream("".join(letters)), 0.0
             for begin in range(0, table.num_rows, 2 * window):
                 summary.insert(table.slice(begin, 2 * window))
                 logs[select] += math.log2(1 + summary.result()["count"]) / 6
         lead.append(logs["benefit"] - logs["present"])
-    assert np.mean(lead) + 2 * np.std(lead, ddof=1) / math.sqrt(len(lead)) > 0, lead
+    assert np.mean(lead) > 2 * np.std(lead, ddof=1) / math.sqrt(len(lead)), lead
 
 
 def test_kept_and_remaining_events_never_exceed_the_summary() -> None:
