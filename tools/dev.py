@@ -147,7 +147,7 @@ def test(rest: list[str]) -> int:
     sample = [] if everything else ["--sample", "3"]
     stages = [
         ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2"], {}),
-        ("Spark", ["tests/spark", "-n", "2", "--dist", "worksteal"], {}),
+        ("Spark", ["tests/spark", "-n", "2", "--dist", "loadgroup"], {}),
         (
             "unit tests without Numba",
             ["tests/unit", "-n", "2", *sample],

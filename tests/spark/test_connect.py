@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import json
 import ensue
@@ -37,6 +39,7 @@ spark.stop()
 """
 
 
+@pytest.mark.xdist_group("connect")  # servers share a port
 def test_connect_gives_the_same_matches() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False

@@ -17,7 +17,7 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.sql import row_sql
 from ensue.run.spark import batch
-from ensue.run.spark.keyed import arrow_schema
+from ensue.run.spark.keyed import arrow_schema, sorted_worker
 from tests import sequence_specs
 
 CASES = sequence_specs.cases()
@@ -29,6 +29,7 @@ PUBLIC = WINDOWED[::3] + [case for case in CASES if case not in WINDOWED][::90]
 def test_every_spec_case_in_one_job(spark: Any) -> None:
     """The stages of `batch.run`, with the number of the case as key and a plan for each case."""
     from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     names = ["case", "time", "id", "kind"]
     tables = [
@@ -49,7 +50,10 @@ def test_every_spec_case_in_one_job(spark: Any) -> None:
     cases = (f"WHEN case IN ({', '.join(of)}) THEN {bits}" for bits, of in conditions.items())
     packed = F.expr(f"CASE {' '.join(cases)} END").alias(bits_name(0))
     prepared = frame.select("case", "time", "id", packed)
-    workers = {number: batch._worker(planned, None) for number, planned in plans.items()}
+    workers = {
+        number: sorted_worker(planned.query, batch._worker(planned, None))
+        for number, planned in plans.items()
+    }
 
     def work(batches: Any) -> Any:
         table = pa.Table.from_batches(list(batches), schema)
@@ -59,7 +63,7 @@ def test_every_spec_case_in_one_job(spark: Any) -> None:
 
     schema = arrow_schema(prepared)
     matched = prepared.repartition("case").mapInArrow(
-        work, batch._output_schema(plans[0], schema, None)
+        work, from_arrow_schema(batch._output_schema(plans[0], schema, None))
     )
     rows: dict[int, list[dict[str, Any]]] = {number: [] for number in plans}
     for row in matched.collect():

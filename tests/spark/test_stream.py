@@ -420,6 +420,7 @@ spark.stop()
 """
 
 
+@pytest.mark.xdist_group("connect")  # servers share a port
 def test_connect(tmp_path: Path) -> None:
     table = events(120)
     files(table, tmp_path / "in")

@@ -57,10 +57,12 @@ def map_sorted(
 ) -> DataFrame:
     """What `work` makes of the rows by key, in batches of so many rows; no rows, no call."""
     by_key = shuffled(df, query.partition_by)
-    return by_key.mapInArrow(_worker(query, work, rows), from_arrow_schema(found))
+    return by_key.mapInArrow(sorted_worker(query, work, rows), from_arrow_schema(found))
 
 
-def _worker(query: Query, work: Work, rows: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def sorted_worker(
+    query: Query, work: Work, rows: int = OUTPUT_ROWS
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     """`work` as `mapInArrow` calls it: the schema and the ordered rows of a task in, tables out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
