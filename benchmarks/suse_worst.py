@@ -35,6 +35,8 @@ RULES = ("benefit", "present", "fifo", "random", "paper")
 SETTINGS = (
     ("a+ b", "ab", "uniform", 200),
     ("a+ b", "abxyz", "uniform", 100),
+    ("a+ b", "aaaaaaaab", "uniform", 200),  # starts are common, ends are rare
+    ("a+ b c", "aaaaaabc", "uniform", 100),
     ("a* b c", "abc", "uniform", 100),
     ("a* b c", "cba", "zipf", 100),
     ("a b* c", "abc", "uniform", 100),

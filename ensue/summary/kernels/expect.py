@@ -24,6 +24,9 @@ GAPS, GAP_WEIGHT = 0, 1
 _ROOM = 2.0**200
 _LEAST_SHARE = 1e-12
 _MOST_FORESIGHT = 30.0
+# Where events have to go, the most that is expected of one, as a share of the most matches that one
+# takes part in now: what is there is not given away for what may come.
+HOPE = 0.5
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,7 @@ Cost of a decision: one sweep of the open starts. Cost of an insert with room: O
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from numba import njit
 from ensue.summary.kernels.expect import (
     GAP_WEIGHT,
     GAPS,
+    HOPE,
     arrival_rate,
     claim,
     foresight,
@@ -209,6 +211,7 @@ def score(
     most = int(learning[FILLED]) - 1
     share = np.ones(count)
     evicts, overflow = False, False
+    hopes = np.zeros(count)
     for i in range(count):
         scores[i] = 0.0
     for part in (CLOSED, OPEN, EXPECTED):
@@ -240,18 +243,27 @@ def score(
         sweep(
             classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
             lane_first, lane_last, lanes, terminal, part == EXPECTED, share, work[0], work[1],
-            work[2], work[3], kept, kept_sum, spare, 0, count, past if part == CLOSED else scores,
+            work[2], work[3], kept, kept_sum, spare, 0, count,
+            past if part == CLOSED else hopes if part == EXPECTED else scores,
         )  # fmt: skip
     numbers[SETTLED] = open_from
     for i in range(count):
         scores[i] += past[i]
-        if not scores[i] < _HUGE:
+        if not scores[i] + hopes[i] < _HUGE:
             overflow = True
+    if evicts and not overflow:
+        most_there, most_hoped = scores[:count].max(), hopes.max()
+        scale = 1.0
+        if 0.0 < HOPE * most_there < most_hoped:
+            scale = HOPE * most_there / most_hoped
+        for i in range(count):
+            scores[i] += scale * hopes[i]
     if overflow:
         numbers[RESCALED] += 1
         lanes = find_lanes(times, classes, starts, 0, count, count, window, lane_first, lane_last)
         logs = np.zeros(max(lanes, 1))
         share[:] = 1.0
+        hopes[:] = -np.inf
         for i in range(count):
             scores[i] = -np.inf
         for part in (OPEN, EXPECTED):
@@ -269,8 +281,14 @@ def score(
                         terminal[z, k] = weight * (coefficient[t, z] - now_done)
             sweep_scaled(
                 classes, class_offset, arc_from, arc_to, fork, lane_first, lane_last, lanes,
-                terminal, share, logs, scores,
+                terminal, share, logs, scores if part == OPEN else hopes,
             )  # fmt: skip
+        shift, most_there = 0.0, scores[:count].max()
+        if evicts and most_there > -np.inf:
+            shift = min(0.0, math.log2(HOPE) + most_there - hopes.max())
+        for i in range(count):
+            high, low = max(scores[i], hopes[i] + shift), min(scores[i], hopes[i] + shift)
+            scores[i] = high + math.log2(1.0 + 2.0 ** (low - high)) if low > -np.inf else high
     return kept, kept_sum
 
 
