@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +123,8 @@ class Metrics:
 
 
 class Evaluator(Protocol):
+    """One algorithm with its state; what every runner drives."""
+
     capabilities: Capabilities
     metrics: Metrics
 
@@ -144,6 +146,38 @@ class Evaluator(Protocol):
     def end(self, keys: Iterable[Key] | None = None) -> Output: ...
     def result(self) -> pa.Table: ...
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot: ...
+
+
+class LaneEvaluator(Evaluator, Protocol):
+    """An evaluator that a lane can drive: many keys, time that passes, bounds on what is held.
+
+    The lane owns disorder (`cleanse`) and corrections (`replay`, `rerun`); the evaluator sees
+    ordered rows only.
+    """
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        """The output of no matches: its columns and types."""
+
+    def next_time(self) -> int | None:
+        """The least watermark, in the order column's numbers, at which `advance` does something."""
+
+    def sizes(self) -> Mapping[Key, int]:
+        """Rows held of the keys that hold most; empty where nothing grows."""
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Forget these keys without output: they hold more than their limit."""
+
+    def silent(self, before: int) -> list[Key]:
+        """Open keys that have had no row at or after that time."""
+
+    def copy(self) -> Self:
+        """An evaluator that goes on from here by itself."""
+
+    @property
+    def open_keys(self) -> int: ...
+    @property
+    def partials(self) -> int:
+        """Keys with a partial match."""
 
 
 class Refusing:
