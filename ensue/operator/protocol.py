@@ -30,6 +30,11 @@ def key_value(value: object) -> object:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
+def key_out(value: object, kind: pa.DataType) -> object:
+    """A key's value as its column has it; see `key_value`."""
+    return math.nan if value == "NaN" and pa.types.is_floating(kind) else value
+
+
 def key_at(table: pa.Table, row: int, names: Sequence[str]) -> Key:
     """The key of the partition that a row belongs to."""
     return tuple(key_value(value_of(table.column(name)[row])) for name in names)

@@ -15,6 +15,7 @@ elsewhere it is the rows that partial matches still need (`operator/hold.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import numpy as np
 import pyarrow as pa
@@ -119,6 +120,20 @@ class TotalsInPieces(Refusing):
         return found
 
     # -- state -----------------------------------------------------------------------------------
+
+    def copy(self) -> TotalsInPieces:
+        """Another that goes on from here by itself."""
+        made = copy(self)
+        made._tails = copy(self._tails)
+        made._tails.held = dict(self._tails.held)
+        made._classes = {key: dict(classes) for key, classes in self._classes.items()}
+        return made
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Forget these keys, and what the end of them would settle."""
+        for key in keys:
+            self._tails.held.pop(key, None)
+            self._classes.pop(key, None)
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         rows = self._tails.snapshot(touched)

@@ -26,7 +26,7 @@ from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.operator.batch import order_numbers
 from ensue.operator.hold import Carried
-from ensue.operator.protocol import Events
+from ensue.operator.protocol import Events, key_out, key_value
 from ensue.query.query import SkipMode, WindowKind
 from ensue.scalar.moments import in_numbers, values_of
 from ensue.sequences.aggregates import Aggregates, Total
@@ -40,6 +40,7 @@ from ensue.sequences.runs import Key as RunKey
 
 TOTAL = f"{PREFIX}total"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
+Groups = dict[tuple[Any, ...], Total]  # by the values of `Finish.keys`
 
 
 @dataclass(frozen=True)
@@ -290,19 +291,46 @@ class Finish:
 
     def table(self, partials: Iterable[pa.Table], alone: bool = True) -> pa.Table:
         """Atoms per group; `alone`: without any group there is one row all the same."""
+        groups: Groups = {}
+        for partial in partials:
+            self.add(groups, partial)
+        return self.shown(groups, alone)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that tell groups apart."""
+        return (*self.grouping.by, *((WINDOW_START,) if self.grouping.every is not None else ()))
+
+    def add(self, groups: Groups, partial: pa.Table) -> None:
+        """Add the partials up with those of their groups."""
+        aggregates = Aggregates(self.plan, None)
+        slots = range(len(aggregates.slots))
+        for row in in_numbers(partial).to_pylist():
+            key = tuple(key_value(row[name]) for name in self.keys)
+            total = aggregates.unpack(row[TOTAL], [row.get(atom_name(i)) for i in slots])
+            known = groups.get(key)
+            groups[key] = total if known is None else aggregates.join(known, total)
+
+    def partials(self, groups: Groups, schema: pa.Schema) -> pa.Table:
+        """The groups as partials again: what `add` reads."""
+        aggregates = Aggregates(self.plan, None)
+        columns: dict[str, list[Any]] = {
+            name: [key_out(key[i], schema.field(name).type) for key in groups]
+            for i, name in enumerate(self.keys)
+        }
+        columns[TOTAL] = [aggregates.pack(total) for total in groups.values()]
+        for index in range(len(aggregates.slots)):
+            if atom_name(index) in schema.names:
+                columns[atom_name(index)] = [total[1][index][1] for total in groups.values()]
+        return pa.table({n: pa.array(columns[n], schema.field(n).type) for n in schema.names})
+
+    def shown(self, groups: Groups, alone: bool = True) -> pa.Table:
+        """Atoms per group."""
         aggregates = Aggregates(self.plan, None)
         kinds = aggregates.kinds(self.schema)
-        keys = (*self.grouping.by, *((WINDOW_START,) if self.grouping.every is not None else ()))
-        groups: dict[tuple[Any, ...], Total] = {}
-        for partial in partials:
-            for row in in_numbers(partial).to_pylist():
-                key = tuple(row[name] for name in keys)
-                extremes = [row.get(atom_name(i)) for i in range(len(kinds))]
-                total = aggregates.unpack(row[TOTAL], extremes)
-                known = groups.get(key)
-                groups[key] = total if known is None else aggregates.join(known, total)
+        keys = self.keys
         if not groups and not keys and alone:
-            groups[()] = aggregates.nothing
+            groups = {(): aggregates.nothing}
         names, arrays = [], []
         for position, name in enumerate(keys):
             values = [key[position] for key in groups]
@@ -313,7 +341,8 @@ class Finish:
                 arrays += [_moment(values, order), _moment(ends, order)]
             else:
                 names.append(name)
-                arrays.append(pa.array(values, self.schema.field(name).type))
+                kind = self.schema.field(name).type
+                arrays.append(pa.array([key_out(value, kind) for value in values], kind))
         for index, kind in enumerate(kinds):
             names.append(atom_name(index))
             arrays.append(self._column(aggregates, index, list(groups.values()), kind))

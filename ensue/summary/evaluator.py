@@ -260,6 +260,16 @@ class Summary(Turns, Refusing):
         self._held = [(retained, table.take(pa.array(places)).combine_chunks())]
         self._settled = True
 
+    def drop(self, keys: Iterable[Key]) -> None:
+        """Forget these keys and their events."""
+        for key in keys:
+            named = intake.key_of(math.nan if value == "NaN" else value for value in key)
+            self._stores.pop(named, None)
+            self._latest.pop(named, None)
+        self._settled = not self._stores
+        if not self._stores:
+            self._held = []
+
     # -- out -------------------------------------------------------------------------------------
 
     def result(self) -> Any:

@@ -212,6 +212,38 @@ class Adds(Evaluates):
         return {}
 
 
+class Totals(Evaluates):
+    """Totals per group: all of them final when everything has ended."""
+
+    def __init__(self, make: Callable[[], Any], pattern: Any, together: bool = False) -> None:
+        asked = pattern.measures(n="count(*)", s="sum(B.x)")
+        super().__init__(make, asked, totals, together=together)
+        self.copies = True
+
+    def shown(self, row: Row) -> Row:
+        return {"k": row["k"], "n": int(row["n"]), "s": int(row["s"])}
+
+    def counted(self, held: Any) -> Mapping[str, int]:
+        return {"rows": held.metrics.rows}
+
+
+class Keyed(Totals):
+    """A summary as lanes drive it: rows with all their columns, an answer per key."""
+
+    def __init__(self, make: Callable[[], Any], wanted: Callable[[pa.Table], list[Row]]) -> None:
+        super().__init__(make, PAIR)
+        self.wanted = wanted
+
+    def _prepared(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    def read(self, held: Any, found: Found) -> list[Row]:
+        return Driver.read(self, held, found)
+
+    def shown(self, row: Row) -> Row:
+        return {"k": row["k"], "n": int(row["count"]), "s": int(row["sum"] or 0)}
+
+
 def as_lanes_get_them(rows: pa.Table) -> pa.Table:
     """With the hidden columns of a stream, where no plan prepares the rows."""
     content = pa.array(row_hashes(rows, rows.column_names).view(np.int64))

@@ -52,10 +52,12 @@ from ensue.run.spark.stream_automaton import AutomatonWork
 from ensue.run.spark.stream_quantify import Asked, quantify_work
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
+from ensue.sequences.totals_evaluator import TotalsEvaluator
 from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.row_turns import ChosenRows
 from ensue.shared.rows import SheddingRows
 from ensue.summary.counters import StateSummary
+from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
 from tests.contract import definitions as by
 from tests.contract import drivers as d
@@ -95,12 +97,14 @@ def edited(schema: pa.Schema, settings: Any) -> Any:
     return edits_work("pair", PAIR.query, schema, "ts", settings, {}, read_query)
 
 
+SUMMED = SummaryOptions(
+    200, total=parse_condition("sum(B.x)", Scope(PAIR.query.variables, "total")),
+    total_text="sum(B.x)",
+)  # fmt: skip
+
+
 def summarized(schema: pa.Schema, settings: Any) -> Any:
-    total = parse_condition("sum(B.x)", Scope(PAIR.query.variables, "total"))
-    options = SummaryOptions(
-        200, "benefit", total, "sum(B.x)", None, None, None, 0, False, "decimal"
-    )
-    return summary_work(PAIR.query, options, schema, "ts", settings, {})
+    return summary_work(PAIR.query, SUMMED, schema, "ts", settings, {})
 
 
 def quantified(output: str) -> Callable[[pa.Schema, Any], Any]:
@@ -185,6 +189,9 @@ EXAMPLES: dict[str, Driver] = {
     "shared": d.Shares(SharedEvaluator),
     "totals in a window": d.Adds(PAIR),
     "totals by state": d.Adds(ANYTIME, far=True),
+    "totals": d.Totals(lambda: TotalsEvaluator(Grouping(("k",))), PAIR),
+    "totals together": d.Totals(lambda: TotalsEvaluator(Grouping(("k",))), PAIR, together=True),
+    "summary by key": d.Keyed(lambda: SummaryEvaluator(SUMMED), every_key),
     # held by users
     "matcher": d.Answers(lambda: PAIR.matcher(speculation=math.inf), ensue.restore, by.pairs),
     "matcher of rows": d.Answers(lambda: RUN.matcher(speculation=math.inf), ensue.restore, by.runs),

@@ -32,7 +32,8 @@ INSIDE = {  # evaluators, stages of streams and stores: held by an operator, or 
     "EditedStage", "EventOperator", "EventsStage", "ExactMissing", "FlatRows", "GroupedStore",
     "GuardedMissing", "Operator", "PiecewiseRows", "QuantifyStage", "RowsEvaluator", "RowsStage",
     "SequencesEvaluator", "SharedEvaluator", "SheddingRows", "StateSummary", "Store",
-    "SummaryStage", "TotalsInPieces", "TotalsStage", "Tracks",
+    "SummaryEvaluator", "SummaryStage", "TotalsEvaluator", "TotalsInPieces", "TotalsStage",
+    "Tracks",
 }  # fmt: skip
 TURNS_INSIDE = {"RevisionEvaluator", "Planner"}  # of AutomatonMatcher, of Graph
 Row = dict[str, Any]

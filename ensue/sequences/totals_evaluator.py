@@ -1,0 +1,212 @@
+"""Aggregates over all matches as an evaluator: totals per group that grow as events come.
+
+`pieces.py` gives what each piece of a partition adds; here the pieces of one group are added up.
+`result` gives every group as it stands. A total over windows of time is final, and put out, when
+the watermark has passed its window and the longest that a match may still take to be settled in it.
+One without windows is final only when everything has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.operator import state as stored
+from ensue.operator.batch import order_numbers
+from ensue.operator.budget import Budget
+from ensue.operator.protocol import (
+    Capabilities,
+    Events,
+    Key,
+    Metrics,
+    Output,
+    Refusing,
+    Snapshot,
+    Watermark,
+    key_at,
+    key_out,
+)
+from ensue.query.query import WindowKind
+from ensue.sequences.pieces import TotalsInPieces
+from ensue.sequences.totals import Finish, Grouping, Groups
+
+KIND = "totals of groups"
+_GROUP_BYTES = 64  # about what a group takes
+
+
+class TotalsEvaluator(Refusing):
+    """See the module. `alone`: without groups there is one row, before the first match too."""
+
+    name = "the evaluator of aggregates over all matches"
+    capabilities = Capabilities(ordered_input=True, result_on_demand=True)
+
+    def __init__(self, grouping: Grouping, alone: bool = True) -> None:
+        self._grouping, self._alone = grouping, alone and not grouping.by
+        self.metrics = Metrics()
+
+    def open(
+        self,
+        plan: Plan,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        if budget is not None:
+            raise errors.UnsupportedError(
+                "aggregates over all matches are exact and take no budget",
+                remedy="leave the budget out, or count what matches(..., budget=...) finds",
+            )
+        self._plan, self._schema = plan, schema.remove_metadata()
+        self._finish = Finish(plan, self._grouping, self._schema)
+        self._groups: Groups = {}
+        self._window = plan.query.within
+        keys = {} if state is None else state.keys
+        if state is not None and state.shared:
+            keys = {**keys, **self._restore(state.shared)}
+        self._pieces = TotalsInPieces(plan, self._schema, self._grouping, Snapshot(keys))
+
+    @property
+    def named_by(self) -> tuple[str, ...]:
+        """The columns that say which group a row of the result is."""
+        return self._finish.keys
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def insert(self, events: Events) -> Output:
+        self.metrics.rows += events.table.num_rows
+        self._finish.add(self._groups, self._pieces.insert(events))
+        return Output()
+
+    def advance(self, mark: Watermark) -> Output:
+        """What time settles; windows that are over."""
+        self._finish.add(self._groups, self._pieces.advance(mark))
+        every = self._grouping.every
+        if every is None or not self._groups:
+            return Output()
+        edge = self._moment(mark) - self._slack - every
+        over = {key: total for key, total in self._groups.items() if key[-1] < edge}
+        if not over:
+            return Output()
+        self._groups = {key: total for key, total in self._groups.items() if key not in over}
+        return Output([self._finish.shown(over, alone=False)])
+
+    def end(self, keys: Iterable[Key] | None = None) -> Output:
+        """What the end of these keys settles; the end of all makes every group final."""
+        self._finish.add(self._groups, self._pieces.end(keys))
+        if keys is not None:
+            return Output()
+        final, self._groups = self.result(), {}
+        return Output([final] if final.num_rows else [])
+
+    def result(self) -> pa.Table:
+        """Every group that is not final, as it stands."""
+        return self._finish.shown(self._groups, self._alone)
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        return self._finish.shown({}, alone=False)
+
+    # -- what a lane asks ------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        atoms = 1 + len(self._plan.atoms)
+        return self._pieces.nbytes + _GROUP_BYTES * atoms * len(self._groups)
+
+    @property
+    def open_keys(self) -> int:
+        return len(self._pieces.tails.held)
+
+    @property
+    def partials(self) -> int:
+        return sum(held.begin < held.length for held in self._pieces.tails.held.values())
+
+    def next_time(self) -> int | None:
+        window, times = self._window, []
+        if window is not None and window.kind is not WindowKind.ROWS:
+            held = self._pieces.tails.held.values()
+            times += [h.since + window.size + 1 for h in held if h.since is not None]
+        every = self._grouping.every
+        if every is not None and self._groups:
+            times.append(min(key[-1] for key in self._groups) + every + self._slack + 1)
+        return int(min(times)) if times else None
+
+    def sizes(self) -> Mapping[Key, int]:
+        held = self._pieces.tails.held
+        largest = max((h.length for h in held.values()), default=0)
+        return {key: h.length for key, h in held.items() if h.length == largest and largest}
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        self._pieces.drop(keys)
+
+    def silent(self, before: int) -> list[Key]:
+        silent = []
+        name = self._plan.query.order_by[0].column
+        for key, held in self._pieces.tails.held.items():
+            rows = held.block.slice(held.offset, held.length).column(name)
+            if not held.length or self._number(rows.slice(held.length - 1)) < before:
+                silent.append(key)
+        return silent
+
+    def copy(self) -> TotalsEvaluator:
+        made = copy(self)
+        made.metrics = copy(self.metrics)
+        made._pieces = self._pieces.copy()
+        made._groups = dict(self._groups)
+        return made
+
+    @property
+    def _slack(self) -> float:
+        """How long after its last event a match may be settled."""
+        window = self._window
+        return 0 if window is None or window.kind is WindowKind.ROWS else window.size
+
+    def _moment(self, mark: Watermark) -> float:
+        kind = self._schema.field(self._plan.query.order_by[0].column).type
+        return self._number(pa.chunked_array([pa.array([mark.time], kind)]))
+
+    def _number(self, moments: pa.ChunkedArray) -> float:
+        """The first of these order values, in the unit of windows."""
+        kind = moments.type
+        temporal = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+        unit = WindowKind.TIME if temporal else WindowKind.NUMBER
+        name = self._plan.query.order_by[0].column
+        number: float = order_numbers(moments.combine_chunks(), unit, name)[0].item()
+        return number
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
+        """What is held of each key; the groups are shared."""
+        return Snapshot(self._pieces.snapshot(touched).keys, self._bytes({}))
+
+    def snapshot_together(self) -> Snapshot:
+        """Keys and groups as one shared blob."""
+        return Snapshot(shared=self._bytes(self._pieces.snapshot().keys))
+
+    def _bytes(self, keys: Mapping[Key, bytes]) -> bytes:
+        fields = [self._schema.field(name) for name in self._plan.query.partition_by]
+        columns = {
+            f"key_{i}": pa.array([key_out(key[i], f.type) for key in keys], f.type)
+            for i, f in enumerate(fields)
+        }
+        columns["state"] = pa.array(list(keys.values()), pa.binary())
+        groups = self._finish.partials(self._groups, self._pieces.schema())
+        parts = {
+            "keys": [stored.to_bytes(KIND, pa.table(columns), {})],
+            "groups": [stored.to_bytes(KIND, groups, {})],
+        }
+        return stored.to_bytes(KIND, pa.table(parts), {}, self._plan.fingerprint)
+
+    def _restore(self, blob: bytes) -> dict[Key, bytes]:
+        parts, _ = stored.from_bytes(KIND, blob, self._plan.fingerprint)
+        keys, _ = stored.from_bytes(KIND, parts["keys"][0].as_py())
+        groups, _ = stored.from_bytes(KIND, parts["groups"][0].as_py())
+        self._finish.add(self._groups, groups.replace_schema_metadata(None))
+        names = [name for name in keys.column_names if name != "state"]
+        return {
+            key_at(keys, row, names): keys["state"][row].as_py() for row in range(keys.num_rows)
+        }
