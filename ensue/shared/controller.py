@@ -71,8 +71,9 @@ class Controller:
         # Only their ratios count; levels of quality have room for so many octaves.
         if self._weights.any():
             self._weights /= self._weights.max()
-        self.completed = np.zeros((BUCKETS, columns), np.float32)
-        self.bucket_seen = np.zeros(BUCKETS, np.float32)
+        buckets = BUCKETS if self.active else 1
+        self.completed = np.zeros((buckets, columns), np.float32)
+        self.bucket_seen = np.zeros(buckets, np.float32)
         self._node_seen = np.zeros(0, np.float64)
         self._node_completed = np.zeros((0, columns), np.float64)
         self._direct = np.zeros((0, columns), np.float64)  # matches completed from a node
@@ -83,7 +84,7 @@ class Controller:
         self._unlived = np.zeros(0, np.float64)  # of `_node_seen`, what was shed before it was over
         self._lost = np.zeros((0, columns), np.float64)  # shed since the last chunk, by node
         self._given_up = np.zeros((2, columns), np.float64)  # at least, and at most
-        self._mass = np.zeros((BUCKETS if self.active else 1, columns), np.float32)
+        self._mass = np.zeros((buckets, columns), np.float32)
         self._overloaded = np.zeros((len(names) + 63) // 64, np.uint64)
         self._limits = np.full(len(names) if self._single else 0, np.inf)
         self.found = np.zeros(len(names), np.int64)

@@ -6,6 +6,8 @@ the state of the controller. Arrays grow on demand; the kernel says when (`FULL`
 
 from __future__ import annotations
 
+import copy
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +37,7 @@ VIEW, INSTANCE, SEPARATE = "view", "instance", "separate"
 MATERIALISATIONS = (VIEW, INSTANCE, SEPARATE)
 MAX_RECORDS = 20_000_000
 MAX_LISTS = 1 << 20  # states times partitions that take turns; above, one comes after the other
-_FIRST = 1 << 12
+FEW, MANY = 1 << 6, 1 << 12  # records to begin with: of one partition, and of all in turn
 
 
 class TooLargeError(Exception):
@@ -49,6 +51,8 @@ class Lane:
     words: int
     ints: int
     floats: int
+    averaged: int = 1  # events whose work is averaged: under a bound
+    capacity: int = FEW
     meta: NDArray[np.int64] = field(default_factory=lambda: np.zeros(at.META, np.int64))
     arena: tuple[NDArray[Any], ...] = ()
     # The first of each list of open partial matches, how many wait at each node (by how often an
@@ -57,7 +61,7 @@ class Lane:
         default_factory=lambda: (
             np.zeros(0, np.int32),
             np.zeros(0, np.float64),
-            np.zeros(knob.AVERAGED - knob.AHEAD, np.int64),
+            np.zeros(0, np.int64),
         )
     )
     stale: bool = False  # registers have to be computed from the events again
@@ -65,7 +69,8 @@ class Lane:
     def __post_init__(self) -> None:
         self.meta[[at.FREE, at.FRESH, at.PLACE]] = -1
         self.meta[at.RUN] = -2
-        self.grow(_FIRST)
+        self.heads = (*self.heads[:2], np.zeros(self.averaged, np.int64))
+        self.grow(self.capacity)
 
     def grow(self, capacity: int) -> None:
         shapes: list[tuple[Any, int]] = [
@@ -106,6 +111,15 @@ class Lane:
         """Nodes at which partial matches wait."""
         return [int(node) for node in np.flatnonzero(self.heads[0] >= 0)]
 
+    def copy(self) -> Lane:
+        """The same partial matches, to go on with by themselves."""
+        made = copy.copy(self)
+        made.meta = self.meta.copy()
+        made.arena = tuple(array.copy() for array in self.arena)
+        head, count, recent = self.heads
+        made.heads = (head.copy(), count.copy(), recent.copy())
+        return made
+
 
 @dataclass(frozen=True)
 class Chains:
@@ -127,6 +141,7 @@ class Prepared:
     tables: Tables
     guards: tuple[Any, ...]
     length: int
+    sizes: NDArray[np.float64]  # of the windows, where they are of time
     sequence: NDArray[np.int64] | None = None  # rows in the order of time, where partitions mix
 
 
@@ -167,8 +182,19 @@ class Engine:
         applies = self.compiled.guards.applies
         return applies if applies.shape[1] else np.zeros((len(applies), 0), np.bool_)
 
-    def lane(self) -> Lane:
-        lane = Lane(self.words, self._ints, self._floats)
+    def copy(self) -> Engine:
+        """An engine that learns and counts by itself from here on; what is compiled is shared."""
+        made = copy.copy(self)
+        alike = {id(thing): thing for thing in (self.automaton, self.compiled, self.union)}
+        learned = (self.controller, self.bins, self.event_classes)
+        made.controller, made.bins, made.event_classes = copy.deepcopy(learned, alike)
+        made._output = tuple(array.copy() for array in self._output)
+        made.work = list(self.work)
+        return made
+
+    def lane(self, capacity: int = FEW) -> Lane:
+        averaged = knob.AVERAGED - knob.AHEAD if self.controller.active else 1
+        lane = Lane(self.words, self._ints, self._floats, averaged, capacity)
         lane.meta[at.SEED] = self._seed * 2 + 1
         return lane
 
@@ -189,7 +215,7 @@ class Engine:
         )  # fmt: skip
         kinds, classes = _kinds(batch.label_bits())
         tables = build(self.automaton, kinds, used)
-        low, masks, order, oldest = self._windows(columns, starts)
+        low, masks, order, oldest, sizes = self._windows(columns, starts)
         rows = (
             classes.astype(np.int32), low, masks, order,
             np.array(self.union.bounds or (0,), np.float64), 0, length,
@@ -214,7 +240,7 @@ class Engine:
         if self.controller.active:
             concerned = self.event_classes.of_kinds(as_integers(kinds), tables.concerns)
             self.controller.prices.cover(self.bins.bases(), concerned)
-        return Prepared(rows, tables, compiled, length, sequence)
+        return Prepared(rows, tables, compiled, length, sizes, sequence)
 
     def _classes(
         self, kinds: NDArray[np.uint64], of_row: NDArray[np.int64], columns: Mapping[str, pa.Array]
@@ -241,7 +267,10 @@ class Engine:
 
     def _windows(
         self, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float64], NDArray[np.int64]]:
+    ) -> tuple[
+        NDArray[np.int64], NDArray[np.uint64], NDArray[np.float64], NDArray[np.int64],
+        NDArray[np.float64],
+    ]:  # fmt: skip
         queries = [member.plan.query for member in self.union.members]
         windows = list(dict.fromkeys(query.within for query in queries if query.within is not None))
         length = int(starts[-1])
@@ -250,9 +279,10 @@ class Engine:
         timed = any(w.kind is not WindowKind.ROWS for w in windows) or bool(self.union.bounds)
         order = order_of(queries[0], columns, starts) if timed else np.zeros(0, np.float64)
         low = np.zeros((len(windows), length), np.int64)
-        masks = []
+        masks, sizes = [], []
         for index, window in enumerate(windows):
             masks.append(sum(1 << i for i, q in enumerate(queries) if q.within == window))
+            sizes.append(math.inf if window.kind is WindowKind.ROWS else float(window.size))
             if window.kind is WindowKind.ROWS:
                 low[index] = np.maximum(begins, rows - int(window.size) + 1)
                 continue
@@ -267,6 +297,7 @@ class Engine:
             words_of(masks, self.words)[: max(1, len(masks))],
             order.astype(np.float64),
             oldest,
+            np.array(sizes if any(map(math.isfinite, sizes)) else [], np.float64),
         )
 
     def _ages(self, order: NDArray[np.float64], length: int) -> tuple[NDArray[np.float64], float]:
@@ -287,11 +318,7 @@ class Engine:
         lane.cover(prepared.tables.nodes, len(starts) - 1 if parts[5] else 1)
         lane.meta[at.STRIDE] = prepared.tables.most
         work = np.zeros(prepared.length, np.int32)
-        bare = np.zeros(self.words, np.uint64)
-        scratch = (
-            bare, bare.copy(), bare.copy(), np.zeros(self._ints, np.int64),
-            np.zeros(self._floats, np.float64), self.compiled.guards.initial_floats, bare.copy(),
-        )  # fmt: skip
+        scratch = self._scratch()
         size = max(1, self.compiled.guards.cells)
         cells = (np.zeros(size, np.int64), np.zeros(size, np.float64), np.zeros(size, np.bool_))
         control = self.controller
@@ -333,6 +360,36 @@ class Engine:
             yield from self._drained(lane)
         if self.keep_work:
             self.work.append(work)
+
+    def settle(self, prepared: Prepared, lane: Lane, stop: int, now: float) -> Iterator[Chains]:
+        """Matches of one partition that the time completes, as a row after `stop` rows would."""
+        kinds, low, masks, order, bounds, _, _, *more = prepared.rows
+        floors = np.searchsorted(order[:stop], now - prepared.sizes)
+        low = np.concatenate([low[:, :stop], floors[:, None]], axis=1)
+        rows = (kinds, low, masks, order, bounds, 0, stop + 1, *more)
+        starts, reached = np.array([0, stop + 1]), np.array([stop])
+        nothing = np.zeros(0, np.int64)
+        parts = (nothing, nothing.astype(np.int32), starts, np.ones(1), reached, False)
+        lane.cover(prepared.tables.nodes)
+        model, knobs = self.controller.arrays(lane)
+        while not shared.sweep(
+            0, len(lane.heads[0]), 0, False, rows, parts, prepared.tables.arrays, lane.arena,
+            lane.heads, self._output, model, lane.meta, knobs, self._scratch(),
+        ):  # fmt: skip
+            yield from self._drained(lane)
+            self._make_room(lane)
+        yield from self._drained(lane)
+
+    def held(self, prepared: Prepared, lane: Lane) -> tuple[int, float]:
+        """The earliest row that an open partial match has, and when the first window ends."""
+        return at.survey(lane.arena, lane.heads, prepared.rows[2], prepared.sizes, prepared.rows[3])
+
+    def _scratch(self) -> tuple[NDArray[Any], ...]:
+        bare = np.zeros(self.words, np.uint64)
+        return (
+            bare, bare.copy(), bare.copy(), np.zeros(self._ints, np.int64),
+            np.zeros(self._floats, np.float64), self.compiled.guards.initial_floats, bare.copy(),
+        )  # fmt: skip
 
     def _parts(self, prepared: Prepared, starts: NDArray[np.int64]) -> tuple[Any, ...]:
         """The order of rows for the kernel, their partitions, and how often each has a row."""

@@ -5,13 +5,17 @@ matches are shed, so that matches may be missing and none is false; `report()` s
 up. Events are never shed: an event that forbids a match is always seen.
 
 Complete partitions pass through one lane; an open partition keeps its own lane with the rows that
-its partial matches may still read, and continues with the next insert.
+its partial matches may still read, and continues with the next insert. `advance` settles what only
+time can settle (a trailing "not", starts that an after-match strategy waits for) and lets rows go.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +26,7 @@ from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
 from ensue.operator.arrange import arrange, arrays_of
+from ensue.operator.batch import order_kind, order_numbers
 from ensue.operator.budget import Budget, budget_of
 from ensue.operator.protocol import (
     Capabilities,
@@ -36,14 +41,16 @@ from ensue.operator.protocol import (
     key_at,
     keys_of,
 )
-from ensue.query.query import Query, SkipMode
+from ensue.operator.window_clock import Clock
+from ensue.query import condition as c
+from ensue.query.query import Query, SkipMode, WindowKind
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
-from ensue.shared.engine import VIEW, Engine, Lane, TooLargeError
+from ensue.shared.engine import MANY, VIEW, Engine, Lane, Prepared, TooLargeError
 from ensue.shared.kernels import arena as at
 from ensue.shared.kernels import select as knob
-from ensue.shared.listing import BatchTables, PatternTables, Waiting, numbered
+from ensue.shared.listing import BatchTables, PatternTables, Waiting, earlier, numbered
 from ensue.shared.own import own_table
 from ensue.shared.recall import Estimate
 
@@ -96,6 +103,13 @@ class _Open:
     base: int = 0  # number of the first row held, inside its partition
     numbers: dict[int, int] = field(default_factory=dict)  # matches so far, by pattern
     waiting: list[Waiting] = field(default_factory=list)
+    floors: dict[int, int] = field(default_factory=dict)  # first start allowed, by pattern
+    due: float = -math.inf  # when the first window of a partial match ends; not known at first
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next rows may complete a match that has begun."""
+        return bool(self.lane.meta[at.OPEN] or self.waiting)
 
 
 class SharedEvaluator(Refusing):
@@ -152,6 +166,10 @@ class SharedEvaluator(Refusing):
                         remedy="leave the budget out, or drop after_match from this pattern",
                     )
         self._ready_schema = self._ready(self._schema.empty_table()).schema
+        queries = [member.plan.query for member in self.union.members]
+        timed = (q for q in queries if q.within and q.within.kind is not WindowKind.ROWS)
+        self._clock = Clock(next(timed, queries[0]))
+        self._lasting = self._plan.lookback > 0 or any(map(_numbers_matches, queries))
         self.engine = Engine(
             self.union,
             self._ready_schema,
@@ -164,7 +182,7 @@ class SharedEvaluator(Refusing):
             options.part,
         )
         self.engine.keep_work = self.keep_work
-        self._lane = self.engine.lane()
+        self._lane = self.engine.lane(MANY)
         self._tables = PatternTables(self.union, self._plan, self._count)
 
     # -- protocol --------------------------------------------------------------------------------
@@ -178,7 +196,7 @@ class SharedEvaluator(Refusing):
         return Output(self._tables.combined(self.found(events), self._ready_schema))
 
     def advance(self, mark: Watermark) -> Output:
-        return Output()
+        return Output(self._tables.combined(self._advanced(mark), self._ready_schema))
 
     def end(self, keys: Iterable[Key] | None = None) -> Output:
         return Output(self._tables.combined(self.finished(keys), self._ready_schema))
@@ -234,6 +252,56 @@ class SharedEvaluator(Refusing):
         self._open = opened
         return Output()
 
+    # -- what a lane asks ------------------------------------------------------------------------
+
+    def next_time(self) -> int | None:
+        due = min((part.due for part in self._open.values()), default=math.inf)
+        if math.isinf(due):
+            return None if due > 0 else -(1 << 63)
+        return math.floor(due) + 1
+
+    def sizes(self) -> Mapping[Key, int]:
+        rows = {key: part.table.num_rows for key, part in self._open.items()}
+        most = max(rows.values(), default=0)
+        return {key: count for key, count in rows.items() if count == most and most > 1}
+
+    def drop(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key in self._open:
+                self._close(key)
+
+    def silent(self, before: int) -> list[Key]:
+        query = self._plan.query
+        name = query.order_by[0].column
+
+        def last(part: _Open) -> float:
+            column = part.table.column(name).slice(part.table.num_rows - 1).combine_chunks()
+            return float(order_numbers(column, order_kind(query, column), name)[0])
+
+        return [key for key, part in self._open.items() if last(part) < before]
+
+    def copy(self) -> Self:
+        made = copy.copy(self)
+        made.metrics = replace(self.metrics)
+        made.engine, made._lane = self.engine.copy(), self._lane.copy()
+        made._ended = self._ended.copy()
+        made.parts = {name: list(found) for name, found in self.parts.items()}
+        made._tables = PatternTables(made.union, made._plan, made._count)
+        made._open = {
+            key: replace(part, lane=part.lane.copy(), numbers=dict(part.numbers),
+                         waiting=list(part.waiting), floors=dict(part.floors))
+            for key, part in self._open.items()
+        }  # fmt: skip
+        return made
+
+    @property
+    def open_keys(self) -> int:
+        return len(self._open)
+
+    @property
+    def partials(self) -> int:
+        return sum(part.busy for part in self._open.values())
+
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         keys = self._open if touched is None else [k for k in touched if k in self._open]
         told = {key: self._bytes(self._open[key], self._plan.fingerprint) for key in keys}
@@ -241,7 +309,14 @@ class SharedEvaluator(Refusing):
 
     def _bytes(self, part: _Open, fingerprint: str) -> bytes:
         return saved.lane_bytes(
-            self.engine, part.lane, part.table, part.base, part.numbers, part.waiting, fingerprint
+            self.engine,
+            part.lane,
+            part.table,
+            part.base,
+            part.numbers,
+            part.waiting,
+            part.floors,
+            fingerprint,
         )
 
     def report(self) -> Report:
@@ -291,7 +366,7 @@ class SharedEvaluator(Refusing):
         if not control.active or not events.table.num_rows:
             return
         control.learn_from_the_past()
-        lane = self.engine.lane()
+        lane = self.engine.lane(MANY)
         columns = arrays_of(self._ready(events.table))
         try:
             prepared = self.engine.prepare(columns, events.starts, lane.nodes())
@@ -325,6 +400,17 @@ class SharedEvaluator(Refusing):
             if key in self._open:
                 yield from self._continue(key, self._schema.empty_table(), True)
 
+    def _advanced(self, mark: Watermark) -> Iterator[tuple[int, pa.Table]]:
+        now = self._clock.moment(mark, self._schema)
+        if now is None:
+            return
+        for key, part in list(self._open.items()):
+            if part.due < now:
+                yield from self._continue(key, self._schema.empty_table(), False, now)
+            decided = int(part.lane.meta[at.POSITION]) == part.table.num_rows
+            if not part.busy and decided and not self._lasting:
+                self._close(key)  # its next row would be told as any first one
+
     def _complete(
         self, table: pa.Table, starts: NDArray[np.int64]
     ) -> Iterator[tuple[int, pa.Table]]:
@@ -348,9 +434,13 @@ class SharedEvaluator(Refusing):
         except TooLargeError:
             yield from self._exactly(table, starts)
             return
-        yield from listing.strategies()
+        for index, found in listing.strategies():
+            yield index, listing.table(index, found)
 
-    def _continue(self, key: Key, rows: pa.Table, complete: bool) -> Iterator[tuple[int, pa.Table]]:
+    def _continue(
+        self, key: Key, rows: pa.Table, complete: bool, now: float | None = None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """More rows of a partition, its end, or the time that has come."""
         part = self._open.get(key)
         if part is None:
             part = self._open[key] = _Open(self.engine.lane(), rows)
@@ -367,43 +457,87 @@ class SharedEvaluator(Refusing):
         try:
             prepared = self.engine.prepare(arrays_of(table), starts, lane.nodes())
             self.engine.replay(lane, prepared)
-            for chains in self.engine.run(prepared, starts, lane, stop, complete):
-                for index, found in listing.by_pattern(chains):
-                    first = part.numbers.get(index, 0)
-                    part.numbers[index] = first + len(found.length)
-                    found.number = np.arange(first + 1, first + 1 + len(found.length))
-                    yield index, listing.table(index, found)
+            for index, found in self._found(part, prepared, listing, stop, complete, now):
+                first = part.numbers.get(index, 0)
+                part.numbers[index] = first + len(found)
+                found.number = np.arange(first + 1, first + 1 + len(found))
+                yield index, listing.table(index, found)
         except TooLargeError:
             raise errors.OverflowDataError(
                 "a number in a condition over other events does not fit 64 bits",
                 remedy="cast to DOUBLE, or match batches of complete partitions",
             ) from None
+        part.waiting = listing.waiting
         if complete:
-            del self._open[key]
-            most = max(int(self._ended[at.MOST]), int(lane.meta[at.MOST]))
-            self._ended = self._ended + lane.meta
-            self._ended[at.MOST] = most
-            yield from listing.strategies()
-            return
-        self._trim(part)
+            self._close(key)
+        else:
+            self._trim(part, prepared)
 
-    def _trim(self, part: _Open) -> None:
-        """Rows that no open partial match, waiting match or condition can read are let go."""
+    def _found(
+        self,
+        part: _Open,
+        prepared: Prepared,
+        listing: BatchTables,
+        stop: int,
+        complete: bool,
+        now: float | None,
+    ) -> Iterator[tuple[int, Found]]:
         lane = part.lane
-        oldest = int(lane.meta[at.POSITION])
+        starts = np.array([0, prepared.length], np.int64)
+        for chains in self.engine.run(prepared, starts, lane, stop, complete):
+            yield from listing.by_pattern(chains)
+        if now is not None:
+            order = prepared.rows[3]
+            if stop < len(order):  # a row that waits for its NEXT: time stands still at it
+                now = min(now, float(order[stop]))
+            for chains in self.engine.settle(prepared, lane, stop, now):
+                yield from listing.by_pattern(chains)
+        if listing.waiting:
+            yield from listing.strategies(part.floors, self._starts_of(lane))
+
+    def _starts_of(self, lane: Lane) -> dict[int, set[int]]:
+        """By pattern with an after-match strategy, the first rows of its open partial matches."""
+        first, bits, following = lane.arena[4], lane.arena[5], lane.arena[7]
+        found: dict[int, set[int]] = {
+            index: set()
+            for index, member in enumerate(self.union.members)
+            if member.plan.query.skip.mode is not SkipMode.NONE
+        }
         for node in lane.nodes():
             run = int(lane.heads[0][node])
             while run >= 0:
-                oldest = min(oldest, int(lane.arena[4][run]))
-                run = int(lane.arena[7][run])
-        if part.waiting:
-            oldest = 0
+                for index, starts in found.items():
+                    if at.has(bits[run], index):
+                        starts.add(int(first[run]))
+                run = int(following[run])
+        return found
+
+    def _close(self, key: Key) -> None:
+        """Nothing more is held of a partition; what it counted stays."""
+        lane = self._open.pop(key).lane
+        most = max(int(self._ended[at.MOST]), int(lane.meta[at.MOST]))
+        self._ended = self._ended + lane.meta
+        self._ended[at.MOST] = most
+
+    def _trim(self, part: _Open, prepared: Prepared) -> None:
+        """Rows that no open partial match, waiting match or condition can read are let go."""
+        lane = part.lane
+        oldest, due = self.engine.held(prepared, lane)
+        oldest = min(oldest, int(lane.meta[at.POSITION]), *(entry[1] for entry in part.waiting))
         # The last row stays: the next one has to come after it.
         oldest = max(0, min(oldest - self._plan.lookback, part.table.num_rows - 1))
-        if oldest:
-            saved.shift_rows(lane, oldest, self.engine.compiled.guards)
-            part.table = part.table.slice(oldest)
-            part.base += oldest
+        column = part.table.column(self._plan.query.order_by[0].column)
+        part.due = math.inf if column.null_count == len(column) else due
+        if not oldest:
+            return
+        saved.shift_rows(lane, oldest, self.engine.compiled.guards)
+        part.table = part.table.slice(oldest)
+        part.base += oldest
+        part.waiting = [
+            (index, first - oldest, settled - oldest, earlier(node, oldest))
+            for index, first, settled, node in part.waiting
+        ]
+        part.floors = {index: floor - oldest for index, floor in part.floors.items()}
 
     def _count(self, index: int, matches: int) -> None:
         self.metrics.matches += matches
@@ -426,7 +560,7 @@ class SharedEvaluator(Refusing):
                 "evaluation takes no budget",
                 remedy="leave the budget out, or cast to DOUBLE",
             )
-        self._lane = self.engine.lane()
+        self._lane = self.engine.lane(MANY)
         for index, member in enumerate(self.union.members):
             own = own_table(self._plan, member.plan, table)
             evaluator = SequencesEvaluator()
@@ -445,3 +579,10 @@ class SharedEvaluator(Refusing):
     def own_schemas(self, schema: pa.Schema) -> list[pa.Schema]:
         """Per pattern the columns that its plan puts out."""
         return self._tables.schemas(schema)
+
+
+def _numbers_matches(query: Query) -> bool:
+    """Whether the output of a pattern counts matches or rows of a partition."""
+    return query.measures is None or any(
+        isinstance(node, c.MatchNumber) for value in query.conditions() for node in c.walk(value)
+    )

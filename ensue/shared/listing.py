@@ -1,13 +1,13 @@
 """Matches of a workload as tables: chains of events by pattern, with the columns of its own plan.
 
 The kernels tell a chain of events once, with all patterns that it is a match of. Here chains are
-sorted by pattern; those of a pattern with an after-match strategy wait until their partition is
-complete.
+sorted by pattern; those of a pattern with an after-match strategy wait until no earlier start is
+open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Union
+from ensue.operator.hold import Carried
 from ensue.query.query import SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.listing import Collector, Settled, listed
@@ -120,24 +121,41 @@ class BatchTables:
             )
         return _shifted(self._tables.columns[index].table(batch, found), self._base)
 
-    def strategies(self) -> Iterator[tuple[int, pa.Table]]:
-        """Patterns with an after-match strategy: chosen when the partition is complete."""
+    def strategies(
+        self, floors: dict[int, int] | None = None, live: Mapping[int, set[int]] | None = None
+    ) -> Iterator[tuple[int, Found]]:
+        """Patterns with an after-match strategy: the matches of starts that are settled.
+
+        `live` are, by pattern, the starts of open partial matches, and `floors` the first row at
+        which a match may start: both of the one partition that is open.
+        """
+        floors, live = {} if floors is None else floors, live or {}
+        undecided: list[Waiting] = []
         for index in sorted({entry[0] for entry in self.waiting}):
             query = self._tables.union.members[index].plan.query
             found = Found()
             by_part: dict[int, Collector] = {}
-            for _, first, settled, node in (e for e in self.waiting if e[0] == index):
+            mine = [entry for entry in self.waiting if entry[0] == index]
+            for _, first, settled, node in mine:
                 partition = int(np.searchsorted(self._starts, first, side="right")) - 1
                 by_part.setdefault(partition, Collector(query.skip)).settled.append(
                     Settled(first, settled, node, complete=True)
                 )
             for partition in sorted(by_part):
-                by_part[partition].settled.sort(key=lambda item: item.row)
-                for number, (pairs, _) in enumerate(listed(query, by_part[partition]), 1):
+                collected = by_part[partition]
+                collected.settled.sort(key=lambda item: item.row)
+                collected.live = live.get(index, set())
+                carried = Carried(floor=floors.get(index, -1))
+                for number, (pairs, _) in enumerate(listed(query, collected, carried), 1):
                     found.add(partition, number, pairs)
+                if live:
+                    floors[index] = carried.floor
+                if carried.head >= 0:
+                    undecided += [entry for entry in mine if entry[1] > carried.head]
             if len(found):
                 self._tables.count(index, len(found))
-                yield index, self.table(index, found)
+                yield index, found
+        self.waiting = undecided
 
 
 def combined_name(index: int, name: str) -> str:
@@ -170,6 +188,19 @@ def _waiting(index: int, chain: int, chains: Chains, own: NDArray[np.int32]) -> 
         node = Node(int(own[chains.labels[place]]), int(chains.rows[place]), node)
     assert node is not None
     return index, int(chains.rows[begin]), int(chains.settled[chain]), node
+
+
+def earlier(node: Node, rows: int) -> Node:
+    """A match whose rows are counted from a later first row."""
+    events = []
+    at: Node | None = node
+    while at is not None:
+        events.append(at)
+        at = at.before
+    for event in reversed(events):
+        at = Node(event.label, event.row - rows, at)
+    assert at is not None
+    return at
 
 
 def _shifted(table: pa.Table, base: int) -> pa.Table:

@@ -47,6 +47,7 @@ def lane_bytes(
     base: int,
     numbers: dict[int, int],
     waiting: Waiting,
+    floors: dict[int, int],
     fingerprint: str,
 ) -> bytes:
     used = int(lane.meta[at.USED])
@@ -61,12 +62,14 @@ def lane_bytes(
         "heads": {str(node): int(lane.heads[0][node]) for node in lane.nodes()},
         "numbers": {members[index].name: count for index, count in numbers.items()},
         "waiting": listed,
+        "floors": {members[index].name: floor for index, floor in floors.items()},
         "labels": _labels(engine.automaton.union),
     }
     blob = pa.table(
         {
             "rows": pa.array([_stream(table)], pa.binary()),
             "meta": pa.array([lane.meta.tobytes()], pa.binary()),
+            "recent": pa.array([lane.heads[2].tobytes()], pa.binary()),
             "told": pa.array([json.dumps(told).encode()], pa.binary()),
             **{
                 f"arena_{index}": pa.array(
@@ -85,7 +88,7 @@ def restore_lane(
     fingerprint: str,
     before: tuple[str, ...] | None = None,
     stayed: Collection[str] = (),
-) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting]:
+) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting, dict[int, int]]:
     """A lane; `before` are the patterns that wrote it, where they have changed, `stayed` those of
     them that are the same still (a name may be that of another pattern now).
     """
@@ -107,7 +110,11 @@ def restore_lane(
             array[:used] = values
     lane.stale = True
     lane.meta[:] = np.frombuffer(stored.column("meta")[0].as_py(), np.int64)
-    lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
+    recent = stored.column("recent")[0].as_py() if "recent" in stored.column_names else b""
+    if len(recent) == lane.heads[2].nbytes:
+        lane.heads[2][:] = np.frombuffer(recent, np.int64)
+    else:
+        lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
     _relabel(lane, used, {n: told["labels"].get(n, []) for n in index_of}, engine)
     nodes = {}
     for text, pairs in told["nodes"].items():
@@ -129,7 +136,11 @@ def restore_lane(
         for name, first, settled, pairs in told["waiting"]
         if name in index_of
     ]
-    return lane, rows, numbers["base"], counts, waiting
+    floors = told.get("floors", {})
+    return (
+        lane, rows, numbers["base"], counts, waiting,
+        {index_of[n]: floor for n, floor in floors.items() if n in index_of},
+    )  # fmt: skip
 
 
 def _kept(lane: Lane) -> list[Any]:

@@ -117,3 +117,26 @@ def close(
     heads[1][node] -= weight
     meta[OPEN] -= 1
     release(run, meta, arena[1], arena[6], following)
+
+
+@borrowing
+def survey(
+    arena: Any,
+    heads: Any,
+    masks: NDArray[np.uint64],
+    sizes: NDArray[np.float64],
+    order: NDArray[np.float64],
+) -> tuple[int, float]:
+    """The earliest row of an open partial match, and when the first of their windows ends."""
+    first, bits, following = arena[4], arena[5], arena[7]
+    head = heads[0]
+    oldest, due = 1 << 62, np.inf
+    for slot in range(head.shape[0]):
+        run = head[slot]
+        while run >= 0:
+            oldest = min(oldest, int(first[run]))
+            for window in range(sizes.shape[0]):
+                if meets(bits[run], masks[window]):
+                    due = min(due, order[first[run]] + sizes[window])
+            run = following[run]
+    return oldest, due
