@@ -21,12 +21,12 @@ from typing import Any
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.automaton_matcher import AutomatonMatcher
+from ensue.api.automaton_matcher import KIND, AutomatonMatcher
 from ensue.api.automaton_text import make_arc, read_edit, register_fields
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.registers import Machine
 from ensue.draw.registers import MachinePicture, text_of
-from ensue.operator.state import from_bytes
+from ensue.operator.state import unpack
 from ensue.revision.evaluator import Timing
 from ensue.revision.matches import all_matches
 from ensue.revision.operator import Operator
@@ -196,9 +196,9 @@ class Automaton:
 
     def restore(self, state: bytes, **options: Any) -> AutomatonMatcher:
         """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`."""
-        blobs = from_bytes("automaton", state)[0].column("state").to_pylist()
-        matcher = self.matcher(pa.ipc.read_schema(pa.py_buffer(blobs[1])), **options)
-        matcher.take_over(blobs[0], blobs[2])
+        parts = unpack(KIND, state)
+        matcher = self.matcher(parts.schema("schema"), **options)
+        matcher.take_over(parts.state("evaluator"), parts.state("held"))
         return matcher
 
     def _settings(self, **given: Any) -> Settings:

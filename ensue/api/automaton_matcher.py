@@ -13,15 +13,17 @@ from ensue import errors
 from ensue.api.automaton_text import make_arc, parse
 from ensue.api.tables import to_arrow
 from ensue.automaton.registers import Arc, Machine
+from ensue.operator import state
 from ensue.operator.cleanse import Cleanse, Released
 from ensue.operator.protocol import Metrics
-from ensue.operator.state import to_bytes
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
 from ensue.query.query import OrderKey
 from ensue.revision.arc_schedule import ArcSchedule, Palette
 from ensue.revision.evaluator import RevisionEvaluator, Timing
 from ensue.revision.parts import Settings
+
+KIND = state.Kind("automaton", version=2, oldest=2)
 
 
 @dataclass(frozen=True)
@@ -257,9 +259,8 @@ class AutomatonMatcher(Turns):
         """The whole state as Arrow IPC bytes; `automaton.restore(...)` goes on from it."""
         evaluator = self._known()
         held = b"" if self._cleanse is None else self._cleanse.to_bytes()
-        blobs = [evaluator.snapshot(), evaluator.schema.serialize().to_pybytes(), held]
-        table = pa.table({"state": pa.array(blobs, pa.large_binary())})
-        return to_bytes("automaton", table, {})
+        parts = {"evaluator": evaluator.snapshot(), "schema": evaluator.schema, "held": held}
+        return state.pack(KIND, parts)
 
     def take_over(self, evaluator: bytes, held: bytes) -> None:
         """Parts of a snapshot."""

@@ -488,7 +488,7 @@ def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
 
 def restore(state: bytes) -> Any:
     """The matcher or the summary that `snapshot()` was taken of, ready to go on."""
-    if kind_of(state) != SUMMARY:
+    if kind_of(state) != SUMMARY.name:
         return restored(state, events_table)
     query, options = described(state)
     if options.total_text is not None:

@@ -12,7 +12,6 @@ evaluator does is written over inputs, so it never sees the user's columns or fu
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from ensue.automaton.program import Program
 from ensue.query import condition as c
 from ensue.query.query import Query, Rows
 from ensue.query.sql import row_sql
+from ensue.query.stored import Fingerprint, fingerprint
 from ensue.scalar import functions
 
 PREFIX = "__ensue_"
@@ -104,12 +104,12 @@ class Plan:
         return list(dict.fromkeys(wanted))
 
     @cached_property
-    def fingerprint(self) -> str:
+    def fingerprint(self) -> Fingerprint:
         """Names the query in stored state: what it asks, and of which columns."""
-        told = repr((self.query, self.inputs, self.flags)).encode()
+        earlier = repr((self.query, self.inputs, self.flags))
         if self.query.missing is not None:
-            told += repr(self.query.missing).encode()
-        return hashlib.sha256(told).hexdigest()[:32]
+            earlier += repr(self.query.missing)
+        return fingerprint(self.query, self.inputs, self.flags, earlier=earlier)
 
     def readable(self, problem: errors.EnsueError) -> errors.EnsueError:
         """An error in the user's terms: inputs by the expression they stand for."""

@@ -11,7 +11,6 @@ columns of the events are known, types. `revision/code.py` turns it into the ker
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -117,11 +116,6 @@ class Machine:
 
     def with_arcs(self, arcs: Iterable[Arc]) -> Machine:
         return replace(self, arcs=tuple(arcs))
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the automaton in stored state."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:32]
 
     # -- checks ----------------------------------------------------------------------------------
 

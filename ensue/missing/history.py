@@ -8,10 +8,8 @@ first bundles are learnt in full and then hashed; counts add up and maps unite, 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
@@ -19,10 +17,11 @@ from ensue.automaton.thompson import START, LetterStates
 from ensue.missing.kernels import history as kernels
 from ensue.missing.kernels.agents import Learner
 from ensue.missing.nodes import Buckets, links_into
-from ensue.operator.state import from_bytes, to_bytes
+from ensue.operator.state import Kind, pack, unpack
 from ensue.query.missing import Effort
+from ensue.query.stored import Fingerprint
 
-KIND = "acep history"
+KIND = Kind("acep history", version=2)
 SKETCH_AFTER = 16  # bundles learnt in full before the sketch's size is chosen
 MAX_VECTORS = 1 << 24
 MAX_VALUES = 1 << 24  # of the Q-table
@@ -73,34 +72,26 @@ class Learned:
 
     # -- state -----------------------------------------------------------------------------------
 
-    def save(self, fingerprint: str, numbers: dict[str, int]) -> bytes:
+    def save(self, query: Fingerprint, numbers: dict[str, int]) -> bytes:
         history, learner = self.history, self.learner
-        arrays: dict[str, Any] = {
-            "registers": history.registers, "slots": history.slots,
-            "counts": history.counts, "maps": history.maps.view(np.int64),
-            "scores": history.scores, "factors": history.factors,
-            "values": learner.values, "tries": learner.tries,
-        }  # fmt: skip
-        table = pa.table({name: [array.ravel()] for name, array in arrays.items()})
-        return to_bytes(KIND, table, numbers, fingerprint)
+        learned = {"values": learner.values, "tries": learner.tries}
+        return pack(KIND, {**history._asdict(), **learned}, numbers, query)
 
-    def load(self, blob: bytes, fingerprint: str) -> dict[str, int]:
-        table, numbers = from_bytes(KIND, blob, fingerprint)
-        flat = {name: table.column(name)[0].values.to_numpy().copy() for name in table.column_names}
+    def load(self, blob: bytes, query: Fingerprint) -> dict[str, int]:
+        parts = unpack(KIND, blob, query)
         words = self.history.maps.shape[2]
         self.history = kernels.History(
-            flat["registers"],
-            flat["slots"],
-            flat["counts"].reshape(2, -1),
-            flat["maps"].view(np.uint64).reshape(2, -1, words),
-            flat["scores"],
-            flat["factors"].reshape(-1, 2),
+            parts.array("registers"),
+            parts.array("slots"),
+            parts.array("counts").reshape(2, -1),
+            parts.array("maps").view(np.uint64).reshape(2, -1, words),
+            parts.array("scores"),
+            parts.array("factors").reshape(-1, 2),
         )
         shape = self.learner.values.shape
-        self.learner = self.learner._replace(
-            values=flat["values"].reshape(shape), tries=flat["tries"].reshape(shape)
-        )
-        return numbers
+        values, tries = (parts.array(name).reshape(shape) for name in ("values", "tries"))
+        self.learner = self.learner._replace(values=values, tries=tries)
+        return parts.numbers
 
 
 def full_history(vectors: int, bits: int, entries: int = 256) -> kernels.History:

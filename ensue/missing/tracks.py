@@ -20,14 +20,15 @@ from ensue.missing.words import Answer
 from ensue.operator.buffer import EVENT
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events, Key, Metrics, Watermark, key_at
-from ensue.operator.state import from_bytes, to_bytes
+from ensue.operator.state import Kind, Parts, pack, unpack
 from ensue.operator.window_clock import Clock
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.limits import check_unbounded
 from ensue.sequences.listing import too_many
 
 CHUNK = 1 << 14
-KIND, ROWS_KIND, TOGETHER = "acep", "acep rows", "acep together"
+KIND = Kind("acep", version=2)
+TOGETHER = Kind("acep together", version=2, order=("shared", "keys"))
 Pairs = list[tuple[int, int]]
 
 
@@ -196,34 +197,31 @@ class Tracks:
         track = self.open[key]
         assert track.rows is not None
         tables = {"rows": track.rows, **self.engine.save(track)}
-        blobs = {name: to_bytes(ROWS_KIND, table, {}) for name, table in tables.items()}
-        row = pa.table({name: pa.array([blob], pa.binary()) for name, blob in blobs.items()})
         numbers = {"base": track.base, "done": track.done, "number": track.number}
-        return to_bytes(KIND, row, numbers, self.plan.fingerprint)
+        return pack(KIND, tables, numbers, self.plan.fingerprint)
 
     def load(self, key: Key, blob: bytes) -> None:
-        row, numbers = from_bytes(KIND, blob, self.plan.fingerprint)
-        tables = {
-            name: from_bytes(ROWS_KIND, row.column(name)[0].as_py())[0] for name in row.column_names
-        }
-        rows = tables.pop("rows")
-        track = Track(numbers["base"], numbers["done"], numbers["number"], rows)
+        self._resume(key, unpack(KIND, blob, self.plan.fingerprint))
+
+    def _resume(self, key: Key, parts: Parts) -> None:
+        tables = {name: parts.table(name) for name in parts}
+        numbers = parts.numbers
+        track = Track(numbers["base"], numbers["done"], numbers["number"], tables.pop("rows"))
         self.engine.load(track, tables)
         self._note_last(track)
         self.open[key] = track
 
     def together(self) -> bytes:
         """The state of all partitions, and what was learnt, as one blob."""
-        blobs = [self.engine.save_shared(), *map(self.save, self.open)]
-        return to_bytes(TOGETHER, pa.table({"state": pa.array(blobs, pa.large_binary())}), {})
+        keys = tuple(map(self.save, self.open))
+        return pack(TOGETHER, {"shared": self.engine.save_shared(), "keys": keys})
 
     def restore_together(self, blob: bytes) -> None:
-        shared, *blobs = from_bytes(TOGETHER, blob)[0].column("state").to_pylist()
-        self.engine.load_shared(shared)
-        for saved in blobs:
-            row, _ = from_bytes(KIND, saved, self.plan.fingerprint)
-            rows, _ = from_bytes(ROWS_KIND, row.column("rows")[0].as_py())
-            self.load(key_at(rows, 0, self.plan.query.partition_by), saved)
+        together = unpack(TOGETHER, blob)
+        self.engine.load_shared(together.state("shared"))
+        for saved in together.states("keys"):
+            parts = unpack(KIND, saved, self.plan.fingerprint)
+            self._resume(key_at(parts.table("rows"), 0, self.plan.query.partition_by), parts)
 
 
 def shifted_rows(table: pa.Table, bases: np.ndarray) -> pa.Table:

@@ -21,7 +21,6 @@ and id), never by arrival (SEMANTICS, event patterns 6).
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -43,7 +42,9 @@ from ensue.operator.identity import column_hashes, copy_hashes, folded, row_hash
 from ensue.operator.intake import REASON
 from ensue.operator.protocol import Capabilities, Events, Key, Snapshot
 from ensue.query.query import OrderKey
+from ensue.query.stored import Fingerprint, fingerprint
 
+KIND, SHARED = state.Kind("cleanse", version=2), state.Kind("cleanse shared", version=2)
 Codes = NDArray[np.int64]
 _STAGE = PREFIX + "stage"  # in stored state: held, let through, or retracted
 _BEYOND = 2**63  # past the last code
@@ -362,9 +363,9 @@ class Cleanse:
     # -- state -----------------------------------------------------------------------------------
 
     @property
-    def _fingerprint(self) -> str:
+    def _fingerprint(self) -> Fingerprint:
         told = (str(self.schema), tuple(self.partition_by), tuple(self.order_by), self.identity)
-        return hashlib.sha256(repr(told).encode()).hexdigest()[:32]
+        return fingerprint(None, *told, earlier=repr(told))
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         """State per key (of the keys touched, where given), and what all keys share.
@@ -374,9 +375,9 @@ class Cleanse:
         """
         table = self._staged(None if touched is None else self.key_hashes(touched))
         rows, starts = arrange(table, self.partition_by, ())
-        names = keys_of(rows, starts, self.partition_by)
+        names, named = keys_of(rows, starts, self.partition_by), self._fingerprint
         entries = {
-            key: state.to_bytes("cleanse", rows.slice(begin, end - begin), {}, self._fingerprint)
+            key: state.to_bytes(KIND, rows.slice(begin, end - begin), query=named)
             for key, (begin, end) in zip(names, pairwise(starts.tolist()), strict=True)
         }
         return Snapshot(entries, self._shared())
@@ -390,14 +391,14 @@ class Cleanse:
         return pa.concat_tables(tables).combine_chunks()
 
     def _shared(self) -> bytes:
-        counted = asdict(self.counts)
-        told = {"watermark": self.watermark, "newest": self.newest, **counted}
-        return state.to_bytes("cleanse shared", pa.table({}), told, self._fingerprint)
+        return state.to_bytes(SHARED, pa.table({}), self._numbers(), self._fingerprint)
 
     def to_bytes(self) -> bytes:
         """All state in one piece."""
-        told = {"watermark": self.watermark, "newest": self.newest, **asdict(self.counts)}
-        return state.to_bytes("cleanse", self._staged(None), told, self._fingerprint)
+        return state.to_bytes(KIND, self._staged(None), self._numbers(), self._fingerprint)
+
+    def _numbers(self) -> dict[str, int]:
+        return {"watermark": self.watermark, "newest": self.newest, **asdict(self.counts)}
 
     def restore(self, saved: Snapshot | bytes) -> None:
         """Go on from a state; keys that are not in it stay as they are."""
@@ -407,12 +408,10 @@ class Cleanse:
         for blob in saved.keys.values():
             self._restore_rows(blob)
         if saved.shared:
-            self._restore_shared(
-                state.from_bytes("cleanse shared", saved.shared, self._fingerprint)[1]
-            )
+            self._restore_shared(state.from_bytes(SHARED, saved.shared, self._fingerprint)[1])
 
     def _restore_rows(self, blob: bytes) -> dict[str, int]:
-        table, told = state.from_bytes("cleanse", blob, self._fingerprint)
+        table, told = state.from_bytes(KIND, blob, self._fingerprint)
         stages = numbers(table, _STAGE)
         rows = table.drop_columns([_STAGE]).cast(self.full_schema)
         for buffer in (self._held, self._sent, self._gone):

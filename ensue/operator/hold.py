@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
 from ensue.operator.protocol import Events, Key, key_value, keys_of
-from ensue.operator.state import from_bytes, to_bytes
+from ensue.operator.state import Kind, from_bytes, to_bytes
 from ensue.scalar.moments import values_of
 
-KIND, TOGETHER = "sequences", "sequences together"
+KIND = Kind("sequences", version=2)
+TOGETHER = Kind("sequences together", version=2)
 Order = Callable[[pa.Table], NDArray[np.int64] | NDArray[np.float64] | None]
 
 
@@ -242,7 +243,7 @@ class Tails:
         if not blobs:
             return
         read = [from_bytes(KIND, blob, self._plan.fingerprint) for blob in blobs.values()]
-        tables = [table.replace_schema_metadata(None) for table, _ in read]
+        tables = [table for table, _ in read]
         block = pa.concat_tables(tables).combine_chunks()
         order = self._order(block) if block.num_rows else None
         offset = 0
@@ -269,7 +270,7 @@ class Tails:
         for name in _NUMBERS:
             columns[name] = pa.array([getattr(held, name) for held in found], pa.int64())
         columns["rows"] = pa.ListArray.from_arrays(pa.array(offsets), rows)
-        return to_bytes(TOGETHER, pa.table(columns), {}, self._plan.fingerprint)
+        return to_bytes(TOGETHER, pa.table(columns), query=self._plan.fingerprint)
 
     def restore_together(self, blob: bytes) -> None:
         table, _ = from_bytes(TOGETHER, blob, self._plan.fingerprint)

@@ -38,6 +38,7 @@ from ensue.operator.protocol import Events, Key, Output, Snapshot, Watermark, ke
 from ensue.operator.segments import Line, Segment, Slice
 from ensue.query import condition as c
 
+KIND = state.Kind("replay", version=2)
 Codes = NDArray[np.int64]
 
 
@@ -362,15 +363,14 @@ class Replay:
             else:
                 tails.held[line.key] = before
             tables += _tables([piece for segment in line.segments for piece in segment.pieces])
-        rows = state.to_bytes("replay rows", pa.concat_tables(tables), {})
-        both = pa.table({"held": [tails.together()], "rows": [rows]})
-        return state.to_bytes("replay", both, {}, self._plan.fingerprint)
+        parts = {"held": tails.together(), "rows": pa.concat_tables(tables)}
+        return state.pack(KIND, parts, query=self._plan.fingerprint)
 
     def restore(self, blob: bytes, code: int, time: object) -> None:
         """Go on from a state at a watermark; what it had put out is not put out again."""
-        both, _ = state.from_bytes("replay", blob, self._plan.fingerprint)
-        self._evaluator.tails.restore_together(both["held"][0].as_py())
-        rows, _ = state.from_bytes("replay rows", both["rows"][0].as_py())
+        parts = state.unpack(KIND, blob, self._plan.fingerprint)
+        self._evaluator.tails.restore_together(parts.state("held"))
+        rows = parts.table("rows")
         if time is not None:
             self._mark, self._floor = Watermark(time), code
         if rows.num_rows:

@@ -17,6 +17,8 @@ from ensue.operator.changes import Changes, telling
 from ensue.operator.identity import copy_hashes, row_hashes
 from ensue.operator.intake import count_before
 
+KIND = state.Kind("settle")
+
 
 class Settle:
     """See the module. Rows of changes carry AT, the time of the last event that decided them."""
@@ -59,8 +61,7 @@ class Settle:
         return table.select(self._nothing.column_names)
 
     def to_bytes(self) -> bytes:
-        return state.to_bytes("settle", self._held.table(), {})
+        return state.to_bytes(KIND, self._held.table())
 
     def restore(self, blob: bytes) -> None:
-        table, _ = state.from_bytes("settle", blob)
-        self._held.replace([table.replace_schema_metadata(None)])
+        self._held.replace([state.from_bytes(KIND, blob)[0]])

@@ -32,6 +32,7 @@ from ensue.operator.protocol import (
     Watermark,
     keys_of,
 )
+from ensue.operator.state import NO_QUERY
 from ensue.operator.turns import Turns
 from ensue.quantities.groups import Groups
 from ensue.quantities.memory import Indices, Memory
@@ -66,7 +67,7 @@ class QuantifyOperator(Turns, Refusing):
         self._memory = Memory()
         self._places: dict[Key, int] = {}
         self._spare: list[int] = []
-        self._query = ""
+        self._query = NO_QUERY
 
     def open(
         self,

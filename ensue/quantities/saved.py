@@ -1,4 +1,4 @@
-"""State of quantitative queries as bytes: arrays and tokens in one Arrow table, never pickle.
+"""State of quantitative queries as bytes: arrays and tokens as parts of one state, never pickle.
 
 The bytes say whose they are: a fingerprint of the query and of the columns it reads.
 """
@@ -6,8 +6,8 @@ The bytes say whose they are: a fingerprint of the query and of the columns it r
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -16,23 +16,23 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.operator.protocol import Key
-from ensue.operator.state import from_bytes, to_bytes
+from ensue.operator.state import Kind, Parts, pack, unpack
 from ensue.quantities.general import GeneralConfiguration, Paths
 from ensue.quantities.memory import Memory
-from ensue.quantities.model import Automaton, Operation
+from ensue.quantities.model import Action, Automaton, Operation
 from ensue.quantities.sketch import Sketch, restored, stored
 from ensue.quantities.stages import AutomatonStage, Stage
 from ensue.quantities.tokens import Configuration
+from ensue.query import stored as stored_query
 
-KIND = "quantify"
+KIND = Kind("quantify", version=2, oldest=2)
 
 
-def fingerprint(stage: Stage, schema: pa.Schema) -> str:
+def fingerprint(stage: Stage, schema: pa.Schema) -> stored_query.Fingerprint:
     """The same for the same query over columns of the same types."""
     reads = stage.reads()
     columns = [f"{f.name} {f.type}" for f in schema if reads is None or f.name.lower() in reads]
-    told = json.dumps([_described(stage), sorted(columns)])
-    return hashlib.sha256(told.encode()).hexdigest()[:32]
+    return stored_query.fingerprint(None, json.dumps(_described(stage)), sorted(columns))
 
 
 def _described(stage: Stage) -> Any:
@@ -48,66 +48,52 @@ def _automaton(automaton: Automaton) -> Any:
             t.source,
             t.target,
             str(getattr(t, "predicate", "")),
-            [[str(a.fold), a.slot, [str(w) for w in a.weights]] for a in t.actions],
+            _actions(t.actions),
             _operation(getattr(t, "operation", None)),
             [_automaton(a) for a in getattr(t, "automata", ())],
         ]
         for t in automaton.transitions
     ]
     initial = {s: [repr(v) for v in slots] for s, slots in automaton.initial.items()}
-    final = {s: [str(a.fold) for a in actions] for s, actions in automaton.final.items()}
-    return [list(automaton.states), steps, initial, final, _operation(automaton.finish)]
+    final = {s: _actions(actions) for s, actions in automaton.final.items()}
+    ends = [_operation(automaton.finish), str(automaton.collect or "")]
+    return [list(automaton.states), steps, initial, final, ends]
+
+
+def _actions(actions: Iterable[Action]) -> Any:
+    return [[str(a.fold), a.slot, [str(w) for w in a.weights]] for a in actions]
 
 
 def _operation(operation: Operation | None) -> str:
     return "" if operation is None else str(operation)
 
 
-def save_memory(memory: Memory, keys: list[Key], query: str) -> bytes:
+def save_memory(memory: Memory, keys: list[Key], query: stored_query.Fingerprint) -> bytes:
     """The state of all places of a memory, which are those of the keys, in turn."""
-    entries: list[tuple[str, str, str, bytes]] = []
-    _entry(entries, "keys", [_encoded(list(key)) for key in keys])
-    _save(memory, "", entries)
-    table = pa.table(
-        {
-            "name": [e[0] for e in entries],
-            "type": [e[1] for e in entries],
-            "shape": [e[2] for e in entries],
-            "data": pa.array([e[3] for e in entries], pa.binary()),
-        }
-    )
-    return to_bytes(KIND, table, {}, query)
+    parts: dict[str, Any] = {"keys": [_encoded(list(key)) for key in keys]}
+    _save(memory, "", parts)
+    return pack(KIND, parts, query=query)
 
 
-def _entry(entries: list[tuple[str, str, str, bytes]], name: str, value: Any) -> None:
-    if isinstance(value, np.ndarray):
-        shape = json.dumps(value.shape)
-        entries.append((name, value.dtype.str, shape, np.ascontiguousarray(value).tobytes()))
-    else:
-        entries.append((name, "json", "", json.dumps(value).encode()))
-
-
-def _save(memory: Memory, path: str, entries: list[tuple[str, str, str, bytes]]) -> None:
+def _save(memory: Memory, path: str, parts: dict[str, Any]) -> None:
     if memory.kept is not None:
-        _entry(entries, f"{path}occupied", memory.kept.occupied)
-        _entry(entries, f"{path}bits", memory.kept.bits)
-        _entry(entries, f"{path}marks", memory.kept.marks)
+        parts[f"{path}occupied"] = memory.kept.occupied
+        parts[f"{path}bits"] = memory.kept.bits
+        parts[f"{path}marks"] = memory.kept.marks
         held = memory.kept.configurations
         if any(c is not None for c in held):
-            tokens = [None if c is None else _tokens(c) for c in held]
-            _entry(entries, f"{path}configurations", tokens)
+            parts[f"{path}configurations"] = [None if c is None else _tokens(c) for c in held]
         return
-    _entry(entries, f"{path}numbers", memory.numbers)
-    _entry(entries, f"{path}seen", memory.seen)
-    _entry(entries, f"{path}open", memory.open)
+    parts[f"{path}numbers"] = memory.numbers
+    parts[f"{path}seen"] = memory.seen
+    parts[f"{path}open"] = memory.open
     if memory.grouped:
-        groups = [
+        parts[f"{path}groups"] = [
             [place, [[_encoded(list(key)), at] for key, at in inside.items()]]
             for place, inside in memory.groups.items()
         ]
-        _entry(entries, f"{path}groups", groups)
     for index, inner in enumerate(memory.inner):
-        _save(inner, f"{path}{index}/", entries)
+        _save(inner, f"{path}{index}/", parts)
 
 
 def _tokens(configuration: Any) -> Any:
@@ -134,19 +120,14 @@ def _tokens(configuration: Any) -> Any:
     return {"tokens": here, "below": below}
 
 
-def load_memory(empty: Memory, blob: bytes, stage: Stage, query: str) -> tuple[Memory, list[Key]]:
+def load_memory(
+    empty: Memory, blob: bytes, stage: Stage, query: stored_query.Fingerprint
+) -> tuple[Memory, list[Key]]:
     """What was saved, and the keys of its places; `empty` is a memory of the query."""
-    table, _ = from_bytes(KIND, blob, query)
-    entries: dict[str, Any] = {}
-    for row in table.to_pylist():
-        if row["type"] == "json":
-            entries[row["name"]] = json.loads(row["data"])
-        else:
-            values = np.frombuffer(row["data"], np.dtype(row["type"]))
-            entries[row["name"]] = values.reshape(json.loads(row["shape"])).copy()
+    parts = unpack(KIND, blob, query)
     try:
-        keys = [tuple(_decoded(key)) for key in entries["keys"]]
-        _load(empty, "", entries, stage)
+        keys = [tuple(_decoded(key)) for key in parts.json("keys")]
+        _load(empty, "", parts, stage)
     except (KeyError, IndexError, TypeError, ValueError):
         raise errors.StateError(
             "the stored state belongs to another query, or is damaged",
@@ -155,30 +136,32 @@ def load_memory(empty: Memory, blob: bytes, stage: Stage, query: str) -> tuple[M
     return empty, keys
 
 
-def _load(memory: Memory, path: str, entries: dict[str, Any], stage: Stage) -> None:
+def _load(memory: Memory, path: str, parts: Parts, stage: Stage) -> None:
     kept = memory.kept
     if kept is not None:
-        occupied, bits = entries[f"{path}occupied"], entries[f"{path}bits"]
+        occupied, bits = parts.array(f"{path}occupied"), parts.array(f"{path}bits")
         if occupied.shape[1:] != kept.occupied.shape[1:] or bits.shape[1:] != kept.bits.shape[1:]:
             raise ValueError("another automaton")
-        kept.occupied, kept.bits, kept.marks = occupied, bits, entries[f"{path}marks"]
-        saved = entries.get(f"{path}configurations", [None] * len(occupied))
-        kept.configurations = [
-            None if held is None else _restored(kept.automaton, held) for held in saved
-        ]
+        kept.occupied, kept.bits, kept.marks = occupied, bits, parts.array(f"{path}marks")
+        kept.configurations = [None] * len(occupied)
+        if f"{path}configurations" in parts:
+            kept.configurations = [
+                None if held is None else _restored(kept.automaton, held)
+                for held in parts.json(f"{path}configurations")
+            ]
         count = len(occupied)
         memory.numbers, memory.seen = np.zeros(count, np.int64), np.zeros(count, np.int64)
         memory.open = np.zeros(count, np.bool_)
         return
-    memory.numbers = entries[f"{path}numbers"]
-    memory.seen, memory.open = entries[f"{path}seen"], entries[f"{path}open"]
+    memory.numbers = parts.array(f"{path}numbers")
+    memory.seen, memory.open = parts.array(f"{path}seen"), parts.array(f"{path}open")
     if memory.grouped:
         memory.groups = {
             place: {tuple(_decoded(key)): at for key, at in inside}
-            for place, inside in entries[f"{path}groups"]
+            for place, inside in parts.json(f"{path}groups")
         }
     for index, (inner, part) in enumerate(zip(memory.inner, stage.parts(), strict=True)):
-        _load(inner, f"{path}{index}/", entries, part)
+        _load(inner, f"{path}{index}/", parts, part)
 
 
 def _restored(automaton: Automaton, saved: Any) -> Configuration | GeneralConfiguration:

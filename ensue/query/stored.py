@@ -7,8 +7,9 @@ name nothing else and nothing in it is executed.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -58,6 +59,29 @@ def from_json(text: str | bytes) -> query.Query:
             remedy="write it with ensue, or say the pattern again",
         )
     return found
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Names what a stored state belongs to; `earlier` is what version 1 of a state named it."""
+
+    now: str
+    earlier: str = ""
+
+
+def fingerprint(asked: query.Query | None, *options: Any, earlier: str = "") -> Fingerprint:
+    """Of a query in its stored form, and of the options that matter, in values of a query's kind.
+
+    The text `earlier` is what version 1 hashed in place of them.
+    """
+    text = to_json(asked) if asked is not None else ""
+    if options:
+        text += json.dumps(_encode(options), ensure_ascii=False)
+    return Fingerprint(_digest(text), _digest(earlier) if earlier else "")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _encode(value: Any) -> Any:

@@ -8,7 +8,6 @@ under the arcs with the lifetimes they resolved to (SEMANTICS, disorder 1 and 4)
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from ensue.operator.identity import as_text, folded, row_hashes, text_hash
 from ensue.operator.protocol import Capabilities, Key, Metrics, key_value
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
+from ensue.query import stored
 from ensue.query.duration import parse_duration
 from ensue.revision import state as revision_state
 from ensue.revision.arc_schedule import ArcSchedule
@@ -42,6 +42,7 @@ from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.moments import value_of
 
 Numbers = NDArray[np.int64]
+KIND = state.Kind("revisions", version=2, oldest=2)
 REASON = "reason"
 _REASONS = {
     kernel.UNKNOWN: "retraction of an event that was never seen",
@@ -484,38 +485,37 @@ class RevisionEvaluator(Turns):
             ],
             names=list(self.partition_by),
         )
-        blobs = [revision_state.to_bytes(op) for op in (self._first, *self._operators.values())]
-        blobs += [state.to_bytes("keys", keys, {}), state.to_bytes(REASON, self.late, {})]
-        blobs.append(state.to_bytes(REASON, self.rejected, {}))
-        table = pa.table({"state": pa.array([bytes(blob) for blob in blobs], pa.large_binary())})
-        numbers = {
-            "watermark": self.watermark,
-            "arc_watermark": self._arc_watermark,
-            **{f"name {place}": name for place, name in enumerate(names)},
+        parts = {
+            "first": revision_state.to_bytes(self._first),
+            "operators": tuple(map(revision_state.to_bytes, self._operators.values())),
+            "names": names,
+            "keys": keys,
+            "late": self.late,
+            "rejected": self.rejected,
         }
-        return state.to_bytes("revisions", table, numbers, self._fingerprint)
+        marks = {"watermark": self.watermark, "arc_watermark": self._arc_watermark}
+        return state.pack(KIND, parts, marks, self._fingerprint)
 
     @property
-    def _fingerprint(self) -> str:
-        told = repr((self.machine.fields, self.timing, self.partition_by, str(self.schema)))
-        return hashlib.sha256(told.encode()).hexdigest()[:32]
+    def _fingerprint(self) -> stored.Fingerprint:
+        told = (*self.partition_by, str(self.schema))
+        return revision_state.fingerprint_of(self.machine, self.timing, *told)
 
     def restore(self, blob: bytes) -> None:
         """Go on from a snapshot of the same automaton and columns."""
-        table, numbers = state.from_bytes("revisions", blob, self._fingerprint)
-        first, *blobs = table.column("state").to_pylist()
-        *blobs, keys_blob, late, rejected = blobs
-        keys, _ = state.from_bytes("keys", keys_blob)
-        revision_state.from_bytes(self._first, first)
-        self.watermark, self._arc_watermark = numbers["watermark"], numbers["arc_watermark"]
-        for place, part in enumerate(blobs):
+        parts = state.unpack(KIND, blob, self._fingerprint)
+        keys = parts.table("keys")
+        revision_state.from_bytes(self._first, parts.state("first"))
+        self.watermark = parts.numbers["watermark"]
+        self._arc_watermark = parts.numbers["arc_watermark"]
+        together = zip(parts.json("names"), parts.states("operators"), strict=True)
+        for place, (name, part) in enumerate(together):
             made = Operator(self.machine, dict(self.kinds), self.settings)
             revision_state.from_bytes(made, part)
-            name = numbers[f"name {place}"]
             self._operators[name] = made
             self._keys[name] = tuple(value_of(keys.column(c)[place]) for c in self.partition_by)
-        for gathered, stored in ((self._gathered.late, late), (self._gathered.rejected, rejected)):
-            gathered[:] = [state.from_bytes(REASON, stored)[0].replace_schema_metadata(None)]
+        self._gathered.late[:] = [parts.table("late")]
+        self._gathered.rejected[:] = [parts.table("rejected")]
         self._edited = True
 
     @property

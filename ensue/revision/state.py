@@ -11,11 +11,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from ensue import errors
-from ensue.automaton.registers import Arc
+from ensue.automaton.registers import Arc, Machine
 from ensue.operator import state
 from ensue.query import condition as c
 from ensue.query import nodes, stored
@@ -27,7 +24,7 @@ from ensue.revision.operator import Operator
 from ensue.scalar import kinds as k
 from ensue.scalar.infer import typed
 
-KIND = "revision"
+KIND = state.Kind("revision", version=2, oldest=2)
 _PLAIN = ("source", "target", "epsilon", "closing", "name", "pattern", "since", "till", "accepts",
           "label", "bits")  # fmt: skip
 _HIGH = {"events": layout.HIGH_EVENT, "nodes": layout.HIGH_NODE, "edges": layout.HIGH_EDGE}
@@ -74,22 +71,25 @@ def arc_from_json(told: dict[str, Any], known: Iterable[Arc]) -> Arc:
     return Arc(**plain, when=when, set=tuple(changes))
 
 
+def fingerprint_of(
+    machine: Machine, timing: Any, *more: str, whole: bool = False
+) -> stored.Fingerprint:
+    """Names an automaton by hand; its arcs, which may change, only where it is taken as a whole."""
+    fields = [[field.name, str(field.kind), str(field.initial)] for field in machine.fields]
+    told = [fields, [str(value) for value in vars(timing).values()], more]
+    if whole:
+        told += [json.dumps([arc_to_json(arc) for arc in machine.arcs]), sorted(machine.finals)]
+    return stored.fingerprint(None, *told)
+
+
 def to_bytes(operator: Operator) -> bytes:
     """The whole state of an operator."""
     control = operator.store.control
-    names, dtypes, shapes, blobs = [], [], [], []
-    for name, whole in operator.store._asdict().items():
-        used = max(1, int(control[_HIGH[name]])) if name in _HIGH else len(whole)
-        array = whole[:used]
-        names.append(name)
-        dtypes.append(str(array.dtype))
-        shapes.append(list(array.shape))
-        blobs.append(np.ascontiguousarray(array).tobytes())
-    for first, latest, table in operator.rows.chunks():
-        names.append("rows")
-        dtypes.append("ipc")
-        shapes.append([first, latest])
-        blobs.append(state.to_bytes("rows", table, {}))
+    arrays = {
+        name: whole[: max(1, int(control[_HIGH[name]]))] if name in _HIGH else whole
+        for name, whole in operator.store._asdict().items()
+    }
+    chunks = list(operator.rows.chunks())
     texts = operator.code.texts.values
     if not all(isinstance(value, str) for value in texts):
         raise errors.StateError(
@@ -116,40 +116,21 @@ def to_bytes(operator: Operator) -> bytes:
         "next_event": operator.next_event,
         "ignoring": operator.ignoring,
         "retracted": operator.retracted_keys(),
+        "chunks": [[first, latest] for first, latest, _ in chunks],
     }
-    names.append("told")
-    dtypes.append("json")
-    shapes.append([])
-    blobs.append(json.dumps(told).encode())
-    table = pa.table(
-        {
-            "name": pa.array(names, pa.string()),
-            "dtype": pa.array(dtypes, pa.string()),
-            "shape": pa.array(shapes, pa.list_(pa.int64())),
-            "data": pa.array(blobs, pa.large_binary()),
-        }
-    )
-    return state.to_bytes(KIND, table, {})
+    rows = {f"rows {place}": table for place, (_, _, table) in enumerate(chunks)}
+    return state.pack(KIND, {"told": told, **arrays, **rows})
 
 
 def from_bytes(operator: Operator, blob: bytes) -> None:
     """Put a state into an operator that has just been made."""
-    table, _ = state.from_bytes(KIND, blob)
-    arrays: dict[str, Any] = {}
-    told: dict[str, Any] = {}
-    for row in table.to_pylist():
-        if row["name"] == "told":
-            told = json.loads(row["data"])
-        elif row["name"] == "rows":
-            rows, _ = state.from_bytes("rows", row["data"])
-            first, latest = row["shape"]
-            operator.rows.add(first, rows.replace_schema_metadata(None), latest)
-        else:
-            found = np.frombuffer(row["data"], row["dtype"]).reshape(row["shape"]).copy()
-            arrays[row["name"]] = found
+    parts = state.unpack(KIND, blob)
+    told = parts.json("told")
+    for place, (first, latest) in enumerate(told["chunks"]):
+        operator.rows.add(first, parts.table(f"rows {place}"), latest)
     arcs = [arc_from_json(arc, operator.machine.arcs) for arc in told["arcs"]]
     _fill_code(operator.code, told)
-    operator.resume(arcs, told, Store(**arrays))
+    operator.resume(arcs, told, Store(*map(parts.array, Store._fields)))
 
 
 def _fill_code(code: Code, told: dict[str, Any]) -> None:

@@ -42,6 +42,7 @@ from ensue.query.query import Query
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import Engine
 
+KIND = state.Kind("rows", version=2)
 WORK_BYTES = 8 << 20  # large enough to be fast, small enough that memory is used again
 MAX_BYTES = 1 << 30
 
@@ -333,9 +334,9 @@ def held_bytes(held: Held, plan: Plan) -> bytes:
         "covered": held.covered,
         "retry_at": held.retry_at,
     }
-    return state.to_bytes("rows", held.table, numbers, plan.fingerprint)
+    return state.to_bytes(KIND, held.table, numbers, plan.fingerprint)
 
 
 def restore_held(blob: bytes, plan: Plan) -> Held:
-    table, numbers = state.from_bytes("rows", blob, plan.fingerprint)
+    table, numbers = state.from_bytes(KIND, blob, plan.fingerprint)
     return Held(table, **numbers)

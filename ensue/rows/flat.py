@@ -32,7 +32,7 @@ from ensue.query import condition as c
 from ensue.query.query import OrderKey, Rows, WindowKind
 from ensue.rows.evaluator import MAX_BYTES, RowsEvaluator, groups
 
-KIND = "flat rows"
+KIND = state.Kind("flat rows", version=2)
 EAGER = 1024  # rows held of one start that are looked at again whenever a row comes
 _SLOT = PREFIX + "slot"
 _NUMBERS = ("base", "start", "matches", "covered", "retry_at", "length")
@@ -89,15 +89,13 @@ class FlatRows(RowsEvaluator):
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         """One shared entry: rows and numbers of all partitions lie side by side."""
         assert self._rows is not None
-        rows = state.to_bytes(KIND, self._rows, {}, self._plan.fingerprint)
         numbers = pa.table({name: self._numbers[:, i] for i, name in enumerate(_NUMBERS)})
-        both = pa.table({"rows": [rows], "numbers": [state.to_bytes(KIND, numbers, {})]})
-        return Snapshot(shared=state.to_bytes(KIND, both, {}, self._plan.fingerprint))
+        parts = {"rows": self._rows, "numbers": numbers}
+        return Snapshot(shared=state.pack(KIND, parts, query=self._plan.fingerprint))
 
     def _restore(self, blob: bytes) -> None:
-        both, _ = state.from_bytes(KIND, blob, self._plan.fingerprint)
-        self._rows, _ = state.from_bytes(KIND, both["rows"][0].as_py(), self._plan.fingerprint)
-        numbers, _ = state.from_bytes(KIND, both["numbers"][0].as_py())
+        parts = state.unpack(KIND, blob, self._plan.fingerprint)
+        self._rows, numbers = parts.table("rows"), parts.table("numbers")
         columns = [numbers[name].to_numpy() for name in _NUMBERS]
         self._numbers = np.ascontiguousarray(np.stack(columns, axis=1))
 

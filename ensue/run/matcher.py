@@ -33,7 +33,9 @@ from ensue.query.query import Query
 from ensue.run.edits import Edits
 from ensue.run.pattern_lane import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Lane, Lifetime
 
-KIND = "matcher"
+KIND = state.Kind(
+    "matcher", version=2, order=("told", "cleanse", "schema", "late", "rejected", "lanes")
+)
 UNNAMED = "pattern"
 _NOTHING = pa.table({name: pa.array([], pa.string()) for name in (OP, MATCH_ID, PATTERN)})
 Reader = Callable[[Any], pa.Table]
@@ -207,31 +209,25 @@ class Matcher(Turns):
                 for lane in self._lanes
             ],
         }
-        blobs = [json.dumps(told).encode(), cleanse.to_bytes(), cleanse.schema.serialize()]
-        blobs += [state.to_bytes(REASON, table, {}) for table in (self.late, self.rejected)]
-        blobs += [blob for lane in self._lanes for blob in lane.to_bytes()]
-        rows = pa.table({"state": pa.array([bytes(blob) for blob in blobs], pa.large_binary())})
-        return state.to_bytes(KIND, rows, {})
+        parts = {
+            "told": told,
+            "cleanse": cleanse.to_bytes(),
+            "schema": cleanse.schema,
+            "late": self.late,
+            "rejected": self.rejected,
+            "lanes": tuple(blob for lane in self._lanes for blob in lane.to_bytes()),
+        }
+        return state.pack(KIND, parts)
 
-    def _go_on(
-        self,
-        told: dict[str, Any],
-        schema: pa.Schema,
-        cleansed: bytes,
-        gathered: list[bytes],
-        lanes: list[bytes],
-    ) -> None:
+    def _go_on(self, told: dict[str, Any], parts: state.Parts) -> None:
         """Take over the parts of a snapshot."""
+        schema, lanes = parts.schema("schema"), parts.states("lanes")
         cleanse = self._cleanse = self._cleanse_of(schema)
-        cleanse.restore(cleansed)
+        cleanse.restore(parts.state("cleanse"))
         self._named = told["named"]
         self._counted = MatcherMetrics(**told["counted"])
         self._passed_to = cleanse.watermark
-        late, rejected = (state.from_bytes(REASON, blob)[0] for blob in gathered)
-        self._late, self._rejected = (
-            [late.replace_schema_metadata(None)],
-            [rejected.replace_schema_metadata(None)],
-        )
+        self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]
         self._lanes = []
         for index, saved in enumerate(told["lanes"]):
             query = stored.from_json(json.dumps(saved["query"]))
@@ -453,16 +449,14 @@ class Matcher(Turns):
 
 def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
     """The matcher that goes on from a snapshot."""
-    rows, _ = state.from_bytes(KIND, blob)
-    head, cleansed, columns, late, rejected, *lanes = rows.column("state").to_pylist()
-    told = json.loads(head)
+    parts = state.unpack(KIND, blob)
+    told = parts.json("told")
     options = Options(**told["options"])
     if options.budget is not None:
         options = replace(options, budget=Budget(**told["options"]["budget"]))
-    schema = pa.ipc.read_schema(pa.py_buffer(columns))
     first = stored.from_json(json.dumps(told["first"]))
     matcher = Matcher(first, options, None, None, reader)
-    matcher._go_on(told, schema, cleansed, [late, rejected], lanes)
+    matcher._go_on(told, parts)
     return matcher
 
 

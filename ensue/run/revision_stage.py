@@ -33,7 +33,7 @@ from ensue.sequences.batch import EventBatch
 from ensue.sequences.output import Found, Output
 
 Numbers = NDArray[np.int64]
-STAGE = "revision stage"
+STAGE = state.Kind("revision stage", version=2, oldest=2)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -168,24 +168,22 @@ class RevisionStage:
         names = [*self._plan.query.partition_by, KEY]
         nothing = pa.schema([self._schema.field(name) for name in names]).empty_table()
         heads = pa.concat_tables([nothing, *self._heads.values()])
-        blobs = [state.to_bytes("heads", heads, {})]
-        blobs += [revision_state.to_bytes(operator) for operator in self._operators.values()]
-        table = pa.table({"state": pa.array(blobs, pa.large_binary())})
+        operators = tuple(map(revision_state.to_bytes, self._operators.values()))
         told = {} if self._mark is None else {"mark": self._mark}
-        return state.to_bytes(STAGE, table, told, self._plan.fingerprint)
+        parts = {"heads": heads, "operators": operators}
+        return state.pack(STAGE, parts, told, self._plan.fingerprint)
 
     def restore(self, blob: bytes) -> None:
         """Go on from stored state; what it had put out is not put out again."""
-        table, told = state.from_bytes(STAGE, blob, self._plan.fingerprint)
-        first, *blobs = table.column("state").to_pylist()
-        heads, _ = state.from_bytes("heads", first)
-        heads = heads.replace_schema_metadata(None).combine_chunks()
+        saved = state.unpack(STAGE, blob, self._plan.fingerprint)
+        heads = saved.table("heads").combine_chunks()
         starts = np.arange(heads.num_rows + 1)
         keys = keys_of(
             Events(heads, starts, np.zeros(heads.num_rows, np.bool_)), self._plan.query.partition_by
         )
-        self._mark = told.get("mark")
-        for place, (part, name) in enumerate(zip(blobs, numbers(heads, KEY).tolist(), strict=True)):
+        self._mark = saved.numbers.get("mark")
+        together = zip(saved.states("operators"), numbers(heads, KEY).tolist(), strict=True)
+        for place, (part, name) in enumerate(together):
             made = Operator(self._machine, dict(self._kinds), Settings())
             revision_state.from_bytes(made, part)
             self._operators[name], self._keys[name] = made, keys[place]

@@ -20,11 +20,10 @@ from copy import copy
 import numpy as np
 import pyarrow as pa
 
-from ensue import errors
 from ensue.automaton.plan import Plan, atom_name
 from ensue.operator.hold import Piece, Tails
 from ensue.operator.protocol import Capabilities, Events, Key, Refusing, Snapshot, Watermark
-from ensue.operator.state import from_bytes, to_bytes
+from ensue.operator.state import Kind, pack, unpack
 from ensue.operator.window_clock import Clock
 from ensue.query.query import SkipMode
 from ensue.scalar.moments import in_numbers
@@ -35,9 +34,8 @@ from ensue.sequences.runs import ANYWHERE
 from ensue.sequences.runs import Key as RunKey
 from ensue.sequences.totals import TOTAL, Grouping, Left, Totals
 
-KIND = "sequence totals"
+KIND = Kind("sequence totals", version=2, oldest=2)
 _PLACES = "places"
-_SPLIT = 4  # bytes that say how long the first of two blobs is
 
 
 class TotalsInPieces(Refusing):
@@ -145,14 +143,12 @@ class TotalsInPieces(Refusing):
         aggregates = Aggregates(self._plan, empty)
         return Snapshot(
             {
-                key: len(blob).to_bytes(_SPLIT, "big")
-                + blob
-                + self._packed(aggregates, self._classes.get(key, {}))
+                key: self._packed(blob, aggregates, self._classes.get(key, {}))
                 for key, blob in rows.items()
             }
         )
 
-    def _packed(self, aggregates: Aggregates, classes: dict[RunKey, Total]) -> bytes:
+    def _packed(self, rows: bytes, aggregates: Aggregates, classes: dict[RunKey, Total]) -> bytes:
         subsets = self._totals.subsets
         columns = {
             _PLACES: pa.array(
@@ -165,7 +161,8 @@ class TotalsInPieces(Refusing):
             if slot.function in ("min", "max"):
                 extremes = [total[1][index][1] for total in classes.values()]
                 columns[atom_name(index)] = pa.array(extremes, kinds[index])
-        return to_bytes(KIND, pa.table(columns), {}, self._plan.fingerprint)
+        parts = {"rows": rows, "totals": pa.table(columns)}
+        return pack(KIND, parts, query=self._plan.fingerprint)
 
     def _restore(self, state: Snapshot) -> None:
         if not self._by_state:
@@ -174,16 +171,10 @@ class TotalsInPieces(Refusing):
         rows: dict[Key, bytes] = {}
         aggregates = Aggregates(self._plan, None)
         for key, blob in state.keys.items():
-            size = int.from_bytes(blob[:_SPLIT], "big")
-            if size + _SPLIT > len(blob):
-                raise errors.StateError(
-                    "the stored state is not Ensue's, or is damaged",
-                    remedy="restore it from the checkpoint it was written to, or start afresh",
-                )
-            rows[key] = blob[_SPLIT : size + _SPLIT]
-            table, _ = from_bytes(KIND, blob[size + _SPLIT :], self._plan.fingerprint)
+            parts = unpack(KIND, blob, self._plan.fingerprint)
+            rows[key] = parts.state("rows")
             found: dict[RunKey, Total] = {}
-            for row in in_numbers(table).to_pylist():
+            for row in in_numbers(parts.table("totals")).to_pylist():
                 extremes = [row.get(atom_name(i)) for i in range(len(aggregates.slots))]
                 where = (self._totals.subsets.find(row[_PLACES]), ANYWHERE, ())
                 found[where] = aggregates.unpack(row[TOTAL], extremes)

@@ -34,7 +34,7 @@ from ensue.query.query import WindowKind
 from ensue.sequences.pieces import TotalsInPieces
 from ensue.sequences.totals import Finish, Grouping, Groups
 
-KIND = "totals of groups"
+KIND = stored.Kind("totals of groups", version=2, oldest=2)
 _GROUP_BYTES = 64  # about what a group takes
 
 
@@ -195,17 +195,13 @@ class TotalsEvaluator(Refusing):
         }
         columns["state"] = pa.array(list(keys.values()), pa.binary())
         groups = self._finish.partials(self._groups, self._pieces.schema())
-        parts = {
-            "keys": [stored.to_bytes(KIND, pa.table(columns), {})],
-            "groups": [stored.to_bytes(KIND, groups, {})],
-        }
-        return stored.to_bytes(KIND, pa.table(parts), {}, self._plan.fingerprint)
+        parts = {"keys": pa.table(columns), "groups": groups}
+        return stored.pack(KIND, parts, query=self._plan.fingerprint)
 
     def _restore(self, blob: bytes) -> dict[Key, bytes]:
-        parts, _ = stored.from_bytes(KIND, blob, self._plan.fingerprint)
-        keys, _ = stored.from_bytes(KIND, parts["keys"][0].as_py())
-        groups, _ = stored.from_bytes(KIND, parts["groups"][0].as_py())
-        self._finish.add(self._groups, groups.replace_schema_metadata(None))
+        parts = stored.unpack(KIND, blob, self._plan.fingerprint)
+        keys = parts.table("keys")
+        self._finish.add(self._groups, parts.table("groups"))
         names = [name for name in keys.column_names if name != "state"]
         return {
             key_at(keys, row, names): keys["state"][row].as_py() for row in range(keys.num_rows)

@@ -352,9 +352,9 @@ class Controller:
             "calibration": self._sum, "totals": self.totals, "scalars": np.array(scalars),
         }  # fmt: skip
 
-    def restore(self, values: Callable[[str], bytes]) -> None:
+    def restore(self, values: Callable[[str], NDArray[Any]]) -> None:
         """What `learned` told."""
-        nodes = len(values("rate")) // 8
+        nodes = len(values("rate"))
         columns = len(self._weights)
         followed = max(1, min(nodes, FOLLOWED))
         self._node_seen, self._rate = np.zeros(nodes), np.zeros(nodes)
@@ -362,7 +362,7 @@ class Controller:
         self._node_completed, self._direct = np.zeros((nodes, columns)), np.zeros((nodes, columns))
         self._flow = np.zeros((followed, followed))
         for name, array in self.learned().items():
-            array[...] = np.frombuffer(values(name), array.dtype).reshape(array.shape)
+            array[...] = values(name).reshape(array.shape)
             if name == "scalars":
                 self._window, self._timing = float(array[0]), float(array[2])
                 self._rows, self._calibrated = int(array[1]), bool(array[3])

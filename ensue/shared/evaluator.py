@@ -41,9 +41,11 @@ from ensue.operator.protocol import (
     key_at,
     keys_of,
 )
+from ensue.operator.state import NO_QUERY
 from ensue.operator.window_clock import Clock
 from ensue.query import condition as c
 from ensue.query.query import Query, SkipMode, WindowKind
+from ensue.query.stored import Fingerprint
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
@@ -228,7 +230,7 @@ class SharedEvaluator(Refusing):
                 remedy="run the workload with live(), whose rows carry all their columns",
             )
         names = tuple(member.name for member in self.union.members)
-        lanes = {key: self._bytes(part, "") for key, part in self._open.items()}
+        lanes = {key: self._bytes(part) for key, part in self._open.items()}
         control = self.engine.controller
         before = (self.union, self._plan, self._ready_schema, self._tables, self.engine, self._lane)
         try:
@@ -236,7 +238,7 @@ class SharedEvaluator(Refusing):
             self._plan = self.union.plan
             self._start()
             opened = {
-                key: _Open(*saved.restore_lane(self.engine, blob, "", names, kept))
+                key: _Open(*saved.restore_lane(self.engine, blob, NO_QUERY, names, kept))
                 for key, blob in lanes.items()
             }
         except BaseException as problem:  # whatever it is, the patterns from before go on
@@ -307,7 +309,7 @@ class SharedEvaluator(Refusing):
         told = {key: self._bytes(self._open[key], self._plan.fingerprint) for key in keys}
         return Snapshot(told, saved.model_bytes(self.engine))
 
-    def _bytes(self, part: _Open, fingerprint: str) -> bytes:
+    def _bytes(self, part: _Open, query: Fingerprint = NO_QUERY) -> bytes:
         return saved.lane_bytes(
             self.engine,
             part.lane,
@@ -316,7 +318,7 @@ class SharedEvaluator(Refusing):
             part.numbers,
             part.waiting,
             part.floors,
-            fingerprint,
+            query,
         )
 
     def report(self) -> Report:

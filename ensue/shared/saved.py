@@ -6,7 +6,6 @@ that: the pattern's name and the places of its automaton.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -17,12 +16,14 @@ from ensue import errors
 from ensue.automaton.share import Union, common_name
 from ensue.guards import machine as vm
 from ensue.guards.compile import Guards
-from ensue.operator.state import from_bytes, to_bytes
+from ensue.operator.state import NO_QUERY, Kind, pack, unpack
+from ensue.query.stored import Fingerprint
 from ensue.sequences.runs import Node
 from ensue.shared.engine import Engine, Lane
 from ensue.shared.kernels import arena as at
 
-_KIND, _MODEL = "shared", "shared model"
+KIND = Kind("shared", version=2, oldest=2)
+MODEL = Kind("shared model", version=2, oldest=2)
 Waiting = list[tuple[int, int, int, Node]]
 
 
@@ -48,7 +49,7 @@ def lane_bytes(
     numbers: dict[int, int],
     waiting: Waiting,
     floors: dict[int, int],
-    fingerprint: str,
+    query: Fingerprint = NO_QUERY,
 ) -> bytes:
     used = int(lane.meta[at.USED])
     members = engine.automaton.union.members
@@ -65,54 +66,39 @@ def lane_bytes(
         "floors": {members[index].name: floor for index, floor in floors.items()},
         "labels": _labels(engine.automaton.union),
     }
-    blob = pa.table(
-        {
-            "rows": pa.array([_stream(table)], pa.binary()),
-            "meta": pa.array([lane.meta.tobytes()], pa.binary()),
-            "recent": pa.array([lane.heads[2].tobytes()], pa.binary()),
-            "told": pa.array([json.dumps(told).encode()], pa.binary()),
-            **{
-                f"arena_{index}": pa.array(
-                    [np.ascontiguousarray(array[:used]).tobytes()], pa.binary()
-                )
-                for index, array in enumerate(_kept(lane))
-            },
-        }
-    )
-    return to_bytes(_KIND, blob, {"used": used, "base": base, "words": lane.words}, fingerprint)
+    arena = {f"arena_{index}": array[:used] for index, array in enumerate(_kept(lane))}
+    parts = {"rows": table, "meta": lane.meta, "recent": lane.heads[2], "told": told, **arena}
+    return pack(KIND, parts, {"used": used, "base": base}, query)
 
 
 def restore_lane(
     engine: Engine,
     blob: bytes,
-    fingerprint: str,
+    query: Fingerprint = NO_QUERY,
     before: tuple[str, ...] | None = None,
     stayed: Collection[str] = (),
 ) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting, dict[int, int]]:
     """A lane; `before` are the patterns that wrote it, where they have changed, `stayed` those of
     them that are the same still (a name may be that of another pattern now).
     """
-    stored, numbers = from_bytes(_KIND, blob, fingerprint)
-    told = json.loads(stored.column("told")[0].as_py())
+    parts = unpack(KIND, blob, query)
+    told = parts.json("told")
     lane = engine.lane()
-    used = numbers["used"]
+    used = parts.numbers["used"]
     lane.grow(max(len(lane.arena[0]), 2 * used))
     members = engine.automaton.union.members
     names = tuple(member.name for member in members) if before is None else before
     same = names if before is None else stayed
     index_of = {member.name: i for i, member in enumerate(members) if member.name in same}
     for index, array in enumerate(_kept(lane)):
-        values = np.frombuffer(stored.column(f"arena_{index}")[0].as_py(), array.dtype)
+        values = parts.array(f"arena_{index}")
         if index == 5:
-            bits = values.reshape(used, numbers["words"])
-            array[:used] = _moved_bits(bits, names, index_of, lane.words)
-        else:
-            array[:used] = values
+            values = _moved_bits(values, names, index_of, lane.words)
+        array[:used] = values
     lane.stale = True
-    lane.meta[:] = np.frombuffer(stored.column("meta")[0].as_py(), np.int64)
-    recent = stored.column("recent")[0].as_py() if "recent" in stored.column_names else b""
-    if len(recent) == lane.heads[2].nbytes:
-        lane.heads[2][:] = np.frombuffer(recent, np.int64)
+    lane.meta[:], recent = parts.array("meta"), parts.array("recent")
+    if recent.shape == lane.heads[2].shape:
+        lane.heads[2][:] = recent
     else:
         lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
     _relabel(lane, used, {n: told["labels"].get(n, []) for n in index_of}, engine)
@@ -129,18 +115,14 @@ def restore_lane(
     _relink(lane, nodes, heads)
     for node in lane.nodes():
         engine.automaton.reached(node, _taken(lane, int(lane.heads[0][node])))
-    rows = pa.ipc.open_stream(pa.BufferReader(stored.column("rows")[0].as_py())).read_all()
     counts = {index_of[n]: count for n, count in told["numbers"].items() if n in index_of}
     waiting = [
         (index_of[name], first, settled, _chain(pairs))
         for name, first, settled, pairs in told["waiting"]
         if name in index_of
     ]
-    floors = told.get("floors", {})
-    return (
-        lane, rows, numbers["base"], counts, waiting,
-        {index_of[n]: floor for n, floor in floors.items() if n in index_of},
-    )  # fmt: skip
+    floors = {index_of[n]: floor for n, floor in told["floors"].items() if n in index_of}
+    return lane, parts.table("rows"), parts.numbers["base"], counts, waiting, floors
 
 
 def _kept(lane: Lane) -> list[Any]:
@@ -212,27 +194,16 @@ def model_bytes(engine: Engine) -> bytes:
         return b""
     arrays = {**control.learned(), "edges": engine.bins.edges}
     prices = control.prices.learned() if control.prices.ready else {}
-    told = {
-        "classes": engine.event_classes.told(),
-        "shapes": {name: [str(a.dtype), list(a.shape)] for name, a in prices.items()},
-    }
     nodes = range(len(arrays["rate"]))
-    taken = {node: sorted(engine.automaton.taken_at(node)) for node in nodes}
-    table = pa.table(
-        {
-            "nodes": pa.array([json.dumps(_named(engine, nodes))]),
-            "taken": pa.array([json.dumps(taken)]),
-            "prices": pa.array([json.dumps(told)]),
-            **{n: pa.array([np.ascontiguousarray(v).tobytes()]) for n, v in arrays.items()},
-            **{
-                f"price_{n}": pa.array([np.ascontiguousarray(v).tobytes()])
-                for n, v in prices.items()
-            },
-        }
-    )
-    return to_bytes(
-        _MODEL, table, {"columns": control.completed.shape[1]}, engine.union.plan.fingerprint
-    )
+    told = {
+        "nodes": _named(engine, nodes),
+        "taken": {node: sorted(engine.automaton.taken_at(node)) for node in nodes},
+        "classes": engine.event_classes.told(),
+        "prices": list(prices),
+    }
+    priced = {f"price_{name}": array for name, array in prices.items()}
+    parts = {"told": told, **arrays, **priced}
+    return pack(MODEL, parts, query=engine.union.plan.fingerprint)
 
 
 def restore_model(engine: Engine, blob: bytes) -> None:
@@ -240,10 +211,11 @@ def restore_model(engine: Engine, blob: bytes) -> None:
     control = engine.controller
     if not blob or not control.active:
         return
-    table, _ = from_bytes(_MODEL, blob, engine.union.plan.fingerprint)
+    parts = unpack(MODEL, blob, engine.union.plan.fingerprint)
+    told = parts.json("told")
     members = engine.automaton.union.members
     index_of = {member.name: index for index, member in enumerate(members)}
-    for number, pairs in json.loads(table.column("nodes")[0].as_py()).items():
+    for number, pairs in told["nodes"].items():
         here = tuple(
             sorted((index_of[n], members[index_of[n]].subsets.state_of(p)) for n, p in pairs)
         )
@@ -253,27 +225,13 @@ def restore_model(engine: Engine, blob: bytes) -> None:
                 remedy="restore it with the patterns that wrote it, or begin without it",
             )
     # Buckets are told apart by what was taken on the way to a node.
-    if "taken" in table.column_names:
-        for number, labels in json.loads(table.column("taken")[0].as_py()).items():
-            engine.automaton.reached(int(number), labels)
-
-    def values(name: str) -> bytes:
-        return bytes(table.column(name)[0].as_py())
-
-    control.restore(values)
-    edges = np.frombuffer(values("edges"), np.float64)
-    engine.bins.restore(edges.reshape(engine.bins.edges.shape))
-    if "prices" not in table.column_names:
-        return  # written before work had a price
-    told = json.loads(table.column("prices")[0].as_py())
-    if told["shapes"]:
+    for number, labels in told["taken"].items():
+        engine.automaton.reached(int(number), labels)
+    control.restore(parts.array)
+    engine.bins.restore(parts.array("edges"))
+    if told["prices"]:
         engine.event_classes.restore(told["classes"])
-        control.restore_prices(
-            {
-                name: np.frombuffer(values(f"price_{name}"), kind).reshape(shape)
-                for name, (kind, shape) in told["shapes"].items()
-            }
-        )
+        control.restore_prices({name: parts.array(f"price_{name}") for name in told["prices"]})
 
 
 def _named(engine: Engine, nodes: Iterable[int]) -> dict[str, list[Any]]:
@@ -287,13 +245,6 @@ def _named(engine: Engine, nodes: Iterable[int]) -> dict[str, list[Any]]:
         ]
         for node in nodes
     }
-
-
-def _stream(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
 
 
 def _pairs(node: Node) -> list[list[int]]:

@@ -14,9 +14,8 @@ events are counted once per value of the attribute, events of the other labels w
 from __future__ import annotations
 
 import heapq
-import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +27,7 @@ from ensue import errors
 from ensue.operator.arrange import flat
 from ensue.operator.protocol import Capabilities, Key, Refusing, Snapshot
 from ensue.operator.turns import Turns
-from ensue.query import condition as c
-from ensue.query import nodes, stored
+from ensue.query import stored
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.summary import intake, reading, saved
@@ -429,7 +427,6 @@ class Summary(Turns, Refusing):
         names = self._bound.partition_by if self._bound is not None else ()
         return saved.to_bytes(
             saved.Saved(
-                fingerprint=self._fingerprint(),
                 asked=self._asked(),
                 rows=self._rows,
                 masks=self._selection.machine.masks,
@@ -450,7 +447,7 @@ class Summary(Turns, Refusing):
         )
 
     def _checked(self, state: saved.Saved) -> saved.Saved:
-        if state.fingerprint != self._fingerprint():
+        if _fingerprint(*_described(state.asked)) != _fingerprint(self._query, self._options):
             raise errors.StateError(
                 "the snapshot was taken from another query or with other options",
                 remedy="restore it into q.summarize(...) with the same query and options, or with "
@@ -494,31 +491,28 @@ class Summary(Turns, Refusing):
         self._held = [(ids[order], table.take(pa.array(order)).combine_chunks())]
         self._settled = True
 
-    def _asked(self) -> str:
+    def _asked(self) -> dict[str, Any]:
         """Query and options, for `described`."""
         options = vars(self._options) | {"total": None}
         for name in ("probabilities", "equal"):
             options[name] = None if options[name] is None else dict(options[name])
-        return json.dumps({"query": stored.to_json(self._query), "options": options}, default=list)
-
-    def _fingerprint(self) -> str:
-        options, query = self._options, self._query
-        parts = [
-            nodes.pattern_text(query.pattern),
-            *(f"{label}={c.dump(value)}" for label, value in query.define),
-            str((query.partition_by, query.order_by, query.within, query.subsets)),
-            str((options.size, options.select, options.total_text, options.budget)),
-            str(query.selection),
-            str({name: sorted(labels) for name, labels in (options.equal or {}).items()}),
-            str(sorted((options.probabilities or {}).items())),
-        ]
-        return "\n".join(parts)
+        return {"query": stored.to_json(self._query), "options": options}
 
 
 def described(blob: bytes) -> tuple[Query, SummaryOptions]:
     """What the summary of a snapshot was asked; `total` is still to be parsed."""
-    told = json.loads(saved.from_bytes(blob).asked)
-    return stored.from_json(told["query"]), SummaryOptions(**told["options"])
+    return _described(saved.from_bytes(blob).asked)
+
+
+def _described(asked: Mapping[str, Any]) -> tuple[Query, SummaryOptions]:
+    return stored.from_json(asked["query"]), SummaryOptions(**asked["options"])
+
+
+def _fingerprint(query: Query, options: SummaryOptions) -> stored.Fingerprint:
+    equal = sorted((name, sorted(labels)) for name, labels in (options.equal or {}).items())
+    chances = sorted((options.probabilities or {}).items())
+    plain = (options.size, options.select, options.total_text, options.budget)
+    return stored.fingerprint(query, *plain, equal, chances)
 
 
 _LEARNED = ("class_weight", "probability", "learning")

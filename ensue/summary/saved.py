@@ -21,7 +21,7 @@ from ensue.operator import state
 from ensue.operator.protocol import Key
 from ensue.scalar.moments import values_of
 
-KIND = "summary"
+KIND = state.Kind("summary", version=2)
 COLUMNS = ("time", "mask", "weight", "id", "past", "group")
 
 
@@ -39,8 +39,7 @@ class SavedStore:
 class Saved:
     """The whole of it, as plain values."""
 
-    fingerprint: str  # of what a restored summary must agree in
-    asked: str  # query and options, as JSON
+    asked: dict[str, Any]  # query and options, in which a restored summary must agree
     rows: int
     masks: list[int]
     tables: dict[str, list[float]]  # class weights, probabilities, learning
@@ -69,35 +68,30 @@ def to_bytes(saved: Saved) -> bytes:
             "latest": [None if s.latest is None else json.dumps(s.latest) for s in saved.stores],
         }
     )
-    opened = saved.schema is not None
-    inner = pa.table(
-        {
-            "fingerprint": [saved.fingerprint],
-            "asked": [saved.asked],
-            "rows": [saved.rows],
-            "masks": pa.array([saved.masks], pa.list_(pa.int64())),
-            "tables": [json.dumps(saved.tables)],
-            "groups": [json.dumps(saved.groups)],
-            "schema": _binary(_ipc(saved.schema.empty_table()) if saved.schema else b""),
-            "ids": pa.array([saved.ids], pa.large_list(pa.int64())),
-            "held": _binary(_ipc(saved.held) if saved.held is not None else b""),
-            "keys": _binary(_ipc(saved.keys)),
-            "stores": _binary(_ipc(stores)),
-            "packed": _binary(_ipc(pa.table(packed))),
-        }
-    )
-    numbers = {"opened": int(opened), "floating": int(floating)}
-    return state.to_bytes(KIND, inner, numbers)
+    parts = {
+        "asked": saved.asked,
+        "rows": saved.rows,
+        "masks": np.array(saved.masks, np.int64),
+        "tables": saved.tables,
+        "groups": saved.groups,
+        "schema": saved.schema,
+        "ids": saved.ids,
+        "held": saved.held,
+        "keys": saved.keys,
+        "stores": stores,
+        "packed": pa.table(packed),
+    }
+    known = {name: part for name, part in parts.items() if part is not None}
+    return state.pack(KIND, known, {"floating": int(floating)})
 
 
 def from_bytes(blob: bytes) -> Saved:
-    inner, numbers = state.from_bytes(KIND, blob)
-    row = {name: inner.column(name)[0].as_py() for name in inner.column_names if name != "ids"}
-    stored = _read(row["stores"])
-    packed = _read(row["packed"])
+    parts = state.unpack(KIND, blob)
+    stored, packed = parts.table("stores"), parts.table("packed")
     columns = {name: packed.column(name).to_numpy() for name in packed.column_names}
     if "time" in columns:
-        columns["time"] = columns["time"].astype(np.float64 if numbers["floating"] else np.int64)
+        kind = np.float64 if parts.numbers["floating"] else np.int64
+        columns["time"] = columns["time"].astype(kind)
     bounds = np.cumsum([0, *stored.column("count").to_pylist()])
     stores = [
         SavedStore(
@@ -109,16 +103,15 @@ def from_bytes(blob: bytes) -> Saved:
         for told, low, high in zip(stored.to_pylist(), bounds[:-1], bounds[1:], strict=True)
     ]
     return Saved(
-        fingerprint=row["fingerprint"],
-        asked=row["asked"],
-        rows=row["rows"],
-        masks=row["masks"],
-        tables=json.loads(row["tables"]),
-        groups=json.loads(row["groups"]),
-        schema=_read(row["schema"]).schema if numbers["opened"] else None,
-        ids=inner.column("ids").combine_chunks().flatten().to_numpy(),
-        held=_read(row["held"]) if row["held"] else None,
-        keys=_read(row["keys"]),
+        asked=parts.json("asked"),
+        rows=parts.json("rows"),
+        masks=parts.array("masks").tolist(),
+        tables=parts.json("tables"),
+        groups=parts.json("groups"),
+        schema=parts.schema("schema") if "schema" in parts else None,
+        ids=parts.array("ids"),
+        held=parts.table("held") if "held" in parts else None,
+        keys=parts.table("keys"),
         stores=stores,
     )
 
@@ -143,18 +136,3 @@ def keys_of(table: pa.Table) -> list[Key]:
 
 
 _KEYLESS = "__ensue_row"
-
-
-def _binary(blob: bytes) -> pa.Array:
-    return pa.array([blob], pa.large_binary())
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _read(blob: bytes) -> pa.Table:
-    return pa.ipc.open_stream(pa.BufferReader(blob)).read_all()

@@ -32,6 +32,7 @@ from ensue.missing.tracks import Tracks
 from ensue.operator import state
 from ensue.operator.protocol import Capabilities, Snapshot
 from ensue.operator.replay import Replay
+from ensue.operator.settle import KIND as SETTLE
 from ensue.operator.straight import Straight
 from ensue.query.query import OrderKey
 from ensue.revision.evaluator import RevisionEvaluator
@@ -462,7 +463,7 @@ def cut_short(blob: bytes) -> bytes:
 
 
 def of_another_kind(blob: bytes) -> bytes:
-    return state.to_bytes("another kind", pa.table({"k": ["p"]}), {})
+    return state.to_bytes(SETTLE, pa.table({"k": ["p"]}))
 
 
 def junk(blob: bytes) -> bytes:

@@ -18,6 +18,7 @@ from ensue.run.lanes import state
 from ensue.run.lanes.lane import Lane
 from ensue.run.lanes.stages import RowsWork, rows_work
 from ensue.run.lanes.work import IDENTITY, SEQUENCE, SIGN, TEXT
+from ensue.summary.saved import KIND as SUMMARY
 from tests.lanes import streams
 
 SECOND = streams.SECOND
@@ -277,7 +278,7 @@ def test_of_a_pattern_the_part_that_differs_is_named(change: dict[str, Any], tol
         call = getattr(other, name)
         other = call(**given) if isinstance(given, dict) else call(given)
     blob = state.to_bytes({}, state.asked(query))
-    assert state.from_bytes(blob, state.asked(query)) == {}
+    assert list(state.from_bytes(blob, state.asked(query))) == ["description"]
     with pytest.raises(errors.CheckpointError) as caught:
         state.from_bytes(blob, state.asked(other.query))
     assert f"by another query: {told}" in str(caught.value)
@@ -311,7 +312,7 @@ def test_a_flipped_bit_is_found() -> None:
 
 def test_a_state_of_something_else_is_refused() -> None:
     work, rows = made(table_of([("k", 0, "A", 1)]))
-    foreign = arrow_state.to_bytes("summary", rows, {})
+    foreign = arrow_state.to_bytes(SUMMARY, rows)
     with pytest.raises(errors.StateError, match="of kind 'summary'"):
         Lane(work, 0).load(foreign)
 

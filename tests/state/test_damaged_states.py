@@ -16,6 +16,8 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.operator import state
+from ensue.query.stored import Fingerprint
+from ensue.rows.evaluator import KIND as ROWS
 
 EVENTS = pa.table({"k": ["a", "b"] * 4, "t": range(8), "kind": list("ABBABAAB"), "x": range(8)})
 PAIR = ensue.pattern("A -> B", types="kind").partition_by("k").order_by("t").within(5)
@@ -64,23 +66,23 @@ def test_a_flipped_bit_or_a_lost_end_is_found(name: str) -> None:
 @pytest.mark.parametrize("given", [b"", b"junk", b"ensue sum:1234", "text", None])
 def test_what_is_no_state_is_refused(given: Any) -> None:
     with pytest.raises(errors.StateError, match="damaged"):
-        state.from_bytes("rows", given)
+        state.from_bytes(ROWS, given)
 
 
 def test_a_state_without_a_checksum_is_looked_through() -> None:
     """Written before there were any: lengths that lead out of the bytes are found."""
     blob = (Path(__file__).parent / "rows_v1.arrow").read_bytes()
-    table, _ = state.from_bytes("rows", blob, _query_of(blob))
+    table, _ = state.from_bytes(ROWS, blob, _query_of(blob))
     assert table.num_rows == 3
     chance = random.Random(1)
     for _ in range(2000):
         flipped = bytearray(blob)
         flipped[chance.randrange(len(blob))] ^= 1 << chance.randrange(8)
         try:
-            state.from_bytes("rows", bytes(flipped), _query_of(blob))
+            state.from_bytes(ROWS, bytes(flipped), _query_of(blob))
         except errors.StateError as problem:
             assert problem.remedy
 
 
-def _query_of(blob: bytes) -> str:
-    return str(state._opened(blob)[1]["query"])
+def _query_of(blob: bytes) -> Fingerprint:
+    return Fingerprint("", earlier=state._opened(blob)[1]["query"])

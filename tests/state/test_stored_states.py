@@ -1,8 +1,4 @@
-"""States that earlier versions stored still load and go on to the same matches.
-
-Each file was written once by the version in its name and is never written again; a new version of
-the state adds a file. `python -m tests.state.test_stored_states` writes the current one.
-"""
+"""States of rows that version 1 stored still load and go on to the same matches."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ import pytest
 import ensue
 from ensue.automaton.plan import plan
 from ensue.operator.protocol import Events, Snapshot
-from ensue.operator.state import VERSION
 from ensue.query.binding import bind
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.run import local
@@ -44,12 +39,6 @@ def _events(table: pa.Table, complete: bool) -> Events:
     return Events(table, np.array([0, table.num_rows], np.int64), np.array([complete]))
 
 
-def _write() -> bytes:
-    evaluator, ready = _half()
-    list(evaluator.insert(_events(ready.slice(0, CUT), False)).tables())
-    return evaluator.snapshot().keys[("a",)]
-
-
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("rows_v*.arrow")), ids=lambda p: p.stem)
 def test_rows(path: Path) -> None:
     planned = plan(bind(QUERY.query, TABLE.column_names))
@@ -60,11 +49,3 @@ def test_rows(path: Path) -> None:
     result = local.finish(planned, pa.concat_tables(found)).to_pylist()
     assert result == QUERY.matches(TABLE).to_pylist()
     assert result == [{"k": "a", "n": 6, "low": 3, "top": 5}]
-
-
-def test_the_current_version_is_stored() -> None:
-    assert (FOLDER / f"rows_v{VERSION}.arrow").exists()
-
-
-if __name__ == "__main__":
-    (FOLDER / f"rows_v{VERSION}.arrow").write_bytes(_write())

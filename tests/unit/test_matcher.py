@@ -15,6 +15,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.operator import cleanse, replay, segments
+from ensue.rows.evaluator import KIND as ROWS
 from ensue.run.pattern_lane import Lifetime
 
 FALL = ensue.pattern("A B+ C").define(A="x = 1", B="x = 2", C="x = 3")
@@ -173,7 +174,7 @@ def test_state_that_is_damaged_or_of_another_kind_is_refused() -> None:
     matcher = PAIR.matcher()
     with pytest.raises(errors.StateError, match="nothing has come yet"):
         matcher.snapshot()
-    for blob in (b"junk", cleanse.state.to_bytes("rows", pa.table({"a": [1]}), {})):
+    for blob in (b"junk", cleanse.state.to_bytes(ROWS, pa.table({"a": [1]}))):
         with pytest.raises(errors.StateError):
             ensue.restore(blob)
 

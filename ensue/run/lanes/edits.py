@@ -43,6 +43,7 @@ from ensue.run.lanes.rows import ID
 from ensue.run.lanes.stages import RowsStage
 from ensue.run.lanes.work import Settings, Stage, Work, pattern_name
 
+KIND = state.Kind("versions")
 PATTERN, VERSION = "pattern", "version"
 RAW = PREFIX + "raw_"
 SQL, JSON, DROP = "sql", "json", "drop"
@@ -324,10 +325,10 @@ class EditedStage:
             "query": pa.array([v.text for v in versions], pa.string()),
             "state": pa.array([v.stage.save() for v in versions], pa.binary()),
         }
-        return state.to_bytes("versions", pa.table(columns), {})
+        return state.to_bytes(KIND, pa.table(columns))
 
     def load(self, blob: bytes) -> None:
-        table, _ = state.from_bytes("versions", blob)
+        table, _ = state.from_bytes(KIND, blob)
         self._versions = {}
         for row in table.to_pylist():
             version = self._version(row["name"], row["number"], row["query"])

@@ -31,10 +31,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.operator import state as arrow_state
 from ensue.operator.arrange import flat, group_codes
 from ensue.operator.buffer import CONTENT
 from ensue.operator.protocol import Key, key_at
+from ensue.operator.state import numbers_of
 from ensue.run.lanes import state
 from ensue.run.lanes.rows import ID, by_id, differ, key_out, newest, told_apart, uncancelled
 from ensue.run.lanes.work import (
@@ -87,15 +87,16 @@ class Lane:
     def load(self, blob: bytes) -> None:
         parts = state.from_bytes(blob, self.work.description)
         self.counts.state_bytes = len(blob)
-        self._pending, numbers = arrow_state.from_bytes(PENDING, parts[PENDING])
+        self._pending = parts.table(PENDING)
+        numbers = parts.numbers or numbers_of(parts.state(PENDING))  # where version 1 kept them
         self._closed = bool(numbers["closed"])
         self._reached, self._given = numbers.get("reached"), numbers.get("given")
         self._behind = bool(numbers.get("behind"))
-        self._stage.load(parts[STAGE])
+        self._stage.load(parts.state(STAGE))
         if SPOKEN in parts:
-            self._spoken, _ = arrow_state.from_bytes(SPOKEN, parts[SPOKEN])
+            self._spoken = parts.table(SPOKEN)
         if SHED in parts:
-            shed, _ = arrow_state.from_bytes(SHED, parts[SHED])
+            shed = parts.table(SHED)
             self._shed = {key_at(shed, row, shed.column_names) for row in range(shed.num_rows)}
 
     def save(self, always: bool = False) -> bytes | None:
@@ -107,12 +108,9 @@ class Lane:
             numbers |= {"reached": self._reached, "behind": int(self._behind)}
         if self._given is not None:
             numbers["given"] = self._given
-        parts = {
-            PENDING: arrow_state.to_bytes(PENDING, self._pending.combine_chunks(), numbers),
-            STAGE: self._stage.save(),
-        }
+        parts = {PENDING: self._pending.combine_chunks(), STAGE: self._stage.save()}
         if self._spoken is not None and self._spoken.num_rows:
-            parts[SPOKEN] = arrow_state.to_bytes(SPOKEN, self._spoken, {})
+            parts[SPOKEN] = self._spoken
         if self._shed:
             columns = zip(*self._shed, strict=True)
             fields = [self.work.schema.field(name) for name in self.work.partition_by]
@@ -120,9 +118,8 @@ class Lane:
                 pa.array([key_out(value, f.type) for value in column], f.type)
                 for column, f in zip(columns, fields, strict=True)
             ]
-            shed = pa.Table.from_arrays(arrays, names=list(self.work.partition_by))
-            parts[SHED] = arrow_state.to_bytes(SHED, shed, {})
-        blob = state.to_bytes(parts, self.work.description)
+            parts[SHED] = pa.Table.from_arrays(arrays, names=list(self.work.partition_by))
+        blob = state.to_bytes(parts, self.work.description, numbers)
         self.counts.state_bytes = len(blob)
         return blob
 

@@ -1,20 +1,15 @@
-"""A lane's state as bytes: named parts in one Arrow IPC stream, with what they were written for.
+"""A lane's state as bytes: its parts, with what they were written for.
 
-A lane is rewritten only when a micro-batch touched it. The parts are Arrow bytes of their own
-(`operator/state.py`), so a part that did not change is carried over without being read. Beside
-them stands a description of the query and its settings: a restart that differs is told exactly
-what differs, not only that something does.
+A lane is rewritten only when a micro-batch touched it. Beside the parts (`operator/state.py`)
+stands a description of the query and its settings: a restart that differs is told exactly what
+differs, not only that something does.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
-
-import pyarrow as pa
 
 from ensue import errors
 from ensue.operator import state
@@ -22,7 +17,7 @@ from ensue.query import nodes, stored
 from ensue.query.describe import describe
 from ensue.query.query import Query, Window, WindowKind
 
-KIND = "lane"
+KIND = state.Kind("lane", version=2)
 _DESCRIPTION = "description"
 _MARK = " (fingerprint "
 _PARTS = ("define", "order_by", "within", "measures")
@@ -32,7 +27,7 @@ _WHY = {"lanes": ": keys live in the lane they were hashed to"}
 
 def asked(query: Query) -> dict[str, str]:
     """What a query asks, part by part, so that a difference can be named."""
-    mark = hashlib.sha256(stored.to_json(query).encode()).hexdigest()[:12]
+    mark = stored.fingerprint(query).now[:12]
     told = {
         "partition_by": ", ".join(query.partition_by) or "(none)",
         "pattern": f"{nodes.pattern_text(query.pattern)}{_MARK}{mark})",
@@ -59,18 +54,18 @@ def _plain(value: Any) -> str:
     return str(value.value) if isinstance(value, Enum) else str(value)
 
 
-def to_bytes(parts: Mapping[str, bytes], description: Mapping[str, str]) -> bytes:
-    named = {**parts, _DESCRIPTION: json.dumps(dict(description)).encode()}
-    table = pa.table({"name": list(named), "part": pa.array(list(named.values()), pa.binary())})
-    return state.to_bytes(KIND, table, {})
+def to_bytes(
+    parts: Mapping[str, Any],
+    description: Mapping[str, str],
+    numbers: Mapping[str, int] | None = None,
+) -> bytes:
+    return state.pack(KIND, {**parts, _DESCRIPTION: dict(description)}, numbers)
 
 
-def from_bytes(blob: bytes, description: Mapping[str, str]) -> dict[str, bytes]:
+def from_bytes(blob: bytes, description: Mapping[str, str]) -> state.Parts:
     """The parts, once the description is what it was."""
-    table, _ = state.from_bytes(KIND, blob)
-    parts = dict(zip(table["name"].to_pylist(), table["part"].to_pylist(), strict=True))
-    before = json.loads(parts.pop(_DESCRIPTION))
-    _compare(before, description)
+    parts = state.unpack(KIND, blob)
+    _compare(parts.json(_DESCRIPTION), description)
     return parts
 
 

@@ -29,8 +29,7 @@ from ensue.scalar.moments import in_numbers
 from ensue.sequences.aggregates import Aggregates, Total
 from ensue.sequences.pieces import TotalsInPieces
 from ensue.sequences.totals import TOTAL, WINDOW_START, Finish, Grouping
-
-KIND = "totals of groups"
+from ensue.sequences.totals_evaluator import KIND
 
 
 @dataclass(frozen=True)
@@ -172,17 +171,12 @@ class TotalsStage(HeldRows):
             for i, f in enumerate(fields)
         }
         columns["state"] = pa.array(list(blobs.values()), pa.binary())
-        parts = {
-            "keys": [state.to_bytes(KIND, pa.table(columns), {})],
-            "groups": [state.to_bytes(KIND, self._groups, {})],
-        }
-        return state.to_bytes(KIND, pa.table(parts), {}, self._plan.fingerprint)
+        parts = {"keys": pa.table(columns), "groups": self._groups}
+        return state.pack(KIND, parts, query=self._plan.fingerprint)
 
     def load(self, blob: bytes) -> None:
-        parts, _ = state.from_bytes(KIND, blob, self._plan.fingerprint)
-        keys, _ = state.from_bytes(KIND, parts["keys"][0].as_py())
-        groups, _ = state.from_bytes(KIND, parts["groups"][0].as_py())
-        self._groups = groups.replace_schema_metadata(None)
+        parts = state.unpack(KIND, blob, self._plan.fingerprint)
+        keys, self._groups = parts.table("keys"), parts.table("groups")
         names = [name for name in keys.column_names if name != "state"]
         blobs: dict[Key, bytes] = {
             key_at(keys, row, names): keys["state"][row].as_py() for row in range(keys.num_rows)

@@ -9,7 +9,6 @@ the newest timestamp where that is later; all lanes agree on the watermark alone
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +24,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.plan import PREFIX
 from ensue.automaton.registers import INFINITY
+from ensue.operator import state
 from ensue.operator.arrange import arrange
 from ensue.operator.buffer import CONTENT
 from ensue.operator.protocol import Events, Key, keys_of
-from ensue.operator.state import from_bytes, to_bytes
 from ensue.query import rules
 from ensue.query.query import OrderKey
 from ensue.revision.evaluator import RevisionEvaluator
+from ensue.revision.state import fingerprint_of
 from ensue.run.lanes.edits import JSON, PATTERN, VERSION, Edit, carried_out, counted, with_version
 from ensue.run.lanes.rows import ID
 from ensue.run.lanes.stages import refused
@@ -41,10 +41,7 @@ from ensue.run.spark.automaton import Asked
 from ensue.run.spark.keyed import quoted
 from ensue.scalar.moments import values_of
 
-KIND = "automaton lane"
-_SAVED = pa.schema(
-    [("state", pa.large_binary()), ("ends", pa.list_(pa.int64())), ("last", pa.list_(pa.int64()))]
-)
+KIND = state.Kind("automaton lane", version=2, oldest=2)
 
 
 @dataclass(frozen=True)
@@ -161,17 +158,17 @@ class AutomatonStage:
         return made
 
     def save(self) -> bytes:
-        last = [self._last.get(key, 0) for key in self._evaluator.known()]
-        parts = {"state": [self._evaluator.snapshot()], "ends": [self._ends], "last": [last]}
-        return to_bytes(KIND, pa.table(parts, schema=_SAVED), {"version": self._version})
+        last = np.array([self._last.get(key, 0) for key in self._evaluator.known()], np.int64)
+        parts = {"state": self._evaluator.snapshot(), "ends": self._ends, "last": last}
+        return state.pack(KIND, parts, {"version": self._version})
 
     def load(self, blob: bytes) -> None:
-        parts, numbers = from_bytes(KIND, blob)
-        self._version = numbers.get("version", 0)
-        row = parts.to_pylist()[0]
-        self._evaluator.restore(row["state"])
-        self._ends = np.array(row["ends"], np.int64)
-        self._last = dict(zip(self._evaluator.known(), row["last"], strict=True))
+        parts = state.unpack(KIND, blob)
+        self._version = parts.numbers["version"]
+        self._evaluator.restore(parts.state("state"))
+        self._ends = parts.array("ends")
+        last = parts.array("last").tolist()
+        self._last = dict(zip(self._evaluator.known(), last, strict=True))
 
     def next_time(self) -> int | None:
         return int(self._ends.min()) if len(self._ends) else None
@@ -209,11 +206,12 @@ def run(asked: Asked, df: DataFrame, given: dict[str, Any]) -> DataFrame:
     own = pa.schema([field for field in schema if not field.name.startswith(PREFIX)])
     found = asked.matches(own.empty_table()).schema
     found = found.remove(found.get_field_index("match_number"))
-    told = repr((asked.machine.fields, asked.machine.arcs, asked.machine.finals, asked.timing))
-    mark = hashlib.sha256(told.encode()).hexdigest()[:12]
+    mark = fingerprint_of(asked.machine, asked.timing, whole=True).now[:12]
+    arcs = len(asked.machine.arcs)
     description = prepared.description(
-        pattern=f"an automaton of {len(asked.machine.arcs)} arcs (fingerprint {mark})"
+        automaton=f"an automaton of {arcs} arcs (fingerprint {mark})"
     )
+    del description["pattern"]  # that of the query which stands for the automaton's columns
     settings = prepared.settings
     if options.edits:
         # All lanes agree on Spark's watermark alone.

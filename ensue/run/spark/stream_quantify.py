@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ensue import errors
+from ensue.operator import state
 from ensue.operator.arrange import arrange, flat
 from ensue.operator.buffer import CONTENT
 from ensue.operator.protocol import Events, Key, Snapshot, Watermark, key_at, keys_of
-from ensue.operator.state import from_bytes, to_bytes
 from ensue.quantities.operator import QuantifyOperator, time_column
 from ensue.quantities.stages import WINDOW
 from ensue.quantities.stages import Stage as Question
@@ -29,7 +29,7 @@ from ensue.run.lanes.rows import ID
 from ensue.run.lanes.stages import refused
 from ensue.run.lanes.work import Settings, Stage, Work
 
-KIND = "quantify lane"
+KIND = state.Kind("quantify lane", version=2, oldest=2)
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class QuantifyStage:
         self._closing = by.lower() == work.time.lower()
         self._operator = self._opened(None)
 
-    def _opened(self, state: Snapshot | None) -> QuantifyOperator:
+    def _opened(self, saved: Snapshot | None) -> QuantifyOperator:
         asked = self._work.asked
         operator = QuantifyOperator(
             asked.question, self._work.partition_by, asked.output, asked.value
         )
-        operator.open(None, self._work.schema, state=state)
+        operator.open(None, self._work.schema, state=saved)
         return operator
 
     def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
@@ -141,18 +141,14 @@ class QuantifyStage:
         return made
 
     def save(self) -> bytes:
-        parts = pa.table(
-            {
-                "state": pa.array([self._operator.snapshot_together().shared], pa.binary()),
-                "times": pa.array([[self._last.get(k, 0) for k in self._operator.known()]]),
-            }
-        )
-        return to_bytes(KIND, parts.cast(_SAVED), {})
+        times = np.array([self._last.get(key, 0) for key in self._operator.known()], np.int64)
+        saved = self._operator.snapshot_together().shared
+        return state.pack(KIND, {"state": saved, "times": times})
 
     def load(self, blob: bytes) -> None:
-        parts, _ = from_bytes(KIND, blob)
-        self._operator = self._opened(Snapshot(shared=parts["state"][0].as_py()))
-        times = parts["times"][0].as_py()
+        parts = state.unpack(KIND, blob)
+        self._operator = self._opened(Snapshot(shared=parts.state("state")))
+        times = parts.array("times").tolist()
         self._last = dict(zip(self._operator.known(), times, strict=True))
 
     def next_time(self) -> int | None:
@@ -178,9 +174,6 @@ class QuantifyStage:
     @property
     def keys(self) -> int:
         return self._operator.keys
-
-
-_SAVED = pa.schema([("state", pa.binary()), ("times", pa.list_(pa.int64()))])
 
 
 def run(
