@@ -7,8 +7,10 @@ from typing import Any
 
 from ensue.scalar import kinds as k
 from ensue.scalar.casts import BadValueError
-from ensue.scalar.functions.base import Function, Given, Signature, same
-from ensue.scalar.functions.operators import equal, less
+from ensue.scalar.functions.base import Function, Given, Signature, alike, function, same
+from ensue.scalar.functions.operators import equal, greatest, least
+
+_NESTED = ("array", "struct", "other", "months")  # not elements, and without an order
 
 
 def _resolve_element(given: Sequence[Given]) -> Signature | None:
@@ -56,14 +58,8 @@ def _contains(values: list[Any], wanted: Any) -> bool | None:
 
 
 def _resolve_array(given: Sequence[Given]) -> Signature | None:
-    shared: k.Kind | None = k.NULL
-    for argument in given:
-        if shared is not None and "string" in (shared.name, argument.kind.name):
-            fits = {shared.name, argument.kind.name} <= {"string", "null"}
-            shared = k.common(shared, argument.kind) if fits else None
-        elif shared is not None:
-            shared = k.common(shared, argument.kind)
-    if shared is None or shared.name in ("null", "array", "struct", "other", "months"):
+    shared = alike(given)
+    if shared is None or shared.name in ("null", *_NESTED):
         return None
     return Signature((shared,) * len(given), k.array(shared))
 
@@ -86,35 +82,16 @@ def _join(values: list[str | None], separator: str, null: str | None = None) -> 
 
 def _resolve_extreme(given: Sequence[Given]) -> Signature | None:
     element = given[0].kind.element
-    if element is None or element.name in ("array", "struct", "other", "months"):
+    if element is None or element.name in _NESTED:
         return None
     return Signature((given[0].kind,), element)
 
 
-def _greatest(values: list[Any]) -> Any:
-    found: Any = None
-    for value in values:
-        if value is not None and (found is None or less(found, value)):
-            found = value
-    return found
-
-
-def _least(values: list[Any]) -> Any:
-    found: Any = None
-    for value in values:
-        if value is not None and (found is None or less(value, found)):
-            found = value
-    return found
-
-
 ARRAYS = (
-    Function(
-        "array",
-        "array(a, ...)",
+    function(
         "arrays",
+        "array(a, ...)",
         "An array of these elements.",
-        1,
-        None,
         _resolve_array,
         same(_array),
         sees_null=True,
@@ -129,64 +106,42 @@ ARRAYS = (
         _resolve_element,
         same(_element),
     ),
-    Function(
-        "element_at",
-        "element_at(x, i)",
+    function(
         "arrays",
+        "element_at(x, i)",
         "The element at i, counted from 1, or from the end where negative.",
-        2,
-        2,
         _resolve_element_at,
         same(_element_at),
     ),
-    Function(
-        "size",
-        "size(x)",
-        "arrays",
-        "Number of elements; also cardinality.",
-        1,
-        1,
-        _resolve_size,
-        same(len),
+    function(
+        "arrays", "size(x)", "Number of elements; also cardinality.", _resolve_size, same(len)
     ),
-    Function(
-        "array_contains",
-        "array_contains(x, value)",
+    function(
         "arrays",
+        "array_contains(x, value)",
         "Whether value is an element; null if it is not but a null is.",
-        2,
-        2,
         _resolve_contains,
         same(_contains),
     ),
-    Function(
-        "array_join",
-        "array_join(x, separator[, null])",
+    function(
         "arrays",
+        "array_join(x, separator[, null])",
         "Strings joined with a separator, nulls left out or replaced.",
-        2,
-        3,
         _resolve_join,
         same(_join),
     ),
-    Function(
-        "array_max",
+    function(
+        "arrays",
         "array_max(x)",
-        "arrays",
         "The greatest element that is not null.",
-        1,
-        1,
         _resolve_extreme,
-        same(_greatest),
+        same(greatest),
     ),
-    Function(
-        "array_min",
-        "array_min(x)",
+    function(
         "arrays",
+        "array_min(x)",
         "The least element that is not null.",
-        1,
-        1,
         _resolve_extreme,
-        same(_least),
+        same(least),
     ),
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ensue.scalar.kinds import DEFAULT_ZONE, NULL, Kind
+from ensue.scalar.kinds import DEFAULT_ZONE, NULL, Kind, common
 
 NOT_CONSTANT: Any = object()
 
@@ -95,3 +95,39 @@ def fixed(*parameters: Kind, result: Kind, fails: bool = False) -> Resolve:
 def same(function: Scalar) -> Callable[[Signature], Scalar]:
     """An implementation that does not depend on the kinds."""
     return lambda _signature: function
+
+
+def alike(given: Sequence[Given]) -> Kind | None:
+    """The kind that all arguments share; a string only with strings."""
+    shared = NULL
+    for argument in given:
+        names = {shared.name, argument.kind.name}
+        wider = common(shared, argument.kind)
+        if wider is None or ("string" in names and not names <= {"string", "null"}):
+            return None
+        shared = wider
+    return shared
+
+
+def function(
+    group: str,
+    usage: str,
+    doc: str,
+    resolve: Resolve,
+    implement: Callable[[Signature], Scalar],
+    *,
+    least: int | None = None,
+    most: int | None = None,
+    sees_null: bool = False,
+    eager: bool = False,
+) -> Function:
+    """An entry whose usage says its name and arity: `split(text, regex[, limit])` takes 2 or 3."""
+    name, _, arguments = usage.rstrip(")").partition("(")
+    required, _, optional = arguments.partition("[")
+    count = len(required.split(","))
+    if required.endswith("..."):
+        fewest, greatest = count - 1, None
+    else:
+        fewest, greatest = count, most or count + optional.count(",")
+    fewest = fewest if least is None else least
+    return Function(name, usage, group, doc, fewest, greatest, resolve, implement, sees_null, eager)

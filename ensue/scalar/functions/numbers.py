@@ -9,9 +9,18 @@ from typing import Any
 
 from ensue.scalar import kinds as k
 from ensue.scalar.casts import EXACT, BadValueError, fit_decimal, fit_float, fit_int, float_text
-from ensue.scalar.functions.base import Function, Given, Scalar, Signature, fixed, same
-from ensue.scalar.functions.operators import less
-from ensue.scalar.kinds import Kind, common
+from ensue.scalar.functions.base import (
+    Function,
+    Given,
+    Scalar,
+    Signature,
+    alike,
+    fixed,
+    function,
+    same,
+)
+from ensue.scalar.functions.operators import greatest, least
+from ensue.scalar.kinds import Kind
 
 
 def _number(kind: Kind) -> Kind | None:
@@ -149,117 +158,74 @@ def _sign(value: float) -> float:
 
 
 def _resolve_extreme(given: Sequence[Given]) -> Signature | None:
-    shared: Kind | None = k.NULL
-    for argument in given:
-        if shared is not None and "string" in (shared.name, argument.kind.name):
-            fits = {shared.name, argument.kind.name} <= {"string", "null"}
-            shared = common(shared, argument.kind) if fits else None
-        elif shared is not None:
-            shared = common(shared, argument.kind)
+    shared = alike(given)
     if shared is None or shared.name in ("array", "struct", "other", "months"):
         return None
     return Signature((shared,) * len(given), shared)
-
-
-def _extreme(better: Callable[[Any, Any], bool]) -> Scalar:
-    def best(*values: Any) -> Any:
-        found: Any = None
-        for value in values:
-            if value is not None and (found is None or better(value, found)):
-                found = value
-        return found
-
-    return best
 
 
 def _not_a_number(value: float | None) -> bool:
     return value is not None and math.isnan(value)
 
 
-def _double(name: str, usage: str, doc: str, function: Scalar) -> Function:
-    count = usage.count(",") + 1
-    return Function(
-        name,
-        usage,
-        "numbers",
-        doc,
-        count,
-        count,
-        fixed(*(k.DOUBLE,) * count, result=k.DOUBLE),
-        same(function),
-    )
+def _double(usage: str, doc: str, implementation: Scalar) -> Function:
+    parameters = (k.DOUBLE,) * (usage.count(",") + 1)
+    resolve = fixed(*parameters, result=k.DOUBLE)
+    return function("numbers", usage, doc, resolve, same(implementation))
 
 
 NUMBERS = (
-    Function("abs", "abs(x)", "numbers", "Magnitude.", 1, 1, _resolve_same, _absolute),
-    Function(
-        "ceil",
-        "ceil(x)",
+    function("numbers", "abs(x)", "Magnitude.", _resolve_same, _absolute),
+    function(
         "numbers",
+        "ceil(x)",
         "Least whole number that is not below.",
-        1,
-        1,
         _resolve_whole,
         _whole(ROUND_CEILING, math.ceil),
     ),
-    Function(
-        "floor",
-        "floor(x)",
+    function(
         "numbers",
+        "floor(x)",
         "Greatest whole number that is not above.",
-        1,
-        1,
         _resolve_whole,
         _whole(ROUND_FLOOR, math.floor),
     ),
-    Function(
-        "round",
-        "round(x[, digits])",
+    function(
         "numbers",
+        "round(x[, digits])",
         "Rounded half away from zero; digits is a literal, default 0.",
-        1,
-        2,
         _resolve_round,
         _round,
     ),
-    _double("sqrt", "sqrt(x)", "Square root; NaN of a negative number.", _square_root),
-    _double("power", "power(x, y)", "x to the y.", _power),
-    _double("exp", "exp(x)", "e to the x.", _exponential),
-    _double("ln", "ln(x)", "Natural logarithm; null unless x is positive.", _logarithm),
-    _double("log", "log(base, x)", "Logarithm; null unless both are positive.", _based_logarithm),
-    _double("log10", "log10(x)", "Decimal logarithm; null unless x is positive.", _logarithm_10),
-    _double("sign", "sign(x)", "-1.0, 0.0 or 1.0.", _sign),
-    Function(
-        "isnan",
-        "isnan(x)",
+    _double("sqrt(x)", "Square root; NaN of a negative number.", _square_root),
+    _double("power(x, y)", "x to the y.", _power),
+    _double("exp(x)", "e to the x.", _exponential),
+    _double("ln(x)", "Natural logarithm; null unless x is positive.", _logarithm),
+    _double("log(base, x)", "Logarithm; null unless both are positive.", _based_logarithm),
+    _double("log10(x)", "Decimal logarithm; null unless x is positive.", _logarithm_10),
+    _double("sign(x)", "-1.0, 0.0 or 1.0.", _sign),
+    function(
         "numbers",
+        "isnan(x)",
         "Whether x is NaN; false for null.",
-        1,
-        1,
         fixed(k.DOUBLE, result=k.BOOLEAN),
         same(_not_a_number),
         sees_null=True,
     ),
-    Function(
-        "greatest",
-        "greatest(a, b, ...)",
+    function(
         "choice",
+        "greatest(a, b, ...)",
         "Greatest that is not null.",
-        2,
-        None,
         _resolve_extreme,
-        same(_extreme(lambda a, b: less(b, a))),
+        same(lambda *values: greatest(values)),
         sees_null=True,
     ),
-    Function(
-        "least",
-        "least(a, b, ...)",
+    function(
         "choice",
+        "least(a, b, ...)",
         "Least that is not null.",
-        2,
-        None,
         _resolve_extreme,
-        same(_extreme(less)),
+        same(lambda *values: least(values)),
         sees_null=True,
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -25,7 +25,7 @@ from ensue.scalar.casts import (
     localized,
     zone_of,
 )
-from ensue.scalar.functions.base import Function, Given, Scalar, Signature
+from ensue.scalar.functions.base import Function, Given, Resolve, Scalar, Signature, same
 from ensue.scalar.kinds import Kind, common
 
 _SCALE_OF_DIVISION = Decimal(1).scaleb(-38)
@@ -70,7 +70,7 @@ _COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-def _resolve_comparison(ordered: bool) -> Callable[[Sequence[Given]], Signature | None]:
+def _resolve_comparison(ordered: bool) -> Resolve:
     def resolve(given: Sequence[Given]) -> Signature | None:
         shared = common(given[0].kind, given[1].kind)
         if shared is None or shared.name in ("other", "struct", "months"):
@@ -147,7 +147,7 @@ def _resolve_time(given: Sequence[Given], sign: int) -> Signature | None:
     return None
 
 
-def _resolve_sum(sign: int) -> Callable[[Sequence[Given]], Signature | None]:
+def _resolve_sum(sign: int) -> Resolve:
     def resolve(given: Sequence[Given]) -> Signature | None:
         timed = _resolve_time(given, sign)
         return timed or _resolve_numbers(given[0], given[1], k.sum_kind)
@@ -183,7 +183,7 @@ def _resolve_quotient(given: Sequence[Given]) -> Signature | None:
 
 
 def _resolve_remainder(given: Sequence[Given]) -> Signature | None:
-    return _resolve_numbers(given[0], given[1], k.remainder_kind, fails=True)
+    return _resolve_numbers(*given, k.remainder_kind, fails=True)
 
 
 def _resolve_intdiv(given: Sequence[Given]) -> Signature | None:
@@ -373,19 +373,21 @@ def _implement_negation(signature: Signature) -> Scalar:
     return _fitted(EXACT.minus if exact else operator.neg, signature.result)
 
 
-def _comparison(name: str) -> Function:
-    sign, function = _COMPARISONS[name]
-    ordered = name not in ("eq", "neq")
-    return Function(
-        name,
-        f"a {sign} b",
-        "operators",
-        "Compare; NaN equals NaN and is the greatest.",
-        2,
-        2,
-        _resolve_comparison(ordered),
-        lambda _signature: function,
-    )
+def extreme(better: Callable[[Any, Any], bool]) -> Callable[[Iterable[Any]], Any]:
+    """The best of the values that are not null, the first of equals."""
+
+    def best(values: Iterable[Any]) -> Any:
+        chosen: Any = None
+        for value in values:
+            if value is not None and (chosen is None or better(value, chosen)):
+                chosen = value
+        return chosen
+
+    return best
+
+
+greatest = extreme(lambda a, b: less(b, a))
+least = extreme(less)
 
 
 def _tried(name: str, operation: Function) -> Function:
@@ -409,114 +411,62 @@ def _tried(name: str, operation: Function) -> Function:
 
         return tried
 
+    doc = f"{operation.usage}; null where that raises."
+    return Function(name, f"{name}(a, b)", "operators", doc, 2, 2, resolve, implement)
+
+
+def _operator(
+    name: str,
+    usage: str,
+    doc: str,
+    resolve: Resolve,
+    implement: Callable[[Signature], Scalar],
+    sees_null: bool = False,
+    last_first: bool = False,
+) -> Function:
     return Function(
-        name,
-        f"{name}(a, b)",
-        "operators",
-        f"{operation.usage}; null where that raises.",
-        2,
-        2,
-        resolve,
-        implement,
+        name, usage, "operators", doc, 2, 2, resolve, implement, sees_null, last_first=last_first
     )
 
 
-_PLAIN = (
-    *(_comparison(name) for name in _COMPARISONS),
-    Function(
-        "nullsafeeq",
-        "a <=> b",
-        "operators",
-        "Equal, where two nulls are equal; never null.",
-        2,
-        2,
-        _resolve_comparison(False),
-        lambda _signature: _null_safe_equal,
-        sees_null=True,
+_ORDER = "Compare; NaN equals NaN and is the greatest."
+_SUM = "Sum; a date or timestamp moved by days or an interval."
+_DIFFERENCE = "Difference; of dates or timestamps, the interval between them."
+_QUOTIENT = "Quotient, double or decimal; zero below raises."
+_REMAINDER = "Remainder with the sign of a; zero below raises."
+_INVERSE = "The number or interval with its sign changed."
+_SAFE = "Equal, where two nulls are equal; never null."
+_EQUALS = _resolve_comparison(False)
+_COMPARED = tuple(
+    _operator(
+        name, f"a {sign} b", _ORDER, _resolve_comparison(name not in ("eq", "neq")), same(compare)
+    )
+    for name, (sign, compare) in _COMPARISONS.items()
+)
+_ARITHMETIC = (
+    _operator("add", "a + b", _SUM, _resolve_sum(1), _implement_sum(1)),
+    _operator("sub", "a - b", _DIFFERENCE, _resolve_sum(-1), _implement_sum(-1)),
+    _operator(
+        "mul", "a * b", "Product; an interval times a number.", _resolve_product, _implement_product
     ),
-    Function(
-        "add",
-        "a + b",
-        "operators",
-        "Sum; a date or timestamp moved by days or an interval.",
-        2,
-        2,
-        _resolve_sum(1),
-        _implement_sum(1),
+    _operator("div", "a / b", _QUOTIENT, _resolve_quotient, _implement_quotient, last_first=True),
+    _operator(
+        "mod", "a % b", _REMAINDER, _resolve_remainder, _implement_remainder, last_first=True
     ),
-    Function(
-        "sub",
-        "a - b",
-        "operators",
-        "Difference; of dates or timestamps, the interval between them.",
-        2,
-        2,
-        _resolve_sum(-1),
-        _implement_sum(-1),
-    ),
-    Function(
-        "mul",
-        "a * b",
-        "operators",
-        "Product; an interval times a number.",
-        2,
-        2,
-        _resolve_product,
-        _implement_product,
-    ),
-    Function(
-        "div",
-        "a / b",
-        "operators",
-        "Quotient, double or decimal; zero below raises.",
-        2,
-        2,
-        _resolve_quotient,
-        _implement_quotient,
-        last_first=True,
-    ),
-    Function(
-        "mod",
-        "a % b",
-        "operators",
-        "Remainder with the sign of a; zero below raises.",
-        2,
-        2,
-        _resolve_remainder,
-        _implement_remainder,
-        last_first=True,
-    ),
-    Function(
+)
+_TRIED = ("try_add", "try_subtract", "try_multiply", "try_divide", "try_mod")
+OPERATORS = (
+    *_COMPARED,
+    _operator("nullsafeeq", "a <=> b", _SAFE, _EQUALS, same(_null_safe_equal), sees_null=True),
+    *_ARITHMETIC,
+    _operator(
         "intdiv",
         "a div b",
-        "operators",
         "Quotient cut to a whole bigint.",
-        2,
-        2,
         _resolve_intdiv,
         _implement_intdiv,
         last_first=True,
     ),
-    Function(
-        "neg",
-        "-a",
-        "operators",
-        "The number or interval with its sign changed.",
-        1,
-        1,
-        _resolve_negation,
-        _implement_negation,
-    ),
-)
-
-_TRIED = {
-    "try_add": "add",
-    "try_subtract": "sub",
-    "try_multiply": "mul",
-    "try_divide": "div",
-    "try_mod": "mod",
-}
-OPERATORS = (
-    *_PLAIN,
-    *(_tried(name, entry) for name, of in _TRIED.items() for entry in _PLAIN if entry.name == of),
+    Function("neg", "-a", "operators", _INVERSE, 1, 1, _resolve_negation, _implement_negation),
+    *(_tried(name, operation) for name, operation in zip(_TRIED, _ARITHMETIC, strict=True)),
 )

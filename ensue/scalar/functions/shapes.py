@@ -16,79 +16,35 @@ from ensue.query.condition import CONDITIONS, Argument, Call, Condition, Literal
 # Roles that only tell other dialects apart; in Spark's own text they change nothing.
 _FLAGS = {"safe", "ignore_nulls", "null_if_pos_overflow", "coalesce", "flatten"}
 _BINARY = (
-    "eq",
-    "neq",
-    "lt",
-    "lte",
-    "gt",
-    "gte",
-    "nullsafeeq",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "mod",
-    "intdiv",
-    "startswith",
-    "endswith",
-    "contains",
-    "like",
-    "ilike",
+    "eq neq lt lte gt gte nullsafeeq add sub mul div mod intdiv "
+    "startswith endswith contains like ilike log left right datediff"
+)
+_UNARY = (
+    "neg abs ceil floor sqrt exp ln log10 sign isnan upper lower length reverse "
+    "year quarter month day hour minute second dayofweek dayofyear weekofyear"
 )
 _ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
-    **{name: (name, ("this", "expression")) for name in _BINARY},
-    **{
-        name: (name, ("this",))
-        for name in (
-            "neg",
-            "abs",
-            "ceil",
-            "floor",
-            "sqrt",
-            "exp",
-            "ln",
-            "sign",
-            "isnan",
-            "upper",
-            "lower",
-            "length",
-            "reverse",
-            "year",
-            "quarter",
-            "month",
-            "day",
-            "hour",
-            "minute",
-            "second",
-        )
-    },
+    **{name: (name, ("this", "expression")) for name in _BINARY.split()},
+    **{name: (name, ("this",)) for name in _UNARY.split()},
     "safeadd": ("try_add", ("this", "expression")),
     "safesubtract": ("try_subtract", ("this", "expression")),
     "safemultiply": ("try_multiply", ("this", "expression")),
     "safedivide": ("try_divide", ("this", "expression")),
     "negative": ("neg", ("this",)),
     "dayofmonth": ("day", ("this",)),
-    "dayofweek": ("dayofweek", ("this",)),
-    "dayofyear": ("dayofyear", ("this",)),
-    "weekofyear": ("weekofyear", ("this",)),
     "equalnull": ("nullsafeeq", ("this", "expression")),
     "dpipe": ("concat", ("this", "expression")),
     "concat": ("concat", ("expressions",)),
     "concatws": ("concat_ws", ("expressions",)),
     "pow": ("power", ("this", "expression")),
-    "log": ("log", ("this", "expression")),
-    "log10": ("log10", ("this",)),
     "round": ("round", ("this", "decimals")),
     "greatest": ("greatest", ("this", "expressions")),
     "least": ("least", ("this", "expressions")),
     "substring": ("substring", ("this", "start", "length")),
-    "left": ("left", ("this", "expression")),
-    "right": ("right", ("this", "expression")),
     "repeat": ("repeat", ("this", "times")),
     "regexplike": ("rlike", ("this", "expression")),
     "regexpsplit": ("split", ("this", "expression", "limit")),
     "replace": ("replace", ("this", "expression", "replacement")),
-    "datediff": ("datediff", ("this", "expression")),
     "addmonths": ("add_months", ("this", "expression")),
     "lastday": ("last_day", ("this",)),
     "datetrunc": ("trunc", ("this", "unit")),
@@ -119,7 +75,6 @@ _SYNONYMS = {
     "date_diff": "datediff",
     "dateadd": "date_add",
     "negative": "neg",
-    "mod": "mod",
 }
 _FIELDS = {
     "YEAR": "year",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ensue.scalar import kinds as k
@@ -13,6 +13,7 @@ from ensue.scalar.functions.base import (
     Scalar,
     Signature,
     fixed,
+    function,
     implicit,
     same,
 )
@@ -21,33 +22,24 @@ from ensue.scalar.functions.regex import java_regex, like_regex
 S, N, B = k.STRING, k.INT, k.BOOLEAN
 
 
-def _resolve_length(given: Sequence[Given]) -> Signature | None:
-    parameter = k.BINARY if given[0].kind == k.BINARY else S
-    return Signature((parameter,), N) if implicit(given[0].kind, parameter) else None
+def _text_or_bytes(*others: k.Kind, result: k.Kind | None = None) -> Resolve:
+    """The first argument is a string, unless it is binary; so is the result, if not said."""
 
-
-def _resolve_substring(given: Sequence[Given]) -> Signature | None:
-    first = k.BINARY if given[0].kind == k.BINARY else S
-    return fixed(first, N, N, result=first)(given)
-
-
-def _resolve_strings(least: int) -> Resolve:
     def resolve(given: Sequence[Given]) -> Signature | None:
-        fits = len(given) >= least and all(implicit(g.kind, S) for g in given)
-        return Signature((S,) * len(given), S) if fits else None
+        first = k.BINARY if given[0].kind == k.BINARY else S
+        return fixed(first, *others, result=result or first)(given)
 
     return resolve
 
 
-def _resolve_left(given: Sequence[Given]) -> Signature | None:
-    first = k.BINARY if given[0].kind == k.BINARY else S
-    return fixed(first, N, result=first)(given)
+def _resolve_strings(given: Sequence[Given]) -> Signature | None:
+    return fixed(*(S,) * len(given), result=S)(given)
 
 
 def _resolve_concat(given: Sequence[Given]) -> Signature | None:
     if all(g.kind == k.BINARY for g in given):
         return Signature((k.BINARY,) * len(given), k.BINARY)
-    return _resolve_strings(1)(given)
+    return _resolve_strings(given)
 
 
 def _resolve_reverse(given: Sequence[Given]) -> Signature | None:
@@ -151,200 +143,117 @@ def _right(text: str, length: int) -> str:
     return text[-length:] if length > 0 else ""
 
 
-def _entry(
-    name: str, usage: str, doc: str, resolve: Resolve, function: Scalar, least: int, most: int
+def _strings(
+    usage: str,
+    doc: str,
+    resolve: Resolve,
+    implementation: Scalar,
+    least: int | None = None,
+    most: int | None = None,
+    sees_null: bool = False,
 ) -> Function:
-    return Function(name, usage, "strings", doc, least, most, resolve, same(function))
+    """An entry of this file that means the same for all kinds."""
+    return function(
+        "strings",
+        usage,
+        doc,
+        resolve,
+        same(implementation),
+        least=least,
+        most=most,
+        sees_null=sees_null,
+    )
 
 
-def _test(name: str, doc: str, function: Scalar) -> Function:
-    usage = f"{name}(text, part)"
-    return _entry(name, usage, doc, fixed(S, S, result=B), function, 2, 2)
+def _matching(
+    name: str, usage: str, doc: str, most: int, implementation: Callable[..., bool]
+) -> Function:
+    resolve = fixed(S, S, S, result=B)
+    return Function(name, usage, "strings", doc, 2, most, resolve, same(implementation))
 
 
+_OF_STRING = fixed(S, result=S)
+_OF_TWO = fixed(S, S, result=S)
+_TEST = fixed(S, S, result=B)
+_TRIMS = "Without spaces (or given characters) at"
+_PAD = fixed(S, N, S, result=S)
 TEXT = (
-    _entry("upper", "upper(text)", "In capitals.", fixed(S, result=S), str.upper, 1, 1),
-    _entry("lower", "lower(text)", "In small letters.", fixed(S, result=S), str.lower, 1, 1),
-    _entry(
-        "length",
-        "length(text)",
-        "Code points of a string, bytes of a binary.",
-        _resolve_length,
-        len,
-        1,
-        1,
+    _strings("upper(text)", "In capitals.", _OF_STRING, str.upper),
+    _strings("lower(text)", "In small letters.", _OF_STRING, str.lower),
+    _strings(
+        "length(text)", "Code points of a string, bytes of a binary.", _text_or_bytes(result=N), len
     ),
-    _entry(
-        "trim",
-        "trim(text)",
-        "Without spaces (or given characters) at both ends.",
-        fixed(S, S, result=S),
-        _trimmed(True, True),
-        1,
-        2,
-    ),
-    _entry(
-        "ltrim",
-        "ltrim(text)",
-        "Without spaces (or given characters) at the start.",
-        fixed(S, S, result=S),
-        _trimmed(True, False),
-        1,
-        2,
-    ),
-    _entry(
-        "rtrim",
-        "rtrim(text)",
-        "Without spaces (or given characters) at the end.",
-        fixed(S, S, result=S),
-        _trimmed(False, True),
-        1,
-        2,
-    ),
-    _entry(
-        "substring",
+    _strings("trim(text)", f"{_TRIMS} both ends.", _OF_TWO, _trimmed(True, True), most=2),
+    _strings("ltrim(text)", f"{_TRIMS} the start.", _OF_TWO, _trimmed(True, False), most=2),
+    _strings("rtrim(text)", f"{_TRIMS} the end.", _OF_TWO, _trimmed(False, True), most=2),
+    _strings(
         "substring(text, start[, length])",
         "Part from `start`; a negative start counts from the end.",
-        _resolve_substring,
+        _text_or_bytes(N, N),
         substring,
-        2,
-        3,
     ),
-    _entry("left", "left(text, n)", "The first n.", _resolve_left, _left, 2, 2),
-    _entry("right", "right(text, n)", "The last n.", fixed(S, N, result=S), _right, 2, 2),
-    Function(
-        "concat",
-        "concat(a, b, ...)",
+    _strings("left(text, n)", "The first n.", _text_or_bytes(N), _left),
+    _strings("right(text, n)", "The last n.", fixed(S, N, result=S), _right),
+    function(
         "strings",
+        "concat(a, b, ...)",
         "Joined; also `a || b`. Null if any is.",
-        1,
-        None,
         _resolve_concat,
         same(_concat),
+        least=1,
         eager=True,
     ),
-    Function(
-        "concat_ws",
+    _strings(
         "concat_ws(separator, a, ...)",
-        "strings",
         "Joined with a separator, nulls left out.",
-        1,
-        None,
-        _resolve_strings(1),
-        same(_concat_ws),
+        _resolve_strings,
+        _concat_ws,
+        least=1,
         sees_null=True,
     ),
-    _entry(
-        "like",
-        "text LIKE pattern [ESCAPE c]",
-        "`%` is any text, `_` one character.",
-        fixed(S, S, S, result=B),
-        _like,
-        2,
-        3,
+    _matching(
+        "like", "text LIKE pattern [ESCAPE c]", "`%` is any text, `_` one character.", 3, _like
     ),
-    _entry(
-        "ilike",
-        "text ILIKE pattern [ESCAPE c]",
-        "LIKE without regard to case.",
-        fixed(S, S, S, result=B),
-        _ilike,
-        2,
-        3,
-    ),
-    _entry(
-        "rlike",
-        "text RLIKE regex",
-        "Whether the regular expression is found.",
-        fixed(S, S, result=B),
-        _rlike,
-        2,
-        2,
-    ),
-    _entry(
-        "replace",
+    _matching("ilike", "text ILIKE pattern [ESCAPE c]", "LIKE without regard to case.", 3, _ilike),
+    _matching("rlike", "text RLIKE regex", "Whether the regular expression is found.", 2, _rlike),
+    _strings(
         "replace(text, search[, replacement])",
         "Each `search` replaced.",
         fixed(S, S, S, result=S),
         _replace,
-        2,
-        3,
     ),
-    _test("startswith", "Whether text starts with part.", str.startswith),
-    _test("endswith", "Whether text ends with part.", str.endswith),
-    _test("contains", "Whether part is in text.", lambda text, part: part in text),
-    _entry(
-        "instr",
+    _strings("startswith(text, part)", "Whether text starts with part.", _TEST, str.startswith),
+    _strings("endswith(text, part)", "Whether text ends with part.", _TEST, str.endswith),
+    _strings(
+        "contains(text, part)", "Whether part is in text.", _TEST, lambda text, part: part in text
+    ),
+    _strings(
         "instr(text, part)",
         "Position of the first `part`, 0 if there is none.",
         fixed(S, S, result=N),
         lambda text, part: text.find(part) + 1,
-        2,
-        2,
     ),
-    Function(
-        "locate",
-        "locate(part, text, start)",
-        "strings",
+    _strings(
+        "locate(part, text[, start])",
         "Position of `part` at or after `start`.",
-        2,
-        3,
         fixed(S, S, N, result=N),
-        same(_locate),
+        _locate,
         sees_null=True,
     ),
-    _entry(
-        "lpad",
-        "lpad(text, length[, pad])",
-        "Filled at the start, or cut, to a length.",
-        fixed(S, N, S, result=S),
-        _lpad,
-        2,
-        3,
-    ),
-    _entry(
-        "rpad",
-        "rpad(text, length[, pad])",
-        "Filled at the end, or cut, to a length.",
-        fixed(S, N, S, result=S),
-        _rpad,
-        2,
-        3,
-    ),
-    _entry(
-        "split",
+    _strings("lpad(text, length[, pad])", "Filled at the start, or cut, to a length.", _PAD, _lpad),
+    _strings("rpad(text, length[, pad])", "Filled at the end, or cut, to a length.", _PAD, _rpad),
+    _strings(
         "split(text, regex[, limit])",
         "The parts between matches, as an array.",
         fixed(S, S, N, result=k.array(S)),
         _split,
-        2,
-        3,
     ),
-    _entry(
-        "reverse",
-        "reverse(x)",
-        "A string or array backwards.",
-        _resolve_reverse,
-        lambda value: value[::-1],
-        1,
-        1,
-    ),
-    _entry(
-        "initcap",
-        "initcap(text)",
-        "Each word with a capital first.",
-        fixed(S, result=S),
-        _initcap,
-        1,
-        1,
-    ),
-    _entry(
-        "repeat",
+    _strings("reverse(x)", "A string or array backwards.", _resolve_reverse, lambda x: x[::-1]),
+    _strings("initcap(text)", "Each word with a capital first.", _OF_STRING, _initcap),
+    _strings(
         "repeat(text, n)",
         "n times in a row.",
         fixed(S, N, result=S),
         lambda text, n: text * max(n, 0),
-        2,
-        2,
     ),
 )

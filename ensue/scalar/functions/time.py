@@ -16,6 +16,7 @@ from ensue.scalar.functions.base import (
     Scalar,
     Signature,
     fixed,
+    function,
     implicit,
     same,
 )
@@ -132,9 +133,9 @@ def _unix(signature: Signature) -> Scalar:
     return read
 
 
-def _part(name: str, doc: str, function: Callable[[Any], int], resolve: Resolve) -> Function:
+def _part(name: str, doc: str, read: Callable[[Any], int], resolve: Resolve) -> Function:
     argument = "timestamp" if resolve is _clock else "date"
-    return Function(name, f"{name}({argument})", "dates", doc, 1, 1, resolve, same(function))
+    return function("dates", f"{name}({argument})", doc, resolve, same(read))
 
 
 _OF_DATE = fixed(D, result=N)
@@ -150,83 +151,53 @@ TIME = (
     _part("hour", "0 to 23.", lambda v: v.hour, _clock),
     _part("minute", "0 to 59.", lambda v: v.minute, _clock),
     _part("second", "0 to 59.", lambda v: v.second, _clock),
-    Function(
-        "date_trunc",
-        "date_trunc(unit, timestamp)",
+    function(
         "dates",
+        "date_trunc(unit, timestamp)",
         "The start of the year, quarter, month, week, day, hour, minute or second.",
-        2,
-        2,
         fixed(S, T, result=T),
         _truncate,
     ),
-    Function(
-        "trunc",
-        "trunc(date, unit)",
+    function(
         "dates",
+        "trunc(date, unit)",
         "The first day of the year, quarter, month or week.",
-        2,
-        2,
         fixed(D, S, result=D),
         same(_truncate_date),
     ),
-    Function(
-        "datediff",
-        "datediff(end, start)",
+    function(
         "dates",
+        "datediff(end, start)",
         "Days from start to end.",
-        2,
-        2,
         fixed(D, D, result=N),
         same(lambda end, start: (end - start).days),
     ),
-    Function(
-        "date_add",
-        "date_add(date, days)",
+    function(
         "dates",
+        "date_add(date, days)",
         "Days later; also date_sub.",
-        2,
-        2,
         _resolve_add,
         same(move_days),
     ),
-    Function(
-        "add_months",
-        "add_months(date, months)",
+    function(
         "dates",
+        "add_months(date, months)",
         "Months later, on the last day where the month is shorter.",
-        2,
-        2,
         fixed(D, N, result=D, fails=True),
         same(add_months),
     ),
-    Function(
-        "last_day",
-        "last_day(date)",
+    function(
         "dates",
+        "last_day(date)",
         "The last day of the month.",
-        1,
-        1,
         fixed(D, result=D),
         same(lambda v: v.replace(day=days_in_month(v.year, v.month))),
     ),
-    Function(
-        "to_date",
-        "to_date(x)",
+    function("dates", "to_date(x)", "Cast to date.", fixed(D, result=D), same(lambda v: v)),
+    function(
         "dates",
-        "Cast to date.",
-        1,
-        1,
-        fixed(D, result=D),
-        same(lambda v: v),
-    ),
-    Function(
-        "unix_timestamp",
         "unix_timestamp(x)",
-        "dates",
         "Whole seconds since 1970, of a timestamp or a text yyyy-MM-dd HH:mm:ss.",
-        1,
-        1,
         _resolve_unix,
         _unix,
     ),
