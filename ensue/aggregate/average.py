@@ -69,13 +69,10 @@ class Average(Aggregate):
             return _MICROSECOND * _half_up(total // _MICROSECOND, count)
         return float(total) / count
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._averages(columns[0], offsets, running=False)
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._averages(columns[0], offsets, running=True)
-
-    def _averages(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
+        column = columns[0]
         if pa.types.is_integer(column.type) and totals.has_exact_integers(column.type):
             low, high, counts, beyond = totals.integer_totals(column, offsets, running)
             sums = low.view(np.int64).astype(np.float64)

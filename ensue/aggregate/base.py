@@ -15,16 +15,16 @@ Over columns, rows lie in contiguous segments, segment i from `offsets[i]` to `o
     scan(columns, offsets)      at each row, the result of its segment up to and with that row
 
 Both are given here for any type by walking the monoid, one Python value per row. An aggregate
-that can do better overrides `reduce_columns` and `scan_columns`; these get columns that start at
-row 0, end with the last segment and hold no dictionaries, and return None for types they leave to
-the walk. Both ways give the same answer: the contract tests compare them.
+that can do better overrides `over_columns`, which serves both; it gets columns that start at row 0,
+end with the last segment and hold no dictionaries, and returns None for types it leaves to the
+walk. Both ways give the same answer: the contract tests compare them.
 
 How to add one
 1. Write a class in a file of its own: `name`, `arity`, `result_type`, `identity`, `lift`,
    `combine`, `finish`; `inverse` and `inverts` where rows can be taken out again; `absorb` where
    adding a row in place saves a copy.
-2. If the states are numbers, add `reduce_columns` and `scan_columns` over flat arrays
-   (`columns.py` turns Arrow into NumPy and back; compile loops with Numba).
+2. If the states are numbers, add `over_columns` over flat arrays (`columns.py` turns Arrow into
+   NumPy and back; compile loops with Numba).
 3. List it in `__init__.py`. `tests/contract/test_aggregates.py` finds it there and checks the laws
    above; add a line to `tests/spark/test_aggregates_like_spark.py` if Spark has it too.
 """
@@ -93,40 +93,33 @@ class Aggregate(ABC):
 
     def reduce(self, arguments: Sequence[pa.Array], offsets: Offsets) -> pa.Array:
         """One result per segment; a segment may be empty."""
-        columns, starts, result = self._prepared(arguments, offsets)
-        found = self.reduce_columns(columns, starts)
-        if found is not None:
-            return found
-        rows = _rows(columns, int(starts[-1]))
-        results = []
-        for segment in range(len(starts) - 1):
-            state = self.identity()
-            for row in rows[starts[segment] : starts[segment + 1]]:
-                state = self.absorb(state, *row)
-            results.append(self.finish(state))
-        return self.column(results, result)
+        return self._over(arguments, offsets, running=False)
 
     def scan(self, arguments: Sequence[pa.Array], offsets: Offsets) -> pa.Array:
         """The running result at each row from `offsets[0]` to `offsets[-1]`, itself included."""
+        return self._over(arguments, offsets, running=True)
+
+    def _over(self, arguments: Sequence[pa.Array], offsets: Offsets, running: bool) -> pa.Array:
         columns, starts, result = self._prepared(arguments, offsets)
-        found = self.scan_columns(columns, starts)
-        if found is not None:
-            return found
+        column = self.over_columns(columns, starts, running)
+        if column is not None:
+            return column
         rows = _rows(columns, int(starts[-1]))
         results = []
         for segment in range(len(starts) - 1):
             state = self.identity()
             for row in rows[starts[segment] : starts[segment + 1]]:
                 state = self.absorb(state, *row)
+                if running:
+                    results.append(self.finish(state))
+            if not running:
                 results.append(self.finish(state))
         return self.column(results, result)
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        """`reduce` over flat arrays, or None for types that need the walk."""
-        return None
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        """`scan` over flat arrays, or None for types that need the walk."""
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
+        """`scan` (if running) or `reduce` over flat arrays; None for types that need the walk."""
         return None
 
     def column(self, results: Sequence[Any], result: pa.DataType) -> pa.Array:

@@ -44,20 +44,12 @@ class _Choice(Aggregate):
     def finish(self, state: Chosen) -> Any:
         return None if state is None else state[0]
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._chosen(columns, offsets, running=False)
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._chosen(columns, offsets, running=True)
-
-    def _chosen(self, columns: list[pa.Array], offsets: Offsets, running: bool) -> pa.Array | None:
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
+        value, by = columns
         return ordering.take_extrema(
-            columns[0],
-            columns[1],
-            offsets,
-            greatest=self.greatest,
-            last_of_equals=True,
-            running=running,
+            value, by, offsets, running, greatest=self.greatest, last_of_equals=True
         )
 
 

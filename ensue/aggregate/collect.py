@@ -47,11 +47,10 @@ class ArrayAgg(Aggregate):
     def finish(self, state: list[Any]) -> list[Any]:
         return list(state)
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array:
-        column, bounds = _without_nulls(columns[0], offsets)
-        return self._lists(bounds, column)
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array:
+    def over_columns(self, columns: list[pa.Array], offsets: Offsets, running: bool) -> pa.Array:
+        if not running:
+            column, bounds = _without_nulls(columns[0], offsets)
+            return self._lists(bounds, column)
         valid = flat.validity(columns[0])
         if not valid.shape[0]:
             valid = np.ones(len(columns[0]), np.bool_)

@@ -40,19 +40,15 @@ class Count(Aggregate):
     def finish(self, state: int) -> int:
         return state
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array:
+    def over_columns(self, columns: list[pa.Array], offsets: Offsets, running: bool) -> pa.Array:
         counted = _counted(columns)
-        if not counted.shape[0]:
-            return pa.array(np.diff(offsets))
-        return pa.array(np.diff(flat.prefix_counts(counted)[offsets]))
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array:
-        counted = _counted(columns)
-        sizes = np.diff(offsets)
-        if not counted.shape[0]:
-            return pa.array(np.arange(1, offsets[-1] + 1) - np.repeat(offsets[:-1], sizes))
-        counts = flat.prefix_counts(counted)
-        return pa.array(counts[1:] - np.repeat(counts[offsets[:-1]], sizes))
+        if counted.shape[0]:
+            before = flat.prefix_counts(counted)  # rows that count before each row
+        else:
+            before = np.arange(offsets[-1] + 1)
+        if running:
+            return pa.array(before[1:] - np.repeat(before[offsets[:-1]], np.diff(offsets)))
+        return pa.array(np.diff(before[offsets]))
 
 
 def _counted(columns: list[pa.Array]) -> flat.Mask:

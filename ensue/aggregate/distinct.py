@@ -76,15 +76,13 @@ class Distinct(Aggregate):
             inside = self.inner.absorb(inside, *values)
         return self.inner.finish(inside)
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array:
+    def over_columns(self, columns: list[pa.Array], offsets: Offsets, running: bool) -> pa.Array:
         first = _first_rows(columns, offsets)
+        if running:
+            rows = flat.column(np.arange(len(first)), first, pa.int64())
+            return self.inner.scan([column.take(rows) for column in columns], offsets)
         kept = [column.filter(pa.array(first)) for column in columns]
         return self.inner.reduce(kept, flat.prefix_counts(first)[offsets])
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array:
-        first = _first_rows(columns, offsets)
-        rows = flat.column(np.arange(len(first)), first, pa.int64())
-        return self.inner.scan([column.take(rows) for column in columns], offsets)
 
 
 def _count(state: Seen, key: Any, values: tuple[Any, ...], times: int) -> None:

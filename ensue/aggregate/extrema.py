@@ -39,20 +39,11 @@ class _Extremum(Aggregate):
     def finish(self, state: Any) -> Any:
         return state
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._extrema(columns[0], offsets, running=False)
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._extrema(columns[0], offsets, running=True)
-
-    def _extrema(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
         return ordering.take_extrema(
-            column,
-            column,
-            offsets,
-            greatest=self.greatest,
-            last_of_equals=False,
-            running=running,
+            columns[0], columns[0], offsets, running, greatest=self.greatest
         )
 
 

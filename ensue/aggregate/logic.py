@@ -41,23 +41,11 @@ class _Quantifier(Aggregate):
     def inverse(self, a: Tally, b: Tally) -> Tally:
         return a[0] - b[0], a[1] - b[1]
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._decided(columns[0], offsets, running=False)
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._decided(columns[0], offsets, running=True)
-
-    def _decided(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
-        if pa.types.is_null(column.type):
-            column = column.cast(pa.bool_())
-        return ordering.take_extrema(
-            column,
-            column,
-            offsets,
-            greatest=self.greatest,
-            last_of_equals=False,
-            running=running,
-        )
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
+        values = columns[0].cast(pa.bool_())  # of a column of nulls too
+        return ordering.take_extrema(values, values, offsets, running, greatest=self.greatest)
 
 
 class BoolAnd(_Quantifier):

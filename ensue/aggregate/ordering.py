@@ -4,8 +4,8 @@
 - Strings and bytes compare by their (UTF-8) bytes.
 - Lists and structs compare item by item, null first; a list is less than its continuation.
 
-Over columns, `sort_keys` gives numbers in the same order, and `positions` finds where the extremum
-of each segment stands: min, max, min_by, max_by, bool_and and bool_or are then one `take`.
+Over columns, `sort_keys` gives numbers in the same order, and `take_extrema` takes the item where
+the extremum of each segment stands: so min, max, min_by, max_by, bool_and and bool_or.
 Cost: one pass over the keys; for strings and decimals beyond 64 bits, first a dictionary and its
 sort.
 """
@@ -84,10 +84,10 @@ def take_extrema(
     taken: pa.Array,
     ordered_by: pa.Array,
     offsets: Offsets,
+    running: bool,
     *,
     greatest: bool,
-    last_of_equals: bool,
-    running: bool,
+    last_of_equals: bool = False,
 ) -> pa.Array | None:
     """For each segment (or each row, if running) the item of `taken` where `ordered_by` is extreme.
 
@@ -97,9 +97,9 @@ def take_extrema(
     if keys is None:
         return None
     keys.flags.writeable = False  # as all arrays that kernels get
-    kernel = _scan_positions if running else _reduce_positions
-    found = kernel(keys, flat.validity(ordered_by), offsets, greatest, last_of_equals)
-    return taken.take(flat.column(found, found >= 0, pa.int64()))
+    valid = flat.validity(ordered_by)
+    rows = _positions(keys, valid, offsets, running, greatest, last_of_equals)
+    return taken.take(flat.column(rows, rows >= 0, pa.int64()))
 
 
 @njit(cache=True, nogil=True)
@@ -111,30 +111,16 @@ def _beats(a: float, b: float, greatest: bool) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def _reduce_positions(
-    keys: Keys, valid: flat.Mask, offsets: Offsets, greatest: bool, last_of_equals: bool
-) -> NDArray[np.int64]:
-    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
-    positions = np.empty(segments, np.int64)
-    for segment in range(segments):
-        best = np.int64(-1)
-        for row in range(offsets[segment], offsets[segment + 1]):
-            if (not nullable or valid[row]) and (
-                best < 0
-                or _beats(keys[row], keys[best], greatest)
-                or (last_of_equals and not _beats(keys[best], keys[row], greatest))
-            ):
-                best = np.int64(row)
-        positions[segment] = best
-    return positions
-
-
-@njit(cache=True, nogil=True)
-def _scan_positions(
-    keys: Keys, valid: flat.Mask, offsets: Offsets, greatest: bool, last_of_equals: bool
+def _positions(
+    keys: Keys,
+    valid: flat.Mask,
+    offsets: Offsets,
+    running: bool,
+    greatest: bool,
+    last_of_equals: bool,
 ) -> NDArray[np.int64]:
     nullable = valid.shape[0] > 0
-    positions = np.empty(offsets[-1], np.int64)
+    positions = np.empty(offsets[-1] if running else offsets.shape[0] - 1, np.int64)
     for segment in range(offsets.shape[0] - 1):
         best = np.int64(-1)
         for row in range(offsets[segment], offsets[segment + 1]):
@@ -144,5 +130,8 @@ def _scan_positions(
                 or (last_of_equals and not _beats(keys[best], keys[row], greatest))
             ):
                 best = np.int64(row)
-            positions[row] = best
+            if running:
+                positions[row] = best
+        if not running:
+            positions[segment] = best
     return positions

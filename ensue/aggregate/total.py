@@ -72,13 +72,10 @@ class Sum(Aggregate):
             raise self.overflow(pa.int64())
         return total
 
-    def reduce_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._totals(columns[0], offsets, running=False)
-
-    def scan_columns(self, columns: list[pa.Array], offsets: Offsets) -> pa.Array | None:
-        return self._totals(columns[0], offsets, running=True)
-
-    def _totals(self, column: pa.Array, offsets: Offsets, running: bool) -> pa.Array | None:
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
+        column = columns[0]
         result = self.result_type([column.type])
         if has_exact_integers(column.type):
             low, _, counts, beyond = integer_totals(column, offsets, running)
@@ -146,24 +143,22 @@ def integer_totals(
     column: pa.Array, offsets: Offsets, running: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """(low limbs, high limbs, counts; indexes of totals outside int64) of segments, or rows."""
-    kernel = _scan_integers if running else _reduce_integers
-    low, high, counts = kernel(flat.integers(column), flat.validity(column), offsets)
+    values, valid = flat.integers(column), flat.validity(column)
+    low, high, counts = _integer_totals(values, valid, offsets, running)
     return low, high, counts, np.flatnonzero(high != low.view(np.int64) >> 63)
 
 
 def float_totals(
     column: pa.Array, offsets: Offsets, running: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    kernel = _scan_floats if running else _reduce_floats
-    return kernel(flat.floats(column), flat.validity(column), offsets)
+    return _float_totals(flat.floats(column), flat.validity(column), offsets, running)
 
 
 def decimal_totals(
     column: pa.Array, offsets: Offsets, running: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """([result, 3] limbs of the unscaled total, low first, in two's complement; values)."""
-    kernel = _scan_decimals if running else _reduce_decimals
-    return kernel(flat.limbs(column), flat.validity(column), offsets)
+    return _decimal_totals(flat.limbs(column), flat.validity(column), offsets, running)
 
 
 @njit(cache=True, nogil=True)
@@ -174,72 +169,45 @@ def _add_integer(low: np.uint64, high: np.int64, value: np.int64) -> tuple[np.ui
 
 
 @njit(cache=True, nogil=True)
-def _reduce_integers(
-    values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets
+def _integer_totals(
+    values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets, running: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
-    lows = np.empty(segments, np.uint64)
-    highs = np.empty(segments, np.int64)
-    counts = np.empty(segments, np.int64)
-    for segment in range(segments):
-        low, high, count = np.uint64(0), np.int64(0), np.int64(0)
-        for row in range(offsets[segment], offsets[segment + 1]):
-            if not nullable or valid[row]:
-                low, high = _add_integer(low, high, values[row])
-                count += 1
-        lows[segment], highs[segment], counts[segment] = low, high, count
-    return lows, highs, counts
-
-
-@njit(cache=True, nogil=True)
-def _scan_integers(
-    values: NDArray[np.int64], valid: flat.Mask, offsets: Offsets
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    rows, nullable = offsets[-1], valid.shape[0] > 0
-    lows = np.empty(rows, np.uint64)
-    highs = np.empty(rows, np.int64)
-    counts = np.empty(rows, np.int64)
+    nullable = valid.shape[0] > 0
+    size = offsets[-1] if running else offsets.shape[0] - 1
+    lows = np.empty(size, np.uint64)
+    highs = np.empty(size, np.int64)
+    counts = np.empty(size, np.int64)
     for segment in range(offsets.shape[0] - 1):
         low, high, count = np.uint64(0), np.int64(0), np.int64(0)
         for row in range(offsets[segment], offsets[segment + 1]):
             if not nullable or valid[row]:
                 low, high = _add_integer(low, high, values[row])
                 count += 1
-            lows[row], highs[row], counts[row] = low, high, count
+            if running:
+                lows[row], highs[row], counts[row] = low, high, count
+        if not running:
+            lows[segment], highs[segment], counts[segment] = low, high, count
     return lows, highs, counts
 
 
 @njit(cache=True, nogil=True)
-def _reduce_floats(
-    values: NDArray[np.float64], valid: flat.Mask, offsets: Offsets
+def _float_totals(
+    values: NDArray[np.float64], valid: flat.Mask, offsets: Offsets, running: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
-    totals = np.empty(segments, np.float64)
-    counts = np.empty(segments, np.int64)
-    for segment in range(segments):
-        total, count = 0.0, np.int64(0)
-        for row in range(offsets[segment], offsets[segment + 1]):
-            if not nullable or valid[row]:
-                total += values[row]
-                count += 1
-        totals[segment], counts[segment] = total, count
-    return totals, counts
-
-
-@njit(cache=True, nogil=True)
-def _scan_floats(
-    values: NDArray[np.float64], valid: flat.Mask, offsets: Offsets
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    rows, nullable = offsets[-1], valid.shape[0] > 0
-    totals = np.empty(rows, np.float64)
-    counts = np.empty(rows, np.int64)
+    nullable = valid.shape[0] > 0
+    size = offsets[-1] if running else offsets.shape[0] - 1
+    totals = np.empty(size, np.float64)
+    counts = np.empty(size, np.int64)
     for segment in range(offsets.shape[0] - 1):
         total, count = 0.0, np.int64(0)
         for row in range(offsets[segment], offsets[segment + 1]):
             if not nullable or valid[row]:
                 total += values[row]
                 count += 1
-            totals[row], counts[row] = total, count
+            if running:
+                totals[row], counts[row] = total, count
+        if not running:
+            totals[segment], counts[segment] = total, count
     return totals, counts
 
 
@@ -260,37 +228,27 @@ def _add_limbs(total: NDArray[np.uint64], low: np.uint64, high: np.uint64) -> No
 
 
 @njit(cache=True, nogil=True)
-def _reduce_decimals(
-    values: NDArray[np.uint64], valid: flat.Mask, offsets: Offsets
+def _decimal_totals(
+    values: NDArray[np.uint64], valid: flat.Mask, offsets: Offsets, running: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    segments, nullable = offsets.shape[0] - 1, valid.shape[0] > 0
-    totals = np.zeros((segments, 3), np.uint64)
-    counts = np.zeros(segments, np.int64)
-    for segment in range(segments):
-        for row in range(offsets[segment], offsets[segment + 1]):
-            if not nullable or valid[row]:
-                _add_limbs(totals[segment], values[row, 0], values[row, 1])
-                counts[segment] += 1
-    return totals, counts
-
-
-@njit(cache=True, nogil=True)
-def _scan_decimals(
-    values: NDArray[np.uint64], valid: flat.Mask, offsets: Offsets
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    rows, nullable = offsets[-1], valid.shape[0] > 0
-    totals = np.empty((rows, 3), np.uint64)
-    counts = np.empty(rows, np.int64)
-    total = np.empty(3, np.uint64)
+    nullable = valid.shape[0] > 0
+    size = offsets[-1] if running else offsets.shape[0] - 1
+    totals = np.empty((size, 3), np.uint64)
+    counts = np.empty(size, np.int64)
+    scratch = np.empty(3, np.uint64)
     for segment in range(offsets.shape[0] - 1):
+        total = scratch if running else totals[segment]
         total[:] = 0
         count = np.int64(0)
         for row in range(offsets[segment], offsets[segment + 1]):
             if not nullable or valid[row]:
                 _add_limbs(total, values[row, 0], values[row, 1])
                 count += 1
-            totals[row] = total
-            counts[row] = count
+            if running:
+                totals[row] = total
+                counts[row] = count
+        if not running:
+            counts[segment] = count
     return totals, counts
 
 
