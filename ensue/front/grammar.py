@@ -1,4 +1,4 @@
-"""The PATTERN grammar: text to `pattern.nodes`.
+"""The PATTERN grammar: text to `query.nodes`.
 
 One grammar reads the SQL clause and the Python builder's text; the builder's arrows (`->`, `->>`)
 and negation (`!`) are part of it and refused by the SQL front end. Labels keep their spelling
@@ -7,18 +7,18 @@ unless `fold` asks for SQL's upper-casing of unquoted names.
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any
 
-from lark import Lark, Token, Transformer
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from lark import Token
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ensue import errors
+from ensue.front.regular import QUANTIFIERS, Grammar, Reader, unquoted
 from ensue.query import nodes, rules
 from ensue.query.duration import parse_duration
 
-_GRAMMAR = r"""
+_RULES = r"""
 start: alternation
 alternation: sequence ("|" sequence)*
 sequence: element (joint? element)*
@@ -56,117 +56,43 @@ QUOTED: /"([^"]|"")+"/ | /`([^`]|``)+`/
 %ignore /\/\*(.|\n)*?\*\//
 """
 _RESERVED = frozenset({"PERMUTE"})
-_MAX_TEXT = 100_000
-_MAX_DEPTH = 200
-
-
-@lru_cache(maxsize=1)
-def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", maybe_placeholders=False, propagate_positions=True)
 
 
 def parse_pattern(text: str, *, fold: bool = False, arrows: bool = True) -> nodes.Node:
     """The tree of a pattern text; `PatternSyntaxError` points at the column otherwise."""
-    if len(text) > _MAX_TEXT:
-        raise errors.LimitError(
-            f"the pattern has {len(text):,} characters; the limit is {_MAX_TEXT:,}",
-            remedy="split the pattern",
-        )
-    if not text.strip():
-        raise errors.PatternSyntaxError(
-            "the pattern is empty",
-            remedy="write at least one label, or () for the empty pattern",
-            place=errors.Place.at_offset(text, 0),
-        )
-    _check_brackets(text)
-    try:
-        tree = _parser().parse(text)
-    except UnexpectedInput as problem:
-        raise _syntax_error(text, problem) from None
-    builder = _Builder(text, fold, arrows)
-    try:
-        return builder.transform(tree)
-    except Exception as problem:
-        original = getattr(problem, "orig_exc", problem)
-        if isinstance(original, errors.EnsueError):
-            raise original from None
-        raise
+    pattern: nodes.Node = _GRAMMAR.read(text, _Reader(text, fold, arrows))
+    return pattern
 
 
-def _check_brackets(text: str) -> None:
-    """Brackets balance and nest no deeper than the limit; said better here than by the parser."""
-    closing = {")": "(", "-}": "{-", "}": "{"}
-    stack: list[tuple[str, int]] = []
-    cleaned = re.sub(
-        r'"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/',
-        lambda m: " " * len(m[0]),
-        text,
-        flags=re.DOTALL,
-    )
-    for found in re.finditer(r"\{-|-\}|[(){}]", cleaned):
-        token, offset = found[0], found.start()
-        if token in closing:
-            if not stack or stack[-1][0] != closing[token]:
-                raise errors.PatternSyntaxError(
-                    f"{token!r} closes nothing",
-                    remedy=f"remove it or open it with {closing[token]!r}",
-                    place=errors.Place.at_offset(text, offset),
-                )
-            stack.pop()
-        else:
-            stack.append((token, offset))
-            if len(stack) > _MAX_DEPTH:
-                raise errors.LimitError(
-                    f"the pattern nests deeper than {_MAX_DEPTH} brackets",
-                    remedy="remove redundant brackets",
-                    place=errors.Place.at_offset(text, offset),
-                )
-    if stack:
-        token, offset = stack[-1]
-        raise errors.PatternSyntaxError(
-            f"{token!r} is never closed",
-            remedy="close it",
-            place=errors.Place.at_offset(text, offset),
-        )
+def _explain(before: str, problem: UnexpectedInput) -> tuple[str, str] | None:
+    if not isinstance(problem, UnexpectedToken):
+        return None
+    if problem.token in ("|", ")") and before.rstrip()[-1:] in ("", "|", "("):
+        return "an alternative is empty", "write () for an alternative that matches no row"
+    if problem.token.type in QUANTIFIERS:
+        return "", "a quantifier stands right after a label or a group; group with ( ) first"
+    return None
 
 
-def _syntax_error(text: str, problem: UnexpectedInput) -> errors.PatternSyntaxError:
-    offset = problem.pos_in_stream if problem.pos_in_stream is not None else len(text)
-    remedy = "see docs/patterns.md for the grammar"
-    if isinstance(problem, UnexpectedCharacters):
-        what = f"{text[offset]!r} has no meaning in a pattern"
-    elif isinstance(problem, UnexpectedEOF) or (
-        isinstance(problem, UnexpectedToken) and problem.token.type == "$END"
-    ):
-        what, offset = "the pattern ends where a label or a group is expected", len(text)
-    else:
-        assert isinstance(problem, UnexpectedToken)
-        what = f"{str(problem.token)!r} cannot stand here"
-        before = text[:offset].rstrip()[-1:]
-        if problem.token in ("|", ")") and before in ("", "|", "("):
-            what = "an alternative is empty"
-            remedy = "write () for an alternative that matches no row"
-        elif problem.token.type in ("STAR", "PLUS", "QUESTION", "LBRACE"):
-            remedy = "a quantifier stands right after a label or a group; group with ( ) first"
-    return errors.PatternSyntaxError(
-        what, remedy=remedy, place=errors.Place.at_offset(text, offset)
-    )
+_GRAMMAR = Grammar(
+    _RULES,
+    subject="pattern",
+    error=errors.PatternSyntaxError,
+    max_depth=200,
+    brackets={")": "(", "-}": "{-", "}": "{"},
+    opaque=r'"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/',
+    shorten="split the pattern",
+    empty="the empty pattern",
+    manual="docs/patterns.md for the grammar",
+    explain=_explain,
+)
 
 
-class _Builder(Transformer[Token, nodes.Node]):
-    """Turns the parse tree into nodes, bottom up."""
-
+class _Reader(Reader):
     def __init__(self, text: str, fold: bool, arrows: bool) -> None:
-        super().__init__()
-        self._text = text
+        super().__init__(text)
         self._fold = fold
         self._arrows = arrows
-
-    def start(self, items: list[Any]) -> nodes.Node:
-        return items[0]
-
-    def alternation(self, items: list[Any]) -> nodes.Node:
-        return items[0] if len(items) == 1 else nodes.Alternation(tuple(items))
 
     def sequence(self, items: list[Any]) -> nodes.Node:
         parts: list[nodes.Node] = []
@@ -217,35 +143,14 @@ class _Builder(Transformer[Token, nodes.Node]):
         return nodes.Repetition(items[0], least, most, greedy)
 
     def quantifier(self, items: list[Any]) -> tuple[int, int | None, bool]:
-        greedy = not (len(items) > 1)
-        first = items[0]
-        if isinstance(first, Token):
-            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(first)]
-        else:
-            least, most = first
-        return least, most, greedy
+        least, most = super().quantifier(items)
+        return least, most, len(items) == 1
 
-    def exactly(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(items[0], items[0])
-
-    def at_least(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(items[0], None)
-
-    def at_most(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(None, items[0])
-
-    def any_number(self, items: list[Token]) -> tuple[int, int | None]:
+    def any_number(self, _: list[Token]) -> tuple[int, int | None]:
         return 0, None
 
-    def between(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(items[0], items[1])
-
-    def _bounds(self, least: Token | None, most: Token | None) -> tuple[int, int | None]:
-        place = self._place(least if least is not None else most)
-        low = int(least) if least is not None else 0
-        high = int(most) if most is not None else None
-        rules.bounds(low, high, place)
-        return low, high
+    def _check_bounds(self, least: int, most: int | None, place: errors.Place) -> None:
+        rules.bounds(least, most, place)
 
     def primary(self, items: list[Any]) -> nodes.Node:
         return items[0]
@@ -271,8 +176,7 @@ class _Builder(Transformer[Token, nodes.Node]):
     def label(self, items: list[Token]) -> nodes.Node:
         token = items[0]
         if token.type == "QUOTED":
-            mark = token[0]
-            return nodes.Label(str(token)[1:-1].replace(mark * 2, mark))
+            return nodes.Label(unquoted(token))
         name = str(token)
         if name.startswith(rules.RESERVED_PREFIX) or name.upper() in _RESERVED:
             raise errors.ReservedNameError(
@@ -282,19 +186,11 @@ class _Builder(Transformer[Token, nodes.Node]):
             )
         return nodes.Label(name.upper() if self._fold else name)
 
-    def _place(self, token: Token | None) -> errors.Place:
-        offset = 0 if token is None or token.start_pos is None else token.start_pos
-        return errors.Place.at_offset(self._text, offset)
-
 
 def _with_loop_policy(node: nodes.Node, gap: nodes.Gap) -> nodes.Node:
     """A loop takes the policy of the arrow before it."""
     if gap.policy is nodes.Policy.STRICT:
         return node
-    if isinstance(node, nodes.Repetition):
-        return nodes.Repetition(
-            node.part, node.least, node.most, node.greedy, nodes.Gap(gap.policy)
-        )
-    if isinstance(node, nodes.Permutation):
-        return nodes.Permutation(node.parts, nodes.Gap(gap.policy))
+    if isinstance(node, nodes.Repetition | nodes.Permutation):
+        return replace(node, gap=nodes.Gap(gap.policy))
     return node

@@ -1,4 +1,4 @@
-"""SPARQL property paths: text to `pattern.paths.PathQuery`.
+"""SPARQL property paths: text to `query.paths.PathQuery`.
 
     written_by/^written_by          a step, then one against the direction of its edge
     (starred_actors|directed_by)+   alternatives, and + * ? {n} {n,} {,m} {n,m}
@@ -13,20 +13,21 @@ to the step, so `node` is the node that the step arrives at.
 
 from __future__ import annotations
 
-import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from lark import Lark, Token, Transformer
-from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from ensue import errors
 from ensue.front.expressions import Scope, parse_condition
+from ensue.front.regular import QUANTIFIERS, Grammar, Reader, unquoted
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.paths import EDGE, NODE, SOURCE, EdgeTest, PathQuery, mirrored
 
-_GRAMMAR = r"""
+_RULES = r"""
 start: alternation
 alternation: sequence ("|" sequence)*
 sequence: element ("/" element)*
@@ -61,14 +62,7 @@ IRI: /<[^<>\s]+>/
 CONDITION: /\[(?:[^\[\]'"`]|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])*\]/
 %ignore /\s+/
 """
-MAX_TEXT = 100_000
-MAX_DEPTH = 100
-_PLACES = {")": "(", "}": "{", "]": "["}
-
-
-@lru_cache(maxsize=1)
-def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", maybe_placeholders=False, propagate_positions=True)
+_STEPS = ("NAME", "QUOTED", "IRI", "INVERSE", "NOT", "LPAR", "ANY")  # tokens that begin one
 
 
 @lru_cache(maxsize=4096)
@@ -79,31 +73,8 @@ def parse_path(text: str) -> PathQuery:
             f"a path expression is text, not {type(text).__name__}",
             remedy="write for example 'written_by/^written_by'",
         )
-    if len(text) > MAX_TEXT:
-        raise errors.LimitError(
-            f"the path expression has {len(text):,} characters; the limit is {MAX_TEXT:,}",
-            remedy="split the expression into several queries",
-        )
-    if not text.strip():
-        raise errors.PathSyntaxError(
-            "the path expression is empty",
-            remedy="write at least one label, or () for the path of length 0",
-            place=errors.Place.at_offset(text, 0),
-        )
-    _check_brackets(text)
-    try:
-        tree = _parser().parse(text)
-    except UnexpectedInput as problem:
-        raise _syntax_error(text, problem) from None
-    builder = _Builder(text)
-    try:
-        pattern = builder.transform(tree)
-    except Exception as problem:
-        original = getattr(problem, "orig_exc", problem)
-        if isinstance(original, errors.EnsueError):
-            raise original from None
-        raise
-    return _numbered(pattern, builder.tests, text)
+    reader = _Reader(text)
+    return _numbered(_GRAMMAR.read(text, reader), reader.tests, text)
 
 
 def _numbered(pattern: nodes.Node, tests: list[EdgeTest], text: str) -> PathQuery:
@@ -111,88 +82,48 @@ def _numbered(pattern: nodes.Node, tests: list[EdgeTest], text: str) -> PathQuer
     numbers: dict[EdgeTest, str] = {}
 
     def visit(node: nodes.Node) -> nodes.Node:
-        match node:
-            case nodes.Label(name=name):
-                return nodes.Label(numbers.setdefault(tests[int(name)], str(len(numbers))))
-            case nodes.Concatenation(parts=parts):
-                return nodes.concatenate([visit(part) for part in parts])
-            case nodes.Alternation(options=options):
-                return nodes.Alternation(tuple(visit(option) for option in options))
-            case nodes.Repetition(part=part, least=least, most=most):
-                return nodes.Repetition(visit(part), least, most)
-            case _:
-                return node
+        if isinstance(node, nodes.Label):
+            return nodes.Label(numbers.setdefault(tests[int(node.name)], str(len(numbers))))
+        return nodes.rebuilt(node, visit)
 
     renumbered = visit(pattern)
     return PathQuery(renumbered, tuple(numbers), text)
 
 
-def _check_brackets(text: str) -> None:
-    quoted = r"\"(?:[^\"]|\"\")*\"|`[^`]*`|'(?:[^']|'')*'|<[^<>\s]+>"
-    cleaned = re.sub(quoted, lambda m: " " * len(m[0]), text)
-    stack: list[tuple[str, int]] = []
-    for found in re.finditer(r"[][(){}]", cleaned):
-        token, offset = found[0], found.start()
-        if token not in _PLACES:
-            stack.append((token, offset))
-        elif stack and stack[-1][0] == _PLACES[token]:
-            stack.pop()
-        else:
-            raise errors.PathSyntaxError(
-                f"{token!r} closes nothing",
-                remedy=f"remove it or open it with {_PLACES[token]!r}",
-                place=errors.Place.at_offset(text, offset),
-            )
-        if len(stack) > MAX_DEPTH:
-            raise errors.LimitError(
-                f"the path expression nests deeper than {MAX_DEPTH} brackets",
-                remedy="remove redundant brackets",
-                place=errors.Place.at_offset(text, offset),
-            )
-    if stack:
-        raise errors.PathSyntaxError(
-            f"{stack[-1][0]!r} is never closed",
-            remedy="close it",
-            place=errors.Place.at_offset(text, stack[-1][1]),
-        )
-
-
-def _syntax_error(text: str, problem: UnexpectedInput) -> errors.PathSyntaxError:
-    offset = problem.pos_in_stream if problem.pos_in_stream is not None else len(text)
-    remedy = "see docs/graph.md for the syntax of path expressions"
+def _explain(before: str, problem: UnexpectedInput) -> tuple[str, str] | None:
     if isinstance(problem, UnexpectedCharacters):
-        what = f"{text[offset]!r} has no meaning in a path expression"
-        if text[offset] in "'\"`":
-            what, remedy = f"the quote {text[offset]!r} is never closed", "close it"
-    elif isinstance(problem, UnexpectedEOF) or (
-        isinstance(problem, UnexpectedToken) and problem.token.type == "$END"
-    ):
-        what, offset = "the expression ends where a label or a group is expected", len(text)
-    else:
-        assert isinstance(problem, UnexpectedToken)
-        what = f"{str(problem.token)!r} cannot stand here"
-        if problem.token.type in ("STAR", "PLUS", "QUESTION", "LBRACE"):
-            remedy = "a quantifier stands right after a label or a group, once; group with ( )"
-        elif problem.token.type in ("NAME", "QUOTED", "IRI", "INVERSE", "NOT", "LPAR", "ANY"):
-            remedy = "join two steps with / and alternatives with |"
-        elif problem.token.type == "CONDITION":
-            remedy = "a condition stands right after a single step, before its quantifier"
-    return errors.PathSyntaxError(what, remedy=remedy, place=errors.Place.at_offset(text, offset))
+        quote = problem.char in "'\"`"
+        return (f"the quote {problem.char!r} is never closed", "close it") if quote else None
+    assert isinstance(problem, UnexpectedToken)
+    if problem.token.type in QUANTIFIERS:
+        return "", "a quantifier stands right after a label or a group, once; group with ( )"
+    if problem.token.type in _STEPS:
+        return "", "join two steps with / and alternatives with |"
+    if problem.token.type == "CONDITION":
+        return "", "a condition stands right after a single step, before its quantifier"
+    return None
 
 
-class _Builder(Transformer[Token, nodes.Node]):
-    """Turns the parse tree into nodes, bottom up; labels number `tests`."""
+_GRAMMAR = Grammar(
+    _RULES,
+    subject="path expression",
+    error=errors.PathSyntaxError,
+    max_depth=100,
+    brackets={")": "(", "}": "{", "]": "["},
+    opaque=r"\"(?:[^\"]|\"\")*\"|`[^`]*`|'(?:[^']|'')*'|<[^<>\s]+>",
+    shorten="split the expression into several queries",
+    empty="the path of length 0",
+    manual="docs/graph.md for the syntax of path expressions",
+    explain=_explain,
+)
+
+
+class _Reader(Reader):
+    """Labels of the nodes number `tests`."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
-        self._text = text
+        super().__init__(text)
         self.tests: list[EdgeTest] = []
-
-    def start(self, items: list[Any]) -> nodes.Node:
-        return items[0]
-
-    def alternation(self, items: list[Any]) -> nodes.Node:
-        return items[0] if len(items) == 1 else nodes.Alternation(tuple(items))
 
     def sequence(self, items: list[Any]) -> nodes.Node:
         return nodes.concatenate(items)
@@ -226,7 +157,7 @@ class _Builder(Transformer[Token, nodes.Node]):
         return self._test(EdgeTest(negated=True))
 
     def like(self, items: list[Token]) -> nodes.Node:
-        return self._test(EdgeTest((_unquoted(items[0]),), glob=True))
+        return self._test(EdgeTest((unquoted(items[0]),), glob=True))
 
     def excluded(self, items: list[Any]) -> nodes.Node:
         members: list[tuple[str, bool]] = items[1]
@@ -251,36 +182,15 @@ class _Builder(Transformer[Token, nodes.Node]):
 
     def label(self, items: list[Token]) -> str:
         # A str, not a Token: `element` tells the two apart.
-        return str(items[0]) if items[0].type == "NAME" else _unquoted(items[0])
+        return str(items[0]) if items[0].type == "NAME" else unquoted(items[0])
 
-    def quantifier(self, items: list[Any]) -> tuple[int, int | None]:
-        first = items[0]
-        if isinstance(first, Token):
-            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(first)]
-        return first
-
-    def exactly(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(items[0], items[0])
-
-    def at_least(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(items[0], None)
-
-    def at_most(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(None, items[0])
-
-    def between(self, items: list[Token]) -> tuple[int, int | None]:
-        return self._bounds(items[0], items[1])
-
-    def _bounds(self, least: Token | None, most: Token | None) -> tuple[int, int | None]:
-        low = 0 if least is None else int(least)
-        high = None if most is None else int(most)
-        if high is not None and high < low:
+    def _check_bounds(self, least: int, most: int | None, place: errors.Place) -> None:
+        if most is not None and most < least:
             raise errors.PathSyntaxError(
-                f"{{{low},{high}}} asks for at least {low} and at most {high}",
+                f"{{{least},{most}}} asks for at least {least} and at most {most}",
                 remedy="put the smaller number first",
-                place=self._place(least or most),
+                place=place,
             )
-        return low, high
 
     def _test(self, test: EdgeTest) -> nodes.Node:
         self.tests.append(test)
@@ -293,10 +203,7 @@ class _Builder(Transformer[Token, nodes.Node]):
 
     def _conditioned(self, node: nodes.Node, condition: c.Condition) -> nodes.Node:
         for label in nodes.labels(node):
-            test = self.tests[int(label)]
-            self.tests[int(label)] = EdgeTest(
-                test.labels, test.negated, test.glob, test.backward, condition
-            )
+            self.tests[int(label)] = replace(self.tests[int(label)], condition=condition)
         return node
 
     def _condition(self, token: Token) -> c.Condition:
@@ -330,18 +237,7 @@ class _Builder(Transformer[Token, nodes.Node]):
                 place=errors.Place.at_offset(self._text, offset),
             )
 
-    def _place(self, token: Token | None) -> errors.Place:
-        offset = 0 if token is None or token.start_pos is None else token.start_pos
-        return errors.Place.at_offset(self._text, offset)
-
 
 def _offset(place: errors.Place) -> int:
     lines = place.text.split("\n")
     return sum(len(line) + 1 for line in lines[: place.line - 1]) + place.column - 1
-
-
-def _unquoted(token: Token) -> str:
-    mark = token[0]
-    if mark == "<":
-        return str(token)[1:-1]
-    return str(token)[1:-1].replace(mark * 2, mark)

@@ -409,17 +409,9 @@ class _Reader:
 
 def _without_exclusion(node: nodes.Node) -> nodes.Node:
     """Exclusion hides rows of the output, and a window shows every row: it has no effect."""
-    match node:
-        case nodes.Exclusion(part=part):
-            return _without_exclusion(part)
-        case nodes.Concatenation(parts=parts) | nodes.Permutation(parts=parts):
-            return replace(node, parts=tuple(map(_without_exclusion, parts)))
-        case nodes.Alternation(options=options):
-            return replace(node, options=tuple(map(_without_exclusion, options)))
-        case nodes.Repetition(part=part):
-            return replace(node, part=_without_exclusion(part))
-        case _:
-            return node
+    if isinstance(node, nodes.Exclusion):
+        return _without_exclusion(node.part)
+    return nodes.rebuilt(node, _without_exclusion)
 
 
 def put_together(taken: PatternSelect, table: str, columns: list[str]) -> Any:

@@ -1,13 +1,13 @@
 """Pattern nodes: the regular expression over labels, as a frozen tree.
 
 The tree is what the text said, nothing more: quantifiers are not expanded and nothing is
-simplified (`pattern/rewrite.py` does that, `automaton/compile.py` expands). Order matters
-everywhere: the first alternative is the preferred one (SQL:2016 row pattern preferment).
+simplified (`automaton/compile.py` expands). Order matters everywhere: the first alternative is the
+preferred one (SQL:2016 row pattern preferment).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -137,6 +137,19 @@ def children(node: Node) -> tuple[Node, ...]:
             return ()
 
 
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with each part changed; what a negation or `until` names stays."""
+    match node:
+        case Concatenation(parts=parts) | Permutation(parts=parts):
+            return replace(node, parts=tuple(map(change, parts)))
+        case Alternation(options=options):
+            return replace(node, options=tuple(map(change, options)))
+        case Repetition(part=part) | Exclusion(part=part):
+            return replace(node, part=change(part))
+        case _:
+            return node
+
+
 def walk(node: Node) -> Iterator[Node]:
     """The node and all below it, in the order of the text."""
     stack = [node]
@@ -200,22 +213,14 @@ def with_blank(node: Node, policy: Policy) -> Node:
     def joint(gap: Gap) -> Gap:
         return replace(gap, policy=policy) if gap.policy is Policy.STRICT else gap
 
-    match node:
-        case Concatenation(parts=parts, gaps=gaps):
-            return Concatenation(
-                tuple(with_blank(part, policy) for part in parts), tuple(map(joint, gaps))
-            )
-        case Alternation(options=options):
-            return Alternation(tuple(with_blank(option, policy) for option in options))
-        case Repetition():
-            part = with_blank(node.part, policy)
-            return replace(node, part=part, gap=joint(node.gap))
-        case Permutation(parts=parts, gap=gap):
-            return Permutation(tuple(with_blank(part, policy) for part in parts), joint(gap))
-        case Exclusion(part=part):
-            return Exclusion(with_blank(part, policy))
+    changed = rebuilt(node, lambda part: with_blank(part, policy))
+    match changed:
+        case Concatenation(gaps=gaps):
+            return replace(changed, gaps=tuple(map(joint, gaps)))
+        case Repetition(gap=gap) | Permutation(gap=gap):
+            return replace(changed, gap=joint(gap))
         case _:
-            return node
+            return changed
 
 
 _POSTFIX = {(0, None): "*", (1, None): "+", (0, 1): "?"}

@@ -86,12 +86,7 @@ class PathQuery:
 
 def mirrored(node: nodes.Node) -> nodes.Node:
     """The pattern of the reversed words."""
-    match node:
-        case nodes.Concatenation(parts=parts):
-            return nodes.concatenate([mirrored(part) for part in reversed(parts)])
-        case nodes.Alternation(options=options):
-            return nodes.Alternation(tuple(mirrored(option) for option in options))
-        case nodes.Repetition(part=part):
-            return replace(node, part=mirrored(part))
-        case _:
-            return node
+    turned = nodes.rebuilt(node, mirrored)
+    if isinstance(turned, nodes.Concatenation):
+        return nodes.Concatenation(turned.parts[::-1], turned.gaps[::-1])
+    return turned
