@@ -8,32 +8,31 @@ same, and so are the answers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.api.tables import is_spark, to_arrow
 from ensue.front.paths import parse_path
 from ensue.operator.budget import Budget
 from ensue.paths import search as engine
+from ensue.paths.asked import Asked, Starts
 from ensue.paths.budget import Retrieval, retrieve
 from ensue.paths.embed import Embedder
 from ensue.paths.explain import explain_local
 from ensue.paths.graph_read import build_graph, read_triples
 from ensue.paths.graph_store import GraphStore
-from ensue.paths.plan import UNBOUNDED, Origins
+from ensue.paths.plan import UNBOUNDED
 from ensue.paths.similarity import Question
+from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.query.paths import PathQuery, Semantics
 
 Expression = str | Sequence[str] | Mapping[str, str]
-_DIGITS = 38
 
 
 def graph(
@@ -65,9 +64,8 @@ def graph(
     if is_spark(edges):
         from ensue.run.spark.graph import SparkGraph
 
-        runner = SparkGraph.of(
-            edges, src, label, dst, nodes, node_id, settings, worker_memory, plan
-        )
+        names = (src, label, dst)
+        runner = SparkGraph.of(edges, names, nodes, node_id, settings, worker_memory, plan)
         return Graph(None, runner, missing)
     if isinstance(edges, (str, Path)):
         path = Path(edges)
@@ -150,24 +148,17 @@ class Graph:
         `start` and `end` are a node or many (None: any); `start` may give each query its own, by
         name. `limit` is per start and query.
         """
-        queries, names = _queries(expression)
-        asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
+        asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return self._spark.paths(asked.specification(self._absence))
+            return self._spark.paths(asked)
         warm_up("paths")
-        request = self._request(asked, turn=True)
+        request = asked.request(self._local)
+        pieces = list(self._local.paths(request)) or [engine.Found.nothing()]
         store = self._local.store
-        tables, starts = [], []
-        for found in self._local.paths(request):
-            tables.append(engine.path_table(store, found, names))
-            starts.append(found.start)
-        if not tables:
-            empty = np.zeros(0, np.int32)
-            return engine.path_table(store, engine.Found(empty, empty, empty), names)
-        table = pa.concat_tables(tables)
+        table = pa.concat_tables([path_table(store, piece, asked.names) for piece in pieces])
         if request.backwards:
-            order = np.lexsort((table["length"].to_numpy(), np.concatenate(starts)))
-            table = table.take(pa.array(order))
+            starts = np.concatenate([piece.start for piece in pieces])
+            table = table.take(pa.array(np.lexsort((table["length"].to_numpy(), starts))))
         return table
 
     def ends(
@@ -182,13 +173,12 @@ class Graph:
         max_partials: int = engine.MAX_PARTIALS,
     ) -> Any:
         """Each distinct pair of start and end that a path joins, without enumerating paths."""
-        queries, names = _queries(expression)
-        asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
+        asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return self._spark.ends(asked.specification(self._absence))
+            return self._spark.ends(asked)
         warm_up("ends")
-        found = self._local.ends(self._request(asked, turn=True))
-        return engine.ends_table(self._local.store, found, names)
+        pairs = self._local.ends(asked.request(self._local))
+        return ends_table(self._local.store, pairs, asked.names)
 
     def counts(
         self,
@@ -206,26 +196,12 @@ class Graph:
 
         Exact: decimal(38,0), and past that an error, or text of any length on request.
         """
-        queries, names = _queries(expression)
-        asked = _Asked(queries, names, start, end, max_hops, semantics, None, max_partials)
+        asked = self._asked(expression, start, end, max_hops, semantics, None, max_partials)
         if self._spark is not None:
-            return self._spark.counts(asked.specification(self._absence), _counted(of), as_text)
-        request, rows = self._counted(asked, of)
+            return self._spark.counts(asked, _counted(of), as_text)
+        request, rows = self._count(asked, of)
         store = self._local.store
-        kept = [
-            (query, origin, count)
-            for origin, row in enumerate(rows)
-            for query, count in enumerate(row)
-            if query in request.origins.sets[request.origins.asked[origin]]
-            and (count or start is not None)
-        ]
-        columns: dict[str, pa.Array] = {}
-        if names is not None:
-            columns["query"] = pa.array([names[query] for query, _, _ in kept], pa.string())
-        starts = request.origins.node[np.array([origin for _, origin, _ in kept], np.int64)]
-        columns["start"] = store.names.take(pa.array(starts, pa.int32()))
-        columns["count"] = _numbers([count for _, _, count in kept], as_text)
-        return pa.table(columns)
+        return count_table(store, request, rows, asked.names, start is None, as_text)
 
     def count(
         self,
@@ -239,12 +215,10 @@ class Graph:
         max_partials: int = engine.MAX_PARTIALS,
     ) -> int:
         """The number of paths (or distinct ends) over all starts and queries, exact at any size."""
-        queries, names = _queries(expression)
-        asked = _Asked(queries, names, start, end, max_hops, semantics, None, max_partials)
+        asked = self._asked(expression, start, end, max_hops, semantics, None, max_partials)
         if self._spark is not None:
-            return int(self._spark.count(asked.specification(self._absence), _counted(of)))
-        _, rows = self._counted(asked, of)
-        return sum(sum(row) for row in rows)
+            return int(self._spark.count(asked, _counted(of)))
+        return sum(map(sum, self._count(asked, of)[1]))
 
     def retrieve(
         self,
@@ -299,69 +273,39 @@ class Graph:
         max_partials: int = engine.MAX_PARTIALS,
     ) -> str:
         """What would run for paths, end points and counts, and why."""
-        queries, names = _queries(expression)
-        asked = _Asked(queries, names, start, end, max_hops, semantics, limit, max_partials)
+        asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return str(self._spark.explain(asked.specification(self._absence)))
-        return explain_local(self._local, self._request(asked, turn=True))
+            return str(self._spark.explain(asked))
+        return explain_local(self._local, asked.request(self._local))
 
-    # -- starts and ends -------------------------------------------------------------------------
-
-    def _counted(self, asked: _Asked, of: str) -> tuple[engine.Request, Any]:
-        request = self._request(asked, turn=False)
-        warm_up("ends" if of == "ends" else "counts")
-        if _counted(of) == "ends":
-            rows = self._local.end_counts(request)
-            return request, [[int(value) for value in row] for row in rows]
-        return request, self._local.path_counts(request)
-
-    def _request(self, asked: _Asked, turn: bool) -> engine.Request:
-        queries, backwards = asked.queries, False
-        ends = None if asked.end is None else self._nodes(asked.end, "end")
-        if isinstance(asked.start, Mapping):
-            origins = self._paired(asked)
-        elif asked.start is not None:
-            nodes = self._nodes(asked.start, "start")
-            origins = Origins.everywhere(nodes, len(queries))
-        elif turn and ends is not None and (asked.limit or asked.semantics is Semantics.NO_RETURN):
-            pairs = self._local.reaching(queries, ends, asked.max_hops)
-            origins = Origins.of_pairs(*pairs, len(queries))
-        elif turn and ends is not None:
-            # Fewer ends than nodes: the same paths, searched from their ends.
-            queries, backwards = tuple(query.inverse() for query in queries), True
-            origins, ends = Origins.everywhere(ends, len(queries)), None
-        else:
-            nodes = np.arange(self._local.store.node_count)
-            origins = Origins.everywhere(nodes, len(queries))
-        return engine.Request(
+    def _asked(
+        self,
+        expression: Expression,
+        start: Any,
+        end: Any,
+        max_hops: int | None,
+        semantics: str,
+        limit: int | None,
+        max_partials: int,
+    ) -> Asked:
+        """The arguments of a question, checked."""
+        queries, names = _queries(expression)
+        return Asked(
             queries,
-            origins,
-            ends,
-            asked.max_hops,
-            asked.semantics,
-            asked.limit,
-            asked.max_partials,
-            backwards,
+            names,
+            _starts(start, names or [queries[0].text]),
+            None if end is None else many(end),
+            _hops(max_hops),
+            _semantics(semantics),
+            None if limit is None else _whole("limit", "paths", limit, 1, "or None"),
+            _whole("max_partials", "partial paths", max_partials, 1),
+            self._absence,
         )
 
-    def _paired(self, asked: _Asked) -> Origins:
-        names = asked.names or [asked.queries[0].text]
-        pairs = asked.pairs()
-        nodes = [self._nodes(starts, f"start of {names[query]!r}") for query, starts in pairs]
-        queries = [np.full(len(n), query) for (query, _), n in zip(pairs, nodes, strict=True)]
-        if not nodes:
-            nodes, queries = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        return Origins.of_pairs(np.concatenate(nodes), np.concatenate(queries), len(asked.queries))
-
-    def _nodes(self, given: Any, what: str) -> NDArray[np.int64]:
-        values = many(given)
-        found = self._local.store.find(values)
-        absent = np.flatnonzero(found < 0)
-        if len(absent):
-            names = [values[int(at)] for at in absent[:3]]
-            self._absence(what, names, len(absent))
-            found = found[found >= 0]
-        return found
+    def _count(self, asked: Asked, of: str) -> tuple[engine.Request, list[list[int]]]:
+        request = asked.request(self._local, turn=False)
+        warm_up("ends" if _counted(of) == "ends" else "counts")
+        return request, self._local.counts(request, of)
 
     def _absence(self, what: str, names: list[Any], count: int) -> None:
         names = [_plain(name) for name in names]
@@ -381,61 +325,21 @@ class Graph:
         return f"{what}: the graph has no node {shown} ({count:,} not found)"
 
 
-class _Asked:
-    """The arguments of a question, checked."""
-
-    def __init__(
-        self,
-        queries: tuple[PathQuery, ...],
-        names: list[str] | None,
-        start: Any,
-        end: Any,
-        max_hops: int | None,
-        semantics: str,
-        limit: int | None,
-        max_partials: int,
-    ) -> None:
-        self.queries = queries
-        self.names = names
-        self.start = start
-        self.end = end
-        self.max_hops = _hops(max_hops)
-        self.semantics = _semantics(semantics)
-        self.limit = None if limit is None else _whole("limit", "paths", limit, 1, "or None")
-        self.max_partials = _whole("max_partials", "partial paths", max_partials, 1)
-
-    def pairs(self) -> list[tuple[int, Any]]:
-        """(query number, its starts) where `start` goes by query."""
-        assert isinstance(self.start, Mapping)
-        names = self.names or [self.queries[0].text]
-        numbers = {name: number for number, name in enumerate(names)}
-        unknown = [name for name in self.start if name not in numbers]
-        if unknown:
-            raise errors.QueryError(
-                f"start names the query {unknown[0]!r}, which is not asked",
-                remedy=f"name one of {', '.join(names)}",
-            )
-        return [(numbers[name], many(starts)) for name, starts in self.start.items()]
-
-    def specification(self, absent: Callable[[str, list[Any], int], None]) -> dict[str, Any]:
-        """What a Spark runner needs."""
-        starts: Any = None
-        if isinstance(self.start, Mapping):
-            starts = self.pairs()
-        elif self.start is not None:
-            values = many(self.start)
-            starts = [(query, values) for query in range(len(self.queries))]
-        return {
-            "queries": self.queries,
-            "names": self.names,
-            "starts": starts,
-            "ends": None if self.end is None else many(self.end),
-            "max_hops": self.max_hops,
-            "semantics": self.semantics,
-            "limit": self.limit,
-            "max_partials": self.max_partials,
-            "absent": absent,
-        }
+def _starts(start: Any, names: list[str]) -> tuple[Starts, ...] | None:
+    if start is None:
+        return None
+    if not isinstance(start, Mapping):
+        return (Starts(range(len(names)), many(start)),)
+    numbers = {name: number for number, name in enumerate(names)}
+    unknown = [name for name in start if name not in numbers]
+    if unknown:
+        raise errors.QueryError(
+            f"start names the query {unknown[0]!r}, which is not asked",
+            remedy=f"name one of {', '.join(names)}",
+        )
+    return tuple(
+        Starts((numbers[name],), many(nodes), f"start of {name!r}") for name, nodes in start.items()
+    )
 
 
 def many(given: Any) -> Any:
@@ -510,15 +414,3 @@ def _counted(of: str) -> str:
     if of not in ("paths", "ends"):
         raise errors.QueryError(f"of={of!r} cannot be counted", remedy="use paths or ends")
     return of
-
-
-def _numbers(counts: list[int], as_text: bool) -> pa.Array:
-    if as_text:
-        return pa.array([str(count) for count in counts], pa.string())
-    if any(count >= 10**_DIGITS for count in counts):
-        largest = max(counts)
-        raise errors.OverflowDataError(
-            f"a count has {len(str(largest))} digits; decimal({_DIGITS},0) holds {_DIGITS}",
-            remedy="set as_text=True, or use count(), which gives a Python integer",
-        )
-    return pa.array([Decimal(count) for count in counts], pa.decimal128(_DIGITS, 0))

@@ -27,8 +27,9 @@ from ensue.paths.embed import Embedder, HashingEmbedder
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.budget import CONTRIBUTION, RANDOM, SELECTIVITY, nothing_yet, search_best
 from ensue.paths.plan import UNBOUNDED, PathPlan
-from ensue.paths.search import _MODES, Found, PathEngine, path_table
+from ensue.paths.search import _MODES, Found, PathEngine
 from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
+from ensue.paths.tables import path_table
 from ensue.query.paths import PathQuery, Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}

@@ -70,6 +70,15 @@ class Origins:
             asked[index] = numbers.setdefault(found, len(numbers))
         return Origins(distinct, asked, tuple(numbers))
 
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The node and the query of everything that is asked."""
+        each = [np.array(sorted(asked), np.int32) for asked in self.sets]
+        sizes = np.array([len(queries) for queries in each])
+        nodes = np.repeat(self.node.astype(np.int64), sizes[self.asked])
+        if len(each) == 1:
+            return nodes, np.tile(each[0], len(self.node))
+        return nodes, np.concatenate([each[asked] for asked in self.asked])
+
     def slice(self, begin: int, end: int) -> Origins:
         return Origins(self.node[begin:end], self.asked[begin:end], self.sets)
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
@@ -86,6 +85,11 @@ class Found:
 
     def __len__(self) -> int:
         return len(self.query)
+
+    @staticmethod
+    def nothing() -> Found:
+        none = np.zeros(0, np.int32)
+        return Found(none, none, none)
 
 
 def _from_arena(arena: tuple[Any, ...], origins: Origins) -> Found:
@@ -215,6 +219,12 @@ class PathEngine:
         if request.backwards:
             start, node = node, start
         return Found(query, start, node)
+
+    def counts(self, request: Request, of: str) -> list[list[int]]:
+        """How many paths, or of="ends" distinct ends, each (origin, query) has."""
+        if of == "ends":
+            return [[int(value) for value in row] for row in self.end_counts(request)]
+        return self.path_counts(request)
 
     def end_counts(self, request: Request) -> NDArray[np.int64]:
         """How many distinct ends each (origin, query) has, without keeping them."""
@@ -351,14 +361,17 @@ class PathEngine:
         )
         if node < 0:
             return UNBOUNDED
-        raise unbounded(request, self.store.names[int(node)].as_py())
+        name = self.store.names[int(node)].as_py()
+        raise unbounded(request.queries, request.semantics, name)
 
 
-def unbounded(request: Request, node: object) -> errors.UnboundedPathsError:
-    texts = ", ".join(repr(query.text) for query in request.queries[:3])
+def unbounded(
+    queries: Sequence[PathQuery], semantics: Semantics, node: object
+) -> errors.UnboundedPathsError:
+    texts = ", ".join(repr(query.text) for query in queries[:3])
     return errors.UnboundedPathsError(
         f"{texts}: a loop of the expression meets a cycle of the graph (through {node!r}), so "
-        f"there is no end of {request.semantics.value} paths",
+        f"there is no end of {semantics.value} paths",
         remedy='set max_hops, bound the loop as {1,3}, use semantics="trail" or "simple", or ask '
         "for end points, which are finite",
     )
@@ -373,39 +386,3 @@ def _first_of_each(keys: NDArray[Any], limit: int) -> NDArray[np.int64]:
     sizes = np.diff(np.append(begin, len(order)))
     rank = np.arange(len(order)) - np.repeat(begin, sizes)
     return np.sort(order[rank < limit])
-
-
-# -- tables --------------------------------------------------------------------------------------
-
-
-def path_table(store: GraphStore, found: Found, names: Sequence[str] | None) -> pa.Table:
-    """start, end, nodes, labels, length; `query` first where there are several."""
-    columns = _ends_columns(store, found, names)
-    node_offset = found.offset + np.arange(len(found.offset))
-    nodes = store.names.take(pa.array(found.nodes))
-    labels = store.symbol_names.take(pa.array(found.labels))
-    columns["nodes"] = _lists(node_offset, nodes)
-    columns["labels"] = _lists(found.offset, labels)
-    columns["length"] = pa.array(np.diff(found.offset).astype(np.int32))
-    return pa.table(columns)
-
-
-def ends_table(store: GraphStore, found: Found, names: Sequence[str] | None) -> pa.Table:
-    return pa.table(_ends_columns(store, found, names))
-
-
-def _ends_columns(
-    store: GraphStore, found: Found, names: Sequence[str] | None
-) -> dict[str, pa.Array]:
-    columns = {}
-    if names is not None:
-        columns["query"] = pa.array(names, pa.string()).take(pa.array(found.query))
-    columns["start"] = store.names.take(pa.array(found.start))
-    columns["end"] = store.names.take(pa.array(found.end))
-    return columns
-
-
-def _lists(offset: NDArray[np.int64], values: pa.Array) -> pa.Array:
-    if int(offset[-1]) < 2**31:
-        return pa.ListArray.from_arrays(pa.array(offset.astype(np.int32)), values)
-    return pa.LargeListArray.from_arrays(pa.array(offset), values)

@@ -15,12 +15,11 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark import SparkFiles
 from pyspark.sql import DataFrame
@@ -29,13 +28,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
 from ensue.operator.budget import read_size
+from ensue.paths.asked import Asked
 from ensue.paths.explain import explain_plan
 from ensue.paths.graph_read import build_graph, check_columns, check_settings
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.plan import Origins
-from ensue.paths.search import Found, PathEngine, Request, ends_table, path_table
+from ensue.paths.search import Found, PathEngine, Request
+from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
-from ensue.query.paths import Semantics
+from ensue.run.spark.graph_clean import EdgeColumns
 from ensue.run.spark.graph_joins import JoinedGraph
 
 IN_TASK_BYTES = 4 << 20  # a graph up to this size travels with the task
@@ -77,9 +78,8 @@ class SparkGraph:
     """The Spark side of `ensue.Graph`: one of the two ways, and why."""
 
     def __init__(
-        self, df: DataFrame, runner: CopiedGraph | JoinedGraph, reason: str, notes: tuple[str, ...]
+        self, runner: CopiedGraph | JoinedGraph, reason: str, notes: tuple[str, ...]
     ) -> None:
-        self._df = df
         self._runner = runner
         self._reason = reason
         self.notes = notes
@@ -87,9 +87,7 @@ class SparkGraph:
     @staticmethod
     def of(
         df: DataFrame,
-        src: str,
-        label: str,
-        dst: str,
+        columns: EdgeColumns,
         nodes: Any,
         node_id: str,
         settings: dict[str, str],
@@ -106,7 +104,7 @@ class SparkGraph:
                 remedy="use a batch DataFrame, or build the graph inside foreachBatch",
             )
         check_settings(**settings)
-        check_columns(df.columns, src, label, dst)
+        check_columns(df.columns, *columns)
         bound = read_size(worker_memory, f"worker_memory={worker_memory!r}")
         edges = df.count()
         size = edges * BYTES_PER_EDGE
@@ -117,13 +115,11 @@ class SparkGraph:
             attributes = nodes.toArrow() if isinstance(nodes, DataFrame) else nodes
             if attributes is not None and not isinstance(attributes, pa.Table):
                 attributes = pa.table(attributes)
-            store = build_graph(
-                table, src, label, dst, nodes=attributes, node_id=node_id, **settings
-            )
-            return SparkGraph(df, CopiedGraph(df, store), f"copy: {why} ({shown})", store.notes)
+            store = build_graph(table, *columns, nodes=attributes, node_id=node_id, **settings)
+            return SparkGraph(CopiedGraph(df, store), f"copy: {why} ({shown})", store.notes)
         why = "does not fit a worker" if plan == "auto" else "by hand"
-        joined = JoinedGraph.of(df, src, label, dst, nodes, node_id, settings)
-        return SparkGraph(df, joined, f"join: {why} ({shown})", joined.notes)
+        joined = JoinedGraph.of(df, columns, nodes, node_id, settings)
+        return SparkGraph(joined, f"join: {why} ({shown})", joined.notes)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -137,20 +133,20 @@ class SparkGraph:
     def edge_count(self) -> int:
         return self._runner.edge_count
 
-    def paths(self, asked: dict[str, Any]) -> DataFrame:
+    def paths(self, asked: Asked) -> DataFrame:
         return self._runner.paths(asked)
 
-    def ends(self, asked: dict[str, Any]) -> DataFrame:
+    def ends(self, asked: Asked) -> DataFrame:
         return self._runner.ends(asked)
 
-    def counts(self, asked: dict[str, Any], of: str, as_text: bool) -> DataFrame:
+    def counts(self, asked: Asked, of: str, as_text: bool) -> DataFrame:
         return self._runner.counts(asked, of, as_text)
 
-    def count(self, asked: dict[str, Any], of: str) -> int:
+    def count(self, asked: Asked, of: str) -> int:
         rows = self._runner.counts(asked, of, True).select("count").collect()
         return sum(int(row[0]) for row in rows)
 
-    def explain(self, asked: dict[str, Any]) -> str:
+    def explain(self, asked: Asked) -> str:
         lines = [f"graph      on Spark, {self._reason}", *self._runner.explain(asked)]
         return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
 
@@ -189,157 +185,72 @@ class CopiedGraph:
         self._spark.addArtifacts(*carried, file=True)
         return Ticket(key, archive=archive, folder=str(folder))
 
-    def paths(self, asked: dict[str, Any]) -> DataFrame:
-        names = asked["names"]
-
+    def paths(self, asked: Asked) -> DataFrame:
         def answer(engine: PathEngine, request: Request) -> Iterator[pa.Table]:
             for found in engine.paths(request):
                 yield path_table(engine.store, found, names)
 
-        empty = path_table(self.store, _nothing(), names)
-        return self._run(asked, answer, empty.schema, enumerates=True)
+        names = asked.names
+        return self._run(asked, answer, path_table(self.store, Found.nothing(), names).schema)
 
-    def ends(self, asked: dict[str, Any]) -> DataFrame:
-        names = asked["names"]
-
+    def ends(self, asked: Asked) -> DataFrame:
         def answer(engine: PathEngine, request: Request) -> Iterator[pa.Table]:
             yield ends_table(engine.store, engine.ends(request), names)
 
-        empty = ends_table(self.store, _nothing(), names)
+        names = asked.names
+        empty = ends_table(self.store, Found.nothing(), names)
         return self._run(asked, answer, empty.schema, enumerates=False)
 
-    def counts(self, asked: dict[str, Any], of: str, as_text: bool) -> DataFrame:
-        everywhere, names = asked["starts"] is None, asked["names"]
+    def counts(self, asked: Asked, of: str, as_text: bool) -> DataFrame:
+        every, names = asked.starts is None, asked.names
 
         def answer(engine: PathEngine, request: Request) -> Iterator[pa.Table]:
-            if of == "ends":
-                rows = [[int(v) for v in row] for row in engine.end_counts(request)]
-            else:
-                rows = engine.path_counts(request)
-            yield _count_table(engine.store, request, rows, names, everywhere)
+            rows = engine.counts(request, of)
+            yield count_table(engine.store, request, rows, names, every, as_text=True)
 
-        empty = _count_table(self.store, None, [], names, everywhere)
-        found = self._run({**asked, "turn": False}, answer, empty.schema, of == "paths")
-        return (
-            found if as_text else found.withColumn("count", F.expr("CAST(count AS DECIMAL(38,0))"))
-        )
+        empty = count_table(self.store, None, [], names, every, as_text=True)
+        counted = self._run(asked, answer, empty.schema, of == "paths", turn=False)
+        if as_text:
+            return counted
+        return counted.withColumn("count", F.expr("CAST(count AS DECIMAL(38,0))"))
 
-    def explain(self, asked: dict[str, Any]) -> list[str]:
-        starts, request = self._starts(asked)
+    def explain(self, asked: Asked) -> list[str]:
+        request = asked.request(self._engine)
+        pairs = len(request.origins.pairs()[0])
         size = "inside the task" if self.ticket.parts else "as files, mapped by every worker"
         return [
             f"           {self.node_count:,} nodes, {self.edge_count:,} edges, "
             f"{self.store.nbytes / 2**20:.1f} MB, carried {size}",
             *explain_plan(self._engine.plan(request), request),
-            f"starts     {len(starts):,} (query, node) pairs over {self._partitions} partitions",
+            f"starts     {pairs:,} (query, node) pairs over {self._partitions} partitions",
         ]
-
-    def _starts(self, asked: dict[str, Any]) -> tuple[pa.Table, Request]:
-        """Pairs of query and node number, and the request with all of them (for checks)."""
-        queries, ends, backwards = asked["queries"], asked["ends"], False
-        numbers = None if ends is None else self._known(ends, "end", asked)
-        turn = asked.get("turn", True)
-        if asked["starts"] is not None:
-            nodes = [self._known(values, "start", asked) for _, values in asked["starts"]]
-            which = [
-                np.full(len(found), query, np.int32)
-                for (query, _), found in zip(asked["starts"], nodes, strict=True)
-            ]
-        elif (
-            turn
-            and numbers is not None
-            and (asked["limit"] or asked["semantics"] is Semantics.NO_RETURN)
-        ):
-            pairs = self._engine.reaching(queries, numbers, asked["max_hops"])
-            nodes, which = [pairs[0]], [pairs[1]]
-        else:
-            if turn and numbers is not None:
-                queries, backwards = tuple(query.inverse() for query in queries), True
-                every, numbers = numbers, None
-            else:
-                every = np.arange(self.store.node_count)
-            nodes = [every] * len(queries)
-            which = [np.full(len(every), query, np.int32) for query in range(len(queries))]
-        node = np.concatenate(nodes) if nodes else np.zeros(0, np.int64)
-        query = np.concatenate(which) if which else np.zeros(0, np.int32)
-        # A pair is asked once, whichever batch it would travel in.
-        distinct = np.unique(node.astype(np.int64) * len(queries) + query)
-        node, query = distinct // len(queries), (distinct % len(queries)).astype(np.int32)
-        request = Request(
-            queries,
-            Origins.of_pairs(node, query, len(queries)),
-            numbers,
-            asked["max_hops"],
-            asked["semantics"],
-            asked["limit"],
-            asked["max_partials"],
-            backwards,
-        )
-        return pa.table({"query": query, "node": node.astype(np.int64)}), request
-
-    def _known(self, names: Any, what: str, asked: dict[str, Any]) -> Any:
-        found = self.store.find(names)
-        absent = np.flatnonzero(found < 0)
-        if len(absent):
-            asked["absent"](what, [names[int(at)] for at in absent[:3]], len(absent))
-        return found[found >= 0]
 
     def _run(
         self,
-        asked: dict[str, Any],
+        asked: Asked,
         answer: Callable[[PathEngine, Request], Iterator[pa.Table]],
         schema: pa.Schema,
-        enumerates: bool,
+        enumerates: bool = True,
+        turn: bool = True,
     ) -> DataFrame:
-        pairs, request = self._starts(asked)
+        request = asked.request(self._engine, turn)
         # So that a wrong label or a loop without end fails here, not in a worker.
         self._engine.check(request, enumerates)
         warm_up("paths" if enumerates else "ends")  # workers of this host find the cache filled
-        ticket = self.ticket
-        queries, ends, backwards = request.queries, request.ends, request.backwards
-        hops, semantics = request.max_hops, request.semantics
-        limit, most = request.limit, request.max_partials
+        ticket, nodes, queries = self.ticket, *request.origins.pairs()
+        nothing = Origins.of_pairs(nodes[:0], queries[:0], len(request.queries))
+        whole = replace(request, origins=nothing)  # what travels: each batch has its own starts
 
         def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             engine = ticket.engine()
             for batch in batches:
                 node = batch.column("node").to_numpy()
                 query = batch.column("query").to_numpy()
-                origins = Origins.of_pairs(node, query, len(queries))
-                mine = Request(queries, origins, ends, hops, semantics, limit, most, backwards)
-                for table in answer(engine, mine):
+                origins = Origins.of_pairs(node, query, len(whole.queries))
+                for table in answer(engine, replace(whole, origins=origins)):
                     yield from table.combine_chunks().to_batches(max_chunksize=_ROWS)
 
-        starts = self._spark.createDataFrame(pairs)
+        starts = self._spark.createDataFrame(pa.table({"query": queries, "node": nodes}))
         # By node: the queries of a node share their beginnings.
-        spread = starts.repartition(min(self._partitions, max(len(pairs), 1)), "node")
+        spread = starts.repartition(min(self._partitions, max(len(nodes), 1)), "node")
         return spread.mapInArrow(work, from_arrow_schema(schema))
-
-
-def _nothing() -> Found:
-    empty = np.zeros(0, np.int32)
-    return Found(empty, empty, empty)
-
-
-def _count_table(
-    store: GraphStore,
-    request: Request | None,
-    rows: list[list[int]],
-    names: list[str] | None,
-    everywhere: bool,
-) -> pa.Table:
-    """Counts as text, since they may have any size."""
-    kept = [
-        (query, request.origins.node[origin], count)
-        for origin, row in enumerate(rows)
-        for query, count in enumerate(row)
-        if request is not None
-        and query in request.origins.sets[request.origins.asked[origin]]
-        and (count or not everywhere)
-    ]
-    columns: dict[str, pa.Array] = {}
-    if names is not None:
-        columns["query"] = pa.array([names[query] for query, _, _ in kept], pa.string())
-    columns["start"] = store.names.take(pa.array([node for _, node, _ in kept], pa.int32()))
-    columns["count"] = pa.array([str(count) for _, _, count in kept], pa.string())
-    return pa.table(columns)

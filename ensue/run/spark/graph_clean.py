@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType, IntegralType, LongType, StringType
 from ensue import errors
 from ensue.run.spark.keyed import quoted
 
+EdgeColumns = tuple[str, str, str]  # names of source, label and target
 SRC_COLUMN, LABEL_COLUMN, DST_COLUMN, EDGE_COLUMN = "__src", "__label", "__dst", "__edge"
 
 
@@ -29,9 +30,7 @@ def node_type(df: DataFrame, src: str, dst: str) -> DataType:
     )
 
 
-def without_nulls(
-    edges: DataFrame, nulls: str, names: tuple[str, str, str], notes: list[str]
-) -> DataFrame:
+def without_nulls(edges: DataFrame, nulls: str, names: EdgeColumns, notes: list[str]) -> DataFrame:
     bad = F.col(SRC_COLUMN).isNull() | F.col(LABEL_COLUMN).isNull() | F.col(DST_COLUMN).isNull()
     count = edges.where(bad).count()
     if not count:

@@ -24,6 +24,8 @@ from pyspark.sql.types import DataType, IntegerType, StructField, StructType
 
 from ensue import errors
 from ensue.automaton.paths import DEAD, PathAutomaton, PathPrograms, determine
+from ensue.paths.asked import Asked
+from ensue.paths.search import unbounded
 from ensue.paths.tests import check_labels
 from ensue.query import condition as c
 from ensue.query.paths import EDGE, NODE, SOURCE, EdgeTest, PathQuery, Semantics
@@ -33,6 +35,7 @@ from ensue.run.spark.graph_clean import (
     EDGE_COLUMN,
     LABEL_COLUMN,
     SRC_COLUMN,
+    EdgeColumns,
     node_type,
     without_dangling,
     without_nulls,
@@ -59,15 +62,10 @@ class JoinedGraph:
 
     @staticmethod
     def of(
-        df: DataFrame,
-        src: str,
-        label: str,
-        dst: str,
-        nodes: Any,
-        node_id: str,
-        settings: dict[str, str],
+        df: DataFrame, ends: EdgeColumns, nodes: Any, node_id: str, settings: dict[str, str]
     ) -> JoinedGraph:
         notes: list[str] = []
+        src, label, dst = ends
         spark = df.sparkSession
         kind = node_type(df, src, dst)
         if nodes is not None and not isinstance(nodes, DataFrame):
@@ -79,7 +77,7 @@ class JoinedGraph:
             F.col(quoted(dst)).cast(kind).alias(DST_COLUMN),
             *(F.col(quoted(name)) for name in others),
         )
-        edges = without_nulls(edges, settings["nulls"], (src, label, dst), notes)
+        edges = without_nulls(edges, settings["nulls"], ends, notes)
         edges = without_repeats(edges, settings["duplicates"], notes)
         if nodes is not None:
             edges = without_dangling(edges, nodes, node_id, settings["dangling"], notes)
@@ -111,10 +109,9 @@ class JoinedGraph:
 
     # -- questions -------------------------------------------------------------------------------
 
-    def paths(self, asked: dict[str, Any]) -> DataFrame:
+    def paths(self, asked: Asked) -> DataFrame:
         search = _Search(self, asked)
-        found = search.paths()
-        shown = found.select(
+        shown = search.paths().select(
             *search.query_column(),
             "start",
             F.col("node").alias("end"),
@@ -122,52 +119,38 @@ class JoinedGraph:
             "labels",
             F.size("labels").alias("length"),
         )
-        if asked["limit"]:
-            keys = [name for name in ("query", "start") if name in shown.columns]
-            order = Window.partitionBy(*keys).orderBy("length")
-            ranked = shown.withColumn("__rank", F.row_number().over(order))
-            shown = ranked.where(F.col("__rank") <= asked["limit"]).drop("__rank")
-        return shown
+        return _first(shown, asked.limit, "length")
 
-    def ends(self, asked: dict[str, Any]) -> DataFrame:
+    def ends(self, asked: Asked) -> DataFrame:
         search = _Search(self, asked)
-        if asked["semantics"] in (Semantics.TRAIL, Semantics.SIMPLE):
-            found = search.paths()
-        else:
-            found = search.ends()
-        shown = found.select(*search.query_column(), "start", F.col("node").alias("end"))
-        shown = shown.distinct()
-        if asked["limit"]:
-            keys = [name for name in ("query", "start") if name in shown.columns]
-            ranked = shown.withColumn(
-                "__rank", F.row_number().over(Window.partitionBy(*keys).orderBy("end"))
-            )
-            shown = ranked.where(F.col("__rank") <= asked["limit"]).drop("__rank")
-        return shown
+        reached = search.ends() if asked.semantics in _WALKS else search.paths()
+        shown = reached.select(*search.query_column(), "start", F.col("node").alias("end"))
+        return _first(shown.distinct(), asked.limit, "end")
 
-    def counts(self, asked: dict[str, Any], of: str, as_text: bool) -> DataFrame:
+    def counts(self, asked: Asked, of: str, as_text: bool) -> DataFrame:
         search = _Search(self, asked)
-        if of == "ends" or asked["semantics"] in (Semantics.TRAIL, Semantics.SIMPLE):
-            alone = search.ends if asked["semantics"] in _WALKS else search.paths
-            rows = alone().select("query", "start", "node")
+        walks = asked.semantics in _WALKS
+        if of == "ends" or not walks:
+            reached = search.ends() if walks else search.paths()
+            rows = reached.select("query", "start", "node")
             rows = rows.distinct() if of == "ends" else rows
             found = rows.groupBy("query", "start").agg(F.count("*").alias("count"))
         else:
             found = search.counts().groupBy("query", "start").agg(F.sum("count").alias("count"))
-        if asked["starts"] is not None:
+        if asked.starts is not None:
             wanted = search.asked_pairs()
             found = wanted.join(found, ["query", "start"], "left")
         exact = F.coalesce(F.col("count"), F.lit(0)).cast("decimal(38,0)")
         count = exact.cast("string") if as_text else exact
         return found.select(*search.query_column(), "start", count.alias("count"))
 
-    def explain(self, asked: dict[str, Any]) -> list[str]:
+    def explain(self, asked: Asked) -> list[str]:
         search = _Search(self, asked)
         longest = search.automaton.longest
-        bound = asked["max_hops"] if asked["max_hops"] is not None else longest
+        bound = asked.max_hops if asked.max_hops is not None else longest
         return [
             f"           {self.edge_count:,} edges, {len(self.labels):,} labels, stored by Spark",
-            f"queries    {len(asked['queries'])}",
+            f"queries    {len(asked.queries)}",
             f"automaton  {search.automaton.states} states, {len(search.arcs)} arcs (broadcast)",
             f"hops       one join each: {'until nothing is new' if bound is None else bound}",
         ]
@@ -179,11 +162,11 @@ _WALKS = (Semantics.WALK, Semantics.NO_RETURN)
 class _Search:
     """One request: the automaton as tables, and the loop over hops."""
 
-    def __init__(self, graph: JoinedGraph, asked: dict[str, Any]) -> None:
+    def __init__(self, graph: JoinedGraph, asked: Asked) -> None:
         self._graph = graph
         self._asked = asked
         self._spark = graph.spark
-        queries: Sequence[PathQuery] = asked["queries"]
+        queries: Sequence[PathQuery] = asked.queries
         check_labels(queries, graph.labels)
         self._programs = PathPrograms.compile(queries)
         self._conditions = [n for n, t in enumerate(self._programs.tests) if t.condition]
@@ -248,7 +231,7 @@ class _Search:
         pieces = []
         for back in (False, True):
             labels = sorted(label for label, direction in used if direction == back)
-            if not labels:
+            if not labels and (used or back):  # where no arc is left, a table without rows
                 continue
             left, right = (DST_COLUMN, SRC_COLUMN) if back else (SRC_COLUMN, DST_COLUMN)
             piece = graph.edges.where(F.col(LABEL_COLUMN).isin(labels)).select(
@@ -263,16 +246,6 @@ class _Search:
                 ).alias(EDGE),
             )
             pieces.append(piece)
-        if not pieces:
-            empty = graph.edges.limit(0)
-            return empty.select(
-                F.col(SRC_COLUMN).alias("from"),
-                F.col(DST_COLUMN).alias("to"),
-                F.col(LABEL_COLUMN).alias("label"),
-                F.lit(False).alias("back"),
-                F.col(EDGE_COLUMN).alias("edge_number"),
-                F.lit(0).cast("bigint").alias("bits"),
-            )
         entries = pieces[0] if len(pieces) == 1 else pieces[0].unionByName(pieces[1])
         entries = self._with_nodes(entries)
         bits = F.lit(0).cast("bigint")
@@ -318,16 +291,13 @@ class _Search:
 
     def _asked_sets(self) -> dict[frozenset[int], list[Any]]:
         """Set of queries -> the start nodes that ask for it ([] and all queries: every node)."""
-        starts = self._asked["starts"]
+        starts = self._asked.starts
         if starts is None:
-            return {frozenset(range(len(self._asked["queries"]))): []}
+            return {frozenset(range(len(self._asked.queries))): []}
         by_node: dict[Any, set[int]] = {}
-        for query, values in starts:
-            plain = (
-                values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else values
-            )
-            for value in plain:
-                by_node.setdefault(value, set()).add(query)
+        for some in starts:
+            for value in _plain(some.nodes):
+                by_node.setdefault(value, set()).update(some.queries)
         sets: dict[frozenset[int], list[Any]] = {}
         for value, queries in by_node.items():
             sets.setdefault(frozenset(queries), []).append(value)
@@ -340,7 +310,7 @@ class _Search:
     def _starts(self) -> DataFrame:
         """(start, state) of every start node that the graph has."""
         entries = self.automaton.entries
-        if self._asked["starts"] is None:
+        if self._asked.starts is None:
             (state,) = entries.values()
             every = self._graph.names.select(F.col("name").alias("start"))
             every = every.withColumn("state", F.lit(state))
@@ -352,7 +322,7 @@ class _Search:
         some = absent.select("start").limit(4).collect()
         if some:
             count = absent.count()
-            self._asked["absent"]("start", [row[0] for row in some[:3]], count)
+            self._asked.absent("start", [row[0] for row in some[:3]], count)
         return known.where(F.col("state") != DEAD)
 
     def asked_pairs(self) -> DataFrame:
@@ -362,7 +332,7 @@ class _Search:
         return given.join(self._graph.names, given["start"] == F.col("name"), "left_semi")
 
     def query_column(self) -> list[Column]:
-        names = self._asked["names"]
+        names = self._asked.names
         if names is None:
             return []
         table = F.array(*(F.lit(name) for name in names))
@@ -371,7 +341,7 @@ class _Search:
     # -- hops ------------------------------------------------------------------------------------
 
     def paths(self) -> DataFrame:
-        semantics = self._asked["semantics"]
+        semantics = self._asked.semantics
         no_labels = F.array().cast("array<string>")
         frontier = self._starts.select(
             "start",
@@ -383,17 +353,14 @@ class _Search:
             F.array("state").alias("states"),
         )
         watch = (
-            semantics in _WALKS
-            and self._asked["max_hops"] is None
-            and self.automaton.longest is None
+            semantics in _WALKS and self._asked.max_hops is None and self.automaton.longest is None
         )
 
         def extend(step: DataFrame, hop: int) -> DataFrame:
             if watch:
                 self._refuse_cycles(step)
-            if semantics is Semantics.NO_RETURN and hop > 1:
-                step = step.where(~F.col("to").eqNullSafe(F.col("start")))
-            elif semantics is Semantics.SIMPLE:
+            step = self._without_return(step, hop)
+            if semantics is Semantics.SIMPLE:
                 step = step.where(~F.array_contains("nodes", F.col("to")))
             elif semantics is Semantics.TRAIL:
                 step = step.where(~F.array_contains("crossed", F.col("edge_number")))
@@ -410,6 +377,11 @@ class _Search:
 
         return self._loop(frontier, extend)
 
+    def _without_return(self, step: DataFrame, hop: int) -> DataFrame:
+        if self._asked.semantics is not Semantics.NO_RETURN or hop == 1:
+            return step
+        return step.where(~F.col("to").eqNullSafe(F.col("start")))
+
     def _refuse_cycles(self, step: DataFrame) -> None:
         """A path that is at a node in a state it was in before could go round for ever."""
         again = F.exists(
@@ -418,13 +390,7 @@ class _Search:
         )
         found = step.where(again).select("to").head(1)
         if found:
-            texts = ", ".join(repr(query.text) for query in self._asked["queries"][:3])
-            raise errors.UnboundedPathsError(
-                f"{texts}: a loop of the expression meets a cycle of the graph (through "
-                f"{found[0][0]!r}), so there is no end of {self._asked['semantics'].value} paths",
-                remedy='set max_hops, bound the loop as {1,3}, use semantics="trail" or "simple", '
-                "or ask for end points, which are finite",
-            )
+            raise unbounded(self._asked.queries, self._asked.semantics, found[0][0])
 
     def ends(self) -> DataFrame:
         frontier = self._starts.select("start", F.col("start").alias("node"), "state")
@@ -432,8 +398,7 @@ class _Search:
         seen = [frontier]
 
         def extend(step: DataFrame, hop: int) -> DataFrame:
-            if self._asked["semantics"] is Semantics.NO_RETURN and hop > 1:
-                step = step.where(~F.col("to").eqNullSafe(F.col("start")))
+            step = self._without_return(step, hop)
             reached = step.select(
                 "start", F.col("to").alias("node"), F.col("next").alias("state")
             ).distinct()
@@ -447,7 +412,7 @@ class _Search:
         return self._loop(frontier, extend)
 
     def counts(self) -> DataFrame:
-        if self._asked["max_hops"] is None and self.automaton.longest is None:
+        if self._asked.max_hops is None and self.automaton.longest is None:
             raise errors.UnsupportedError(
                 "counting the paths of a loop by joins needs a bound: nothing tells them finite",
                 remedy='set max_hops, or count with of="ends"',
@@ -458,8 +423,7 @@ class _Search:
         )
 
         def extend(step: DataFrame, hop: int) -> DataFrame:
-            if self._asked["semantics"] is Semantics.NO_RETURN and hop > 1:
-                step = step.where(~F.col("to").eqNullSafe(F.col("start")))
+            step = self._without_return(step, hop)
             grouped = step.groupBy("start", F.col("to").alias("node"), F.col("next").alias("state"))
             return grouped.agg(F.sum("count").cast("decimal(38,0)").alias("count"))
 
@@ -470,7 +434,7 @@ class _Search:
     ) -> DataFrame:
         """All levels' rows that end a path, with their query."""
         entries = self._entries.persist()
-        most = self._asked["max_hops"]
+        most = self._asked.max_hops
         longest = self.automaton.longest
         if longest is not None:
             most = longest if most is None else min(most, longest)
@@ -492,12 +456,24 @@ class _Search:
 
     def _accepted(self, frontier: DataFrame) -> DataFrame:
         found = frontier.join(self._accepts, "state")
-        if self._asked["ends"] is None:
+        if self._asked.ends is None:
             return found
-        wanted = self._asked["ends"]
-        plain = wanted.to_pylist() if isinstance(wanted, (pa.Array, pa.ChunkedArray)) else wanted
-        ends = _pairs(self._spark, [(value, 0) for value in plain], self._kind(), "unused")
+        rows = [(value, 0) for value in _plain(self._asked.ends)]
+        ends = _pairs(self._spark, rows, self._kind(), "unused")
         return found.join(F.broadcast(ends), found["node"] == ends["start"], "left_semi")
+
+
+def _first(rows: DataFrame, limit: int | None, by: str) -> DataFrame:
+    """At most `limit` rows of each query and start, the least first."""
+    if not limit:
+        return rows
+    keys = [name for name in ("query", "start") if name in rows.columns]
+    rank = F.row_number().over(Window.partitionBy(*keys).orderBy(by))
+    return rows.withColumn("__rank", rank).where(F.col("__rank") <= limit).drop("__rank")
+
+
+def _plain(values: Any) -> Any:
+    return values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else values
 
 
 def _fitting(tests: Sequence[EdgeTest], label: str, back: bool) -> list[int]:

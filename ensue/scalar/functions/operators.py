@@ -183,7 +183,7 @@ def _resolve_quotient(given: Sequence[Given]) -> Signature | None:
 
 
 def _resolve_remainder(given: Sequence[Given]) -> Signature | None:
-    return _resolve_numbers(*given, k.remainder_kind, fails=True)
+    return _resolve_numbers(given[0], given[1], k.remainder_kind, fails=True)
 
 
 def _resolve_intdiv(given: Sequence[Given]) -> Signature | None:
