@@ -18,8 +18,8 @@ import pyarrow as pa
 
 import ensue
 from ensue.api.pattern import Pattern
+from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import plan
-from ensue.automaton.thompson import letter_states
 from ensue.missing.budget import BudgetEngine
 from ensue.missing.kernels import nodes as acep_nodes
 from ensue.missing.kernels import run as acep_run

@@ -20,7 +20,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.plan import Plan, plan
-from ensue.automaton.program import Program
+from ensue.automaton.view import Shown
 from ensue.draw.diagram import Picture
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
@@ -177,8 +177,9 @@ class Pattern:
         return plan(self.query)
 
     @property
-    def program(self) -> Program:
-        return self.plan.program
+    def program(self) -> Shown:
+        """The automaton that recognises the pattern; `.dump()` prints it."""
+        return self.plan.automaton
 
     def sql(self, dialect: str = "spark") -> str:
         """The query as SQL with MATCH_RECOGNIZE."""
@@ -218,7 +219,7 @@ class Pattern:
                 "plot() draws the automaton of a row pattern, and this is an event pattern",
                 remedy="q.explain() shows its places and edges",
             )
-        return Picture(self.program)
+        return Picture(self.plan.program)
 
     def _repr_svg_(self) -> str | None:
         return self.plot().svg if self.query.row_semantics else None

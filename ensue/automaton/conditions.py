@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ensue.automaton.program import Program
+from ensue.automaton.program import Marks
 from ensue.query import condition as c
 
 
@@ -30,36 +30,36 @@ class Tiers:
     correlated: tuple[c.Condition, ...]
 
 
-def split(program: Program) -> tuple[Tiers, ...]:
-    """The tiers of every label, in the order of the program's labels."""
-    return tuple(_split_label(program, index) for index in range(len(program.labels)))
+def split(marks: Marks) -> tuple[Tiers, ...]:
+    """The tiers of every label, in the order of the query's labels."""
+    return tuple(_split_label(marks, index) for index in range(len(marks.labels)))
 
 
-def _split_label(program: Program, index: int) -> Tiers:
+def _split_label(marks: Marks, index: int) -> Tiers:
     row, neighbour, correlated = [], [], []
-    for part in c.conjuncts(program.definitions[index]):
-        local = localise(part, program, index)
+    for part in c.conjuncts(marks.definitions[index]):
+        local = localise(part, marks, index)
         if is_row_local(local):
             row.append(local)
         elif all(is_neighbour(atom) for atom in c.atoms(local)):
             neighbour.append(local)
         else:
             correlated.append(local)
-    return Tiers(program.labels[index], c.conjunction(row), tuple(neighbour), tuple(correlated))
+    return Tiers(marks.labels[index], c.conjunction(row), tuple(neighbour), tuple(correlated))
 
 
-def localise(condition: c.Condition, program: Program, index: int) -> c.Condition:
+def localise(condition: c.Condition, marks: Marks, index: int) -> c.Condition:
     """References to the row under test become plain columns, physical ones plain shifts."""
-    label = program.labels[index]
+    label = marks.labels[index]
 
     def change(node: c.Condition) -> c.Condition | None:
         if not isinstance(node, c.Navigate):
             return node if isinstance(node, c.Aggregate) else None
         offset, shift = node.offset, node.shift
-        current = label in program.query.members(node.variable)
+        current = label in marks.query.members(node.variable)
         if node.anchor is c.Anchor.FIRST or not current:
             return node
-        if offset and node.variable is None and offset <= program.least_position[index]:
+        if offset and node.variable is None and offset <= marks.least_position[index]:
             offset, shift = 0, shift - offset
         if offset:
             return node

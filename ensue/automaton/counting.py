@@ -1,11 +1,11 @@
 """The unambiguous automaton of a pattern: one mapping, one path, so that paths can be counted.
 
 A match is a word of labels laid on events. Counting paths counts matches only if every word has
-one path; `a* a*` or `(a | a)` have several in the automaton that follows the text. The pattern
-becomes a position automaton (Glushkov: no ε, a state per occurrence of a label), that one is made
-deterministic over labels by the subset construction, and states with the same future are merged
-(Moore). Where determinism is too large and the position automaton happens to be unambiguous (its
-product with itself has no useful state off the diagonal), that one is used as it is.
+one path; `a* a*` or `(a | a)` have several in the automaton that follows the text. The pattern's
+position automaton (`positions.py`) is made deterministic over labels by the subset construction
+(`subsets.py`), and states with the same future are merged (Moore). Where determinism is too large
+and the position automaton happens to be unambiguous (its product with itself has no useful state
+off the diagonal), that one is used as it is.
 
 States are numbered breadth first in the order of the labels, 0 is the start and has no arc into
 it; dead states are gone. Cost: O(states · labels) where the pattern is deterministic, as most are.
@@ -16,18 +16,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import permutations
+from dataclasses import dataclass
 
 from ensue import errors
+from ensue.automaton.positions import ACCEPT, graph_of
+from ensue.automaton.subsets import States, determinise
+from ensue.automaton.view import ACCEPT as END
+from ensue.automaton.view import START, Arc, Shown, State, View
 from ensue.query import nodes
 
 MAX_STATES = 4_096
-MAX_POSITIONS = 20_000
 
 
 @dataclass(frozen=True)
-class CountingAutomaton:
+class CountingAutomaton(Shown):
     """Arcs (label, source, target) sorted; at most one path spells a word."""
 
     labels: tuple[str, ...]
@@ -37,24 +39,25 @@ class CountingAutomaton:
     shortest: int  # events in the shortest match that has any
     accepts_empty: bool
 
-    def dump(self) -> str:
-        lines = [f"states {self.states}, shortest match {self.shortest}"]
-        for label, source, target in self.arcs:
-            end = " (final)" if self.final[target] else ""
-            lines.append(f"  {source} --{self.labels[label]}--> {target}{end}")
-        return "\n".join(lines)
+    def view(self) -> View:
+        states = [
+            State(str(number), marks=(START,) * (number == 0) + (END,) * end)
+            for number, end in enumerate(self.final)
+        ]
+        arcs = [Arc(source, target, self.labels[label]) for label, source, target in self.arcs]
+        return View(tuple(states), tuple(arcs), (f"shortest match {self.shortest}",))
 
 
 def counting_automaton(pattern: nodes.Node, labels: tuple[str, ...]) -> CountingAutomaton:
     """The automaton of a pattern of labels, alternation, repetition and permutation."""
-    positions = _Positions({name: index for index, name in enumerate(labels)})
-    whole = positions.build(pattern)
-    follow = [sorted(f) for f in positions.follow]
+    _check(pattern)
+    graph = graph_of(pattern, labels)
+    order = graph.positions
+    arcs = graph.arcs(order)
     machine = _Machine(
-        [positions.label[p] for p in range(len(follow))],
-        sorted(whole.first),
-        follow,
-        frozenset(whole.last),
+        [-1, *(graph.letter[state] for state in order)],
+        [sorted(target for target, _ in ways if target != ACCEPT) for ways in arcs],
+        frozenset(p for p, ways in enumerate(arcs) if any(t == ACCEPT for t, _ in ways)),
     )
     table = _determinise(machine, len(labels))
     if table is not None:
@@ -68,112 +71,32 @@ def counting_automaton(pattern: nodes.Node, labels: tuple[str, ...]) -> Counting
             remedy="write it without overlapping alternatives, or raise "
             "ensue.automaton.counting.MAX_STATES",
         )
-    return _numbered(labels, successors, final, whole.empty)
+    return _numbered(labels, successors, final, 0 in machine.last)
 
 
-@dataclass
-class _Part:
-    """What a part of the pattern can start and end with, as positions."""
-
-    first: set[int] = field(default_factory=set)
-    last: set[int] = field(default_factory=set)
-    empty: bool = True
-
-
-class _Positions:
-    def __init__(self, labels: dict[str, int]) -> None:
-        self._labels = labels
-        self.label: list[int] = []
-        self.follow: list[set[int]] = []
-
-    def build(self, node: nodes.Node) -> _Part:
-        match node:
-            case nodes.Empty():
-                return _Part()
-            case nodes.Label(name=name):
-                return self._position(self._labels[name])
-            case nodes.Concatenation(parts=parts):
-                return self._sequence(parts)
-            case nodes.Alternation(options=options):
-                return self._union([self.build(option) for option in options])
-            case nodes.Exclusion(part=part):
-                return self.build(part)
-            case nodes.Permutation(parts=parts):
-                return self._union([self._sequence(order) for order in permutations(parts)])
-            case nodes.Repetition():
-                return self._repetition(node)
-            case _:
-                raise _refused(node)
-
-    def _position(self, label: int) -> _Part:
-        if len(self.label) >= MAX_POSITIONS:
-            raise errors.LimitError(
-                f"the pattern expands to more than {MAX_POSITIONS:,} labels",
-                remedy="shorten its repetitions, or raise ensue.automaton.counting.MAX_POSITIONS",
+def _check(pattern: nodes.Node) -> None:
+    refused = {
+        nodes.AnchorStart: "the anchor ^",
+        nodes.AnchorEnd: "the anchor $",
+        nodes.Negation: "negation",
+        nodes.Repetition: "greedy or until loops",
+    }
+    for node in nodes.walk(pattern):
+        if isinstance(node, nodes.Repetition) and not node.exhaust and node.until is None:
+            continue
+        if type(node) in refused:
+            raise errors.UnsupportedError(
+                f"summaries do not support {refused[type(node)]}: they count words of a regular "
+                "expression",
+                remedy="use labels, |, *, +, ?, {n,m} and PERMUTE",
             )
-        self.label.append(label)
-        self.follow.append(set())
-        place = {len(self.label) - 1}
-        return _Part(place, set(place), False)
-
-    def _sequence(self, parts: Iterable[nodes.Node]) -> _Part:
-        whole = _Part()
-        for part in parts:
-            whole = self._join(whole, self.build(part))
-        return whole
-
-    def _join(self, left: _Part, right: _Part) -> _Part:
-        for position in left.last:
-            self.follow[position] |= right.first
-        return _Part(
-            left.first | right.first if left.empty else left.first,
-            left.last | right.last if right.empty else right.last,
-            left.empty and right.empty,
-        )
-
-    def _union(self, parts: list[_Part]) -> _Part:
-        return _Part(
-            set().union(*(part.first for part in parts)),
-            set().union(*(part.last for part in parts)),
-            any(part.empty for part in parts),
-        )
-
-    def _repetition(self, node: nodes.Repetition) -> _Part:
-        if node.exhaust or node.until is not None:
-            raise _refused(node)
-        whole = _Part()
-        for _ in range(node.least):
-            whole = self._join(whole, self.build(node.part))
-        if node.most is None:
-            loop = self.build(node.part)
-            for position in loop.last:
-                self.follow[position] |= loop.first
-            loop.empty = True
-            return self._join(whole, loop)
-        optional = _Part()
-        for _ in range(node.most - node.least):
-            optional = self._join(self.build(node.part), optional)
-            optional.empty = True
-        return self._join(whole, optional)
-
-
-def _refused(node: nodes.Node) -> errors.UnsupportedError:
-    what = {
-        "AnchorStart": "the anchor ^",
-        "AnchorEnd": "the anchor $",
-        "Negation": "negation",
-        "Repetition": "greedy or until loops",
-    }.get(type(node).__name__, type(node).__name__)
-    return errors.UnsupportedError(
-        f"summaries do not support {what}: they count words of a regular expression",
-        remedy="use labels, |, *, +, ?, {n,m} and PERMUTE",
-    )
 
 
 @dataclass(frozen=True)
 class _Machine:
+    """Positions from 1; 0 is before the first."""
+
     label: list[int]
-    first: list[int]
     follow: list[list[int]]
     last: frozenset[int]
 
@@ -183,38 +106,29 @@ _Table = tuple[list[dict[int, list[int]]], list[bool]]  # per state: label to ta
 
 def _determinise(machine: _Machine, labels: int) -> _Table | None:
     """The subset construction; None where it grows beyond the limit."""
+    size = len(machine.follow) - 1
+    limit = MAX_STATES if size > 60 or not _unambiguous(machine) else max(256, 8 * size)
 
-    def by_label(positions: Iterable[int]) -> dict[int, frozenset[int]]:
-        found: dict[int, set[int]] = {}
+    def by_label(positions: frozenset[int]) -> dict[int, frozenset[int]]:
+        targets: dict[int, set[int]] = {}
         for position in positions:
-            found.setdefault(machine.label[position], set()).add(position)
-        return {label: frozenset(found[label]) for label in range(labels) if label in found}
+            for target in machine.follow[position]:
+                targets.setdefault(machine.label[target], set()).add(target)
+        return {label: frozenset(targets[label]) for label in sorted(targets)}
 
-    limit = MAX_STATES if len(machine.label) > 60 else max(256, 8 * len(machine.label))
-    if not _unambiguous(machine):
-        limit = MAX_STATES
-    numbers: dict[frozenset[int], int] = {}
-    successors: list[dict[int, list[int]]] = [{}]
-    final = [False]
-    queue: deque[tuple[int, dict[int, frozenset[int]]]] = deque([(0, by_label(machine.first))])
-    while queue:
-        state, leaving = queue.popleft()
-        for label, target in leaving.items():
-            if target not in numbers:
-                if len(final) >= limit:
-                    return None
-                numbers[target] = len(final)
-                successors.append({})
-                final.append(not machine.last.isdisjoint(target))
-                following = {q for p in target for q in machine.follow[p]}
-                queue.append((numbers[target], by_label(following)))
-            successors[state][label] = [numbers[target]]
-    return successors, final
+    states: States[frozenset[int]] = States(limit, "")
+    try:
+        rows = determinise(states, [frozenset((0,))], by_label)
+    except errors.LimitError:
+        return None
+    final = [not machine.last.isdisjoint(positions) for positions in states.keys]
+    final[0] = False
+    return [{label: [target] for label, target in row.items()} for row in rows], final
 
 
 def _unambiguous(machine: _Machine) -> bool:
     """No word has two accepting paths: search the product for a useful pair p ≠ q."""
-    if len(machine.label) > 400:
+    if len(machine.follow) > 401:
         return False
     before: dict[tuple[int, int], list[tuple[int, int]]] = {}
     reached: set[tuple[int, int]] = set()
@@ -231,7 +145,7 @@ def _unambiguous(machine: _Machine) -> bool:
     def same_label(left: list[int], right: list[int]) -> Iterable[tuple[int, int]]:
         return ((p, q) for p in left for q in right if machine.label[p] == machine.label[q])
 
-    visit(same_label(machine.first, machine.first), None)
+    visit(same_label(machine.follow[0], machine.follow[0]), None)
     while stack:
         pair = stack.pop()
         visit(same_label(machine.follow[pair[0]], machine.follow[pair[1]]), pair)
@@ -250,12 +164,12 @@ def _unambiguous(machine: _Machine) -> bool:
 
 def _as_it_is(machine: _Machine) -> _Table:
     successors: list[dict[int, list[int]]] = []
-    for leaving in [machine.first, *machine.follow]:
-        found: dict[int, list[int]] = {}
+    for leaving in machine.follow:
+        targets: dict[int, list[int]] = {}
         for position in leaving:
-            found.setdefault(machine.label[position], []).append(position + 1)
-        successors.append(found)
-    return successors, [False] + [p in machine.last for p in range(len(machine.label))]
+            targets.setdefault(machine.label[position], []).append(position)
+        successors.append(targets)
+    return successors, [p > 0 and p in machine.last for p in range(len(machine.follow))]
 
 
 def _minimise(successors: list[dict[int, list[int]]], final: list[bool]) -> _Table:

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.compile import compile_query
-from ensue.automaton.optimize import merge_states
+from ensue.automaton.compile import compile_query, merge_states
 from ensue.automaton.program import ACCEPT, START, Program
+from ensue.automaton.subsets import States, determinise
 from ensue.query.paths import EdgeTest, PathQuery
 from ensue.query.query import Query
 
@@ -118,106 +118,103 @@ class PathAutomaton:
         return least
 
 
+Members = frozenset[tuple[int, int]]  # (query, state)
+_REMEDY = (
+    "ask fewer queries per call, shorten the repetitions {n,m}, avoid a repetition of alternatives "
+    "that overlap before a counted one, or write a repetition of a repetition as one"
+)
+
+
+class _Subsets(States[Members]):
+    """Sets of program states; few large ones can take as much memory as many small ones."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_STATES, _REMEDY, "the path expressions need")
+        self._size = 0
+
+    def number(self, key: Members) -> int:
+        known = len(self)
+        number = super().number(key)
+        if number == known:
+            self._size += len(key)
+            if self._size > MAX_MEMBERS:
+                raise errors.LimitError(
+                    f"the path expressions can be read in too many ways: {known:,} deterministic "
+                    f"states stand for more than {MAX_MEMBERS:,} places in them",
+                    remedy=_REMEDY,
+                )
+        return number
+
+
 def determine(
     programs: PathPrograms,
     classes: Sequence[frozenset[int]],
     asked: Sequence[frozenset[int]],
 ) -> PathAutomaton:
     """The subset construction from every set of queries in `asked`, over the classes given."""
-    builder = _Subsets(programs, classes)
-    first = {queries: builder.number(_starts(queries)) for queries in dict.fromkeys(asked)}
-    builder.complete()
-    return builder.trimmed(first)
+    arcs_of = [
+        [program.arcs_of(state) for state in range(program.states)] for program in programs.programs
+    ]
+    states = _Subsets()
+    accepts: list[set[int]] = []
+
+    def by_class(members: Members) -> dict[int, Members]:
+        by_test: dict[int, set[tuple[int, int]]] = {}
+        accepts.append(set())
+        for query, state in members:
+            for target, _ in arcs_of[query][state]:
+                if target == ACCEPT:
+                    accepts[-1].add(query)
+                else:
+                    test = programs.test_of[query][target]
+                    by_test.setdefault(test, set()).add((query, target))
+        tests = frozenset(by_test)
+        known: dict[frozenset[int], Members] = {}
+        row: dict[int, Members] = {}
+        for number, passed in enumerate(classes):
+            if passed & tests:
+                if passed & tests not in known:
+                    reached = (by_test[test] for test in passed & tests)
+                    known[passed & tests] = frozenset().union(*reached)
+                row[number] = known[passed & tests]
+        return row
+
+    starts = {queries: frozenset((query, START) for query in queries) for queries in asked}
+    rows = determinise(states, starts.values(), by_class)
+    first = {queries: states.number(members) for queries, members in starts.items()}
+    return _trimmed(rows, accepts, first, len(classes))
 
 
-def _starts(queries: frozenset[int]) -> frozenset[tuple[int, int]]:
-    return frozenset((query, START) for query in queries)
-
-
-class _Subsets:
-    def __init__(self, programs: PathPrograms, classes: Sequence[frozenset[int]]) -> None:
-        self._programs = programs
-        self._classes = classes
-        self._numbers: dict[frozenset[tuple[int, int]], int] = {}
-        self._sets: list[frozenset[tuple[int, int]]] = []
-        self._members = 0
-        self._rows: list[list[int]] = []
-        self._accepts: list[list[int]] = []
-        self._arcs = [
-            [program.arcs_of(state) for state in range(program.states)]
-            for program in programs.programs
-        ]
-
-    def number(self, states: frozenset[tuple[int, int]]) -> int:
-        known = self._numbers.get(states)
-        if known is not None:
-            return known
-        self._members += len(states)
-        if len(self._sets) >= MAX_STATES or self._members > MAX_MEMBERS:
-            raise errors.LimitError(
-                f"the path expressions need more than {MAX_STATES:,} deterministic states"
-                if self._members <= MAX_MEMBERS
-                else f"the path expressions can be read in too many ways: {len(self._sets):,} "
-                f"deterministic states stand for more than {MAX_MEMBERS:,} places in them",
-                remedy="ask fewer queries per call, shorten the repetitions {n,m}, avoid a "
-                "repetition of alternatives that overlap before a counted one, or write a "
-                "repetition of a repetition as one",
-            )
-        self._numbers[states] = len(self._sets)
-        self._sets.append(states)
-        return len(self._sets) - 1
-
-    def complete(self) -> None:
-        done = 0
-        while done < len(self._sets):
-            by_test: dict[int, set[tuple[int, int]]] = {}
-            accepts = set()
-            for query, state in self._sets[done]:
-                for target, _ in self._arcs[query][state]:
-                    if target == ACCEPT:
-                        accepts.add(query)
-                    else:
-                        test = self._programs.test_of[query][target]
-                        by_test.setdefault(test, set()).add((query, target))
-            asked_tests = frozenset(by_test)
-            known: dict[frozenset[int], int] = {frozenset(): DEAD}
-            row = []
-            for tests in self._classes:
-                passed = tests & asked_tests
-                if passed not in known:
-                    targets = frozenset().union(*(by_test[test] for test in passed))
-                    known[passed] = self.number(targets)
-                row.append(known[passed])
-            self._rows.append(row)
-            self._accepts.append(sorted(accepts))
-            done += 1
-
-    def trimmed(self, first: dict[frozenset[int], int]) -> PathAutomaton:
-        """Without the states from which nothing is accepted."""
-        sources: list[set[int]] = [set() for _ in self._sets]
-        for state, row in enumerate(self._rows):
-            for target in row:
-                if target != DEAD:
-                    sources[target].add(state)
-        reaching: list[set[int]] = [set(accepts) for accepts in self._accepts]
-        stack = [state for state, queries in enumerate(reaching) if queries]
-        while stack:
-            state = stack.pop()
-            for source in sources[state]:
-                if not reaching[state] <= reaching[source]:
-                    reaching[source] |= reaching[state]
-                    stack.append(source)
-        kept = [state for state, queries in enumerate(reaching) if queries]
-        number = {state: index for index, state in enumerate(kept)}
-        table = np.full((len(kept), max(len(self._classes), 1)), DEAD, np.int32)
-        for index, state in enumerate(kept):
-            for column, target in enumerate(self._rows[state]):
-                table[index, column] = number.get(target, DEAD)
-        accepts = [self._accepts[state] for state in kept]
-        return PathAutomaton(
-            table=table,
-            entries={queries: number.get(state, DEAD) for queries, state in first.items()},
-            accept_offset=np.cumsum([0, *(len(a) for a in accepts)]).astype(np.int32),
-            accept_query=np.array([q for a in accepts for q in a], np.int32),
-            queries_of=tuple(frozenset(reaching[state]) for state in kept),
-        )
+def _trimmed(
+    rows: list[dict[int, int]],
+    accepts: list[set[int]],
+    first: dict[frozenset[int], int],
+    classes: int,
+) -> PathAutomaton:
+    """Without the states from which nothing is accepted."""
+    sources: list[set[int]] = [set() for _ in rows]
+    for state, row in enumerate(rows):
+        for target in row.values():
+            sources[target].add(state)
+    reaching = [set(queries) for queries in accepts]
+    stack = [state for state, queries in enumerate(reaching) if queries]
+    while stack:
+        state = stack.pop()
+        for source in sources[state]:
+            if not reaching[state] <= reaching[source]:
+                reaching[source] |= reaching[state]
+                stack.append(source)
+    kept = [state for state, queries in enumerate(reaching) if queries]
+    number = {state: index for index, state in enumerate(kept)}
+    table = np.full((len(kept), max(classes, 1)), DEAD, np.int32)
+    for index, state in enumerate(kept):
+        for column, target in rows[state].items():
+            table[index, column] = number.get(target, DEAD)
+    answers = [sorted(accepts[state]) for state in kept]
+    return PathAutomaton(
+        table=table,
+        entries={queries: number.get(state, DEAD) for queries, state in first.items()},
+        accept_offset=np.cumsum([0, *map(len, answers)]).astype(np.int32),
+        accept_query=np.array([query for queries in answers for query in queries], np.int32),
+        queries_of=tuple(frozenset(reaching[state]) for state in kept),
+    )

@@ -1,4 +1,4 @@
-"""The automaton of an event pattern: waiting places, and edges that are asked for every event.
+"""What the automaton of an event pattern is made of: places, edges, and tests of an event.
 
 A *place* is where a partial match waits for its next event. Its edges:
 
@@ -68,6 +68,17 @@ def holds(test: Test, bits: int) -> bool:
             return holds(left, bits) and holds(right, bits)
 
 
+def conjuncts(test: Test) -> list[Test]:
+    """The parts that must all hold, each once."""
+    match test:
+        case And(left=left, right=right):
+            return list(dict.fromkeys((*conjuncts(left), *conjuncts(right))))
+        case True:
+            return []
+        case _:
+            return [test]
+
+
 def atoms(test: Test) -> frozenset[int]:
     match test:
         case Atom(index=index):
@@ -128,45 +139,3 @@ class Bound:
     """An atom that holds while the gap since the last taken event is at most `within`."""
 
     within: int
-
-
-@dataclass(frozen=True, eq=False)
-class EventAutomaton:
-    """The automaton: places, and what the atoms mean (a label's index, or a bound)."""
-
-    labels: tuple[str, ...]
-    places: tuple[Place, ...]
-    start: Place
-    bounds: tuple[Bound, ...]  # atoms after the labels'
-    without: int  # bits of the atoms that end every partial match
-
-    def dump(self) -> str:
-        """The automaton as text, stable across runs."""
-        lines = [f"places {len(self.places)}, start {self.start.number}"]
-        for place in self.places:
-            name = "" if place.kind is Kind.WAIT else f" {place.kind.value}"
-            shown = [
-                f"{edge.action.value}"
-                + (f" {self.labels[edge.label]}" if edge.label >= 0 else "")
-                + f" -> {edge.target.number}"
-                + ("" if edge.test is True else f" if {self._text(edge.test)}")
-                for edge in place.edges
-            ]
-            lines.append(f"{place.number:>3}{name}: " + "; ".join(shown))
-        return "\n".join(lines) + "\n"
-
-    def _text(self, test: Test) -> str:
-        match test:
-            case Atom(index=index) if index < len(self.labels):
-                return self.labels[index]
-            case Atom(index=index):
-                return f"gap <= {self.bounds[index - len(self.labels)].within}"
-            case Not(part=part):
-                return f"not {self._text(part)}"
-            case And(left=left, right=right):
-                return f"({self._text(left)} and {self._text(right)})"
-            case _:
-                return str(test).lower()
-
-
-# -- compiling ------------------------------------------------------------------------------------

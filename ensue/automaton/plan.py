@@ -19,9 +19,11 @@ from functools import cached_property
 
 from ensue import errors
 from ensue.automaton import conditions, timeouts
-from ensue.automaton.compile import compile_query, label_program
-from ensue.automaton.optimize import merge_states
-from ensue.automaton.program import Program
+from ensue.automaton.compile import compile_query, merge_states
+from ensue.automaton.events import EventAutomaton
+from ensue.automaton.letters import LetterStates, letter_states
+from ensue.automaton.program import Marks, Program, label_marks
+from ensue.automaton.sequence import compile_sequence
 from ensue.query import condition as c
 from ensue.query.query import Query, Rows
 from ensue.query.sql import row_sql
@@ -82,7 +84,7 @@ class Outer:
 
 @dataclass(frozen=True)
 class Plan:
-    program: Program
+    marks: Marks  # what the rows of a match are marked with
     tiers: tuple[conditions.Tiers, ...]
     inputs: tuple[c.Condition, ...]
     flags: tuple[c.Condition, ...]
@@ -94,7 +96,22 @@ class Plan:
 
     @property
     def query(self) -> Query:
-        return self.program.query
+        return self.marks.query
+
+    @property
+    def program(self) -> Program:
+        """The automaton of a row pattern; its states are the marks."""
+        assert isinstance(self.marks, Program), "an event pattern has no row program"
+        return self.marks
+
+    @property
+    def automaton(self) -> Program | EventAutomaton | LetterStates:
+        """What recognises the pattern; compiled when asked for."""
+        if isinstance(self.marks, Program):
+            return self.marks
+        if self.query.missing is not None:
+            return letter_states(self.query, every_way=self.correlated)
+        return compile_sequence(self.query)
 
     def carried(self, names: Sequence[str]) -> list[str]:
         """Columns of the input that travel with the rows under their own name."""
@@ -127,7 +144,7 @@ class Plan:
 
 @dataclass
 class _Planner:
-    program: Program
+    marks: Marks
     tiers: tuple[conditions.Tiers, ...]
     inputs: dict[c.Condition, int] = field(default_factory=dict)
     atoms: dict[c.Condition, int] = field(default_factory=dict)
@@ -138,7 +155,7 @@ class _Planner:
         return c.Column(input_name(self.inputs.setdefault(expression, len(self.inputs))))
 
     def _carried(self, column: c.Column) -> bool:
-        query = self.program.query
+        query = self.marks.query
         keys = (*query.partition_by, *(key.column for key in query.order_by))
         return query.rows.all_rows or column.name in keys
 
@@ -191,7 +208,7 @@ class _Planner:
 
         `SUM(A.x / A.y)` must not fail on a row with y = 0 that A's own definition rules out.
         """
-        members = self.program.query.members(variable)
+        members = self.marks.query.members(variable)
         possible = [tier.row for tier in self.tiers if tier.label in members]
         if c.TRUE in possible or not possible:
             return expression
@@ -211,7 +228,7 @@ class _Planner:
             return None
 
         outer = c.transform(value, change)
-        if self.program.query.rows is Rows.ALL_WITH_UNMATCHED and not isinstance(outer, c.Column):
+        if self.marks.query.rows is Rows.ALL_WITH_UNMATCHED and not isinstance(outer, c.Column):
             # Atoms of an unmatched row are null; a constant or COALESCE over them need not be.
             number = c.binary("is", self.atom(c.MatchNumber()), c.Literal("null", None))
             found = c.call("if", this=c.call("not", this=number), true=outer)
@@ -226,14 +243,16 @@ def _nests(argument: c.Condition) -> bool:
 
 def plan(query: Query) -> Plan:
     """The plan of a checked query."""
+    marks: Marks
     if query.row_semantics:
         program = merge_states(compile_query(query))
         if timeouts.is_timeout_query(query):
             program = timeouts.partial_program(program)
+        marks = program
     else:
-        program = label_program(query)
-    tiers = conditions.split(program)
-    planner = _Planner(program, tiers)
+        marks = label_marks(query)
+    tiers = conditions.split(marks)
+    planner = _Planner(marks, tiers)
     flags: dict[c.Condition, int] = {}
     tests = []
     for tier in tiers:
@@ -252,7 +271,7 @@ def plan(query: Query) -> Plan:
         if isinstance(node, c.Navigate)
     ]
     return Plan(
-        program=program,
+        marks=marks,
         tiers=tiers,
         inputs=tuple(planner.inputs),
         flags=tuple(flags),

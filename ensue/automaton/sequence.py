@@ -22,12 +22,12 @@ from dataclasses import dataclass
 
 from ensue import errors
 from ensue.automaton.carried import carry, complete
+from ensue.automaton.events import EventAutomaton
 from ensue.automaton.places import (
     Action,
     Atom,
     Bound,
     Edge,
-    EventAutomaton,
     Kind,
     Place,
     Test,
@@ -35,6 +35,7 @@ from ensue.automaton.places import (
     either,
     negated,
 )
+from ensue.automaton.positions import nullable
 from ensue.query import nodes
 from ensue.query.nodes import Gap, Policy
 from ensue.query.query import Query
@@ -158,7 +159,7 @@ class _Compiler:
             forbidden = _forbidden(parts[back], gaps[back])
             if forbidden is not None:
                 found.append(self._stop(forbidden))
-            elif not _is_optional(parts[back]):
+            elif not nullable(parts[back]):
                 return tuple(found)
             back -= 1
         return (*found, *around.nots)
@@ -262,7 +263,7 @@ class _Compiler:
                 found = False
                 for part in parts:
                     found = either(found, self._heads(part))
-                    if not (_is_optional(part) or isinstance(part, nodes.Negation)):
+                    if not (nullable(part) or isinstance(part, nodes.Negation)):
                         break
                 return found
             case _:
@@ -387,7 +388,7 @@ class _Compiler:
         if not isinstance(loop.part, nodes.Label):
             back = self._place()
             # Where a round may be empty, what would be copied without its nots is not there yet.
-            nots = () if _is_optional(loop.part) else around.nots
+            nots = () if nullable(loop.part) else around.nots
             inside = _Around(nots, around.after, around.until, True)
             head = self._part(loop.part, gap, back, inside)
             back.go_on(head)
@@ -523,19 +524,3 @@ def _forbidden(part: nodes.Node, gap: Gap) -> nodes.Negation | None:
     if isinstance(part, nodes.Negation) and gap.policy is not Policy.STRICT:
         return part
     return None
-
-
-def _is_optional(part: nodes.Node) -> bool:
-    match part:
-        case nodes.Empty():
-            return True
-        case nodes.Repetition(part=inner, least=least):
-            return least == 0 or _is_optional(inner)
-        case nodes.Alternation(options=options):
-            return any(_is_optional(option) for option in options)
-        case nodes.Concatenation(parts=parts) | nodes.Permutation(parts=parts):
-            return all(_is_optional(p) or isinstance(p, nodes.Negation) for p in parts)
-        case nodes.Exclusion(part=inner):
-            return _is_optional(inner)
-        case _:
-            return False

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ensue import errors
 from ensue.automaton.share import Union, own_edges
-from ensue.automaton.subsets import START
+from ensue.automaton.subsets import START, States, determinise
 
 
 @dataclass(frozen=True)
@@ -45,43 +44,50 @@ class SharingPlan:
         return format(bitmap, f"0{len(self.names)}b")
 
 
+_Node = tuple[tuple[int, object], ...]  # (pattern, state), ascending
+
+
 def sharing_plan(union: Union, share: bool = True, most: int = 20_000) -> SharingPlan:
     """The plan of a workload, walked from its root over what each label alone can do."""
     edges = [own_edges(member) for member in union.members]
     separate = sum(len({t for found in edge.values() for _, t, _ in found}) for edge in edges)
-    everyone = tuple((p, START) for p in range(len(edges)))
-    roots = [everyone] if share else [(pair,) for pair in everyone]
-    ids: dict[tuple[tuple[int, object], ...], int] = {}
-    paths, completes, successors = [""], [0], [list[tuple[str, int]]()]
-    stack: list[tuple[int, tuple[tuple[int, object], ...]]] = [(0, root) for root in roots]
-    while stack:
-        index, pairs = stack.pop(0)
-        by_label: dict[int, list[tuple[int, object, bool]]] = {}
-        for pattern, state in pairs:
+    root: _Node = tuple((pattern, START) for pattern in range(len(edges)))
+    completes = {root: 0}
+
+    def by_label(node: _Node) -> dict[tuple[str, int, int], _Node]:
+        """Under a label's name and number; apart by pattern at the root of separate plans."""
+        reached: dict[tuple[int, int], list[tuple[int, object, bool]]] = {}
+        for pattern, state in node:
             for label, target, accept in edges[pattern].get(state, ()):
-                by_label.setdefault(label, []).append((pattern, target, accept))
-        for label, reached in by_label.items():
-            node = tuple((pattern, target) for pattern, target, _ in reached)
-            shown = _shown(union, reached[0][0], label)
-            if node not in ids:
-                if len(paths) >= most:
-                    raise errors.LimitError(
-                        f"the shared plan has more than {most:,} nodes",
-                        remedy="ask for the plan of fewer patterns",
-                    )
-                ids[node] = len(paths)
-                paths.append((paths[index] + " " + shown).strip())
-                completes.append(sum(1 << p for p, _, accept in reached if accept))
-                successors.append([])
-                stack.append((ids[node], node))
-            successors[index].append((shown, ids[node]))
+                apart = pattern if node is root and not share else -1
+                reached.setdefault((label, apart), []).append((pattern, target, accept))
+        targets = {}
+        for (label, apart), ways in reached.items():
+            target = tuple((pattern, state) for pattern, state, _ in ways)
+            completes.setdefault(target, sum(1 << p for p, _, accept in ways if accept))
+            targets[_shown(union, ways[0][0], label), label, apart] = target
+        return targets
+
+    states: States[_Node] = States(
+        most, "ask for the plan of fewer patterns", "the shared plan needs"
+    )
+    rows = determinise(states, [root], by_label)
+    paths = [""] * len(states)
+    for index, row in enumerate(rows):
+        for (shown, _, _), target in row.items():
+            if target and not paths[target]:
+                paths[target] = f"{paths[index]} {shown}".strip()
+    complete = [completes[node] for node in states.keys]
+    successors = [
+        list(dict.fromkeys((shown, target) for (shown, _, _), target in row.items()))
+        for row in rows
+    ]
+    degrees = _degrees(complete, successors)
     return SharingPlan(
         tuple(member.name for member in union.members),
         tuple(
-            PlanNode(path, bitmap, complete, tuple(dict.fromkeys(after)))
-            for path, bitmap, complete, after in zip(
-                paths, _degrees(completes, successors), completes, successors, strict=True
-            )
+            PlanNode(paths[node], degrees[node], complete[node], tuple(successors[node]))
+            for node in range(len(states))
         ),
         separate,
     )

@@ -1,27 +1,75 @@
-"""The subset construction over what a partial match did with each event: took it, and as what.
+"""The subset construction: places that are followed together become one deterministic state.
+
+`States` numbers states as they are found, up to a limit; `determinise` finds all that are reached.
+Counting, paths and shared plans are built so, whole. Event patterns are determinised on demand, by
+`Subsets`, over what a partial match did with each event: took it, and as what.
 
 A match is the set of its (label, event) pairs, and two ways through the automaton can give the same
-set. So places are followed together: a *state* is the set of places that partial matches with one
-history can be at. Out of a state, an event leads to at most one state per label (it was taken so)
-and at most one more (it was skipped). Every match is then exactly one path, which makes counting
-and listing without repetition possible (CORE's I/O-deterministic automata do the same).
-
-States are found on demand; in theory there are exponentially many, in practice about as many as
+set. So a *state* is the set of places that partial matches with one history can be at (with missing
+events: the positions, with the least error of each). Out of a state, an event leads to at most one
+state per label (it was taken so) and at most one more (it was skipped). Every match is then exactly
+one path, which makes counting and listing without repetition possible (CORE's I/O-deterministic
+automata do the same). In theory there are exponentially many states, in practice about as many as
 places. A step depends only on the atoms that the state's places test, so it is kept per state and
 these bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from ensue import errors
-from ensue.automaton.places import Action, Edge, EventAutomaton, Kind, Place, atoms, holds
 
 MAX_STATES = 50_000
 NOWHERE = -1
 START = 0
+
+Key = TypeVar("Key", bound=Hashable)
+Letter = TypeVar("Letter", bound=Hashable)
+
+
+class States(Generic[Key]):
+    """States known by what they are, numbered as they are found."""
+
+    def __init__(self, most: int, remedy: str, what: str = "the pattern needs") -> None:
+        self._most, self._remedy, self._what = most, remedy, what
+        self._numbers: dict[Key, int] = {}
+        self.keys: list[Key] = []
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def number(self, key: Key) -> int:
+        known = self._numbers.get(key)
+        if known is None:
+            known = len(self.keys)
+            if known >= self._most:
+                raise errors.LimitError(
+                    f"{self._what} more than {self._most:,} deterministic states",
+                    remedy=self._remedy,
+                )
+            self._numbers[key] = known
+            self.keys.append(key)
+        return known
+
+
+def determinise(
+    states: States[Key], starts: Iterable[Key], arcs: Callable[[Key], Mapping[Letter, Key]]
+) -> list[dict[Letter, int]]:
+    """Every state reached, breadth first: per state, what each letter leads to."""
+    for start in starts:
+        states.number(start)
+    rows: list[dict[Letter, int]] = []
+    while len(rows) < len(states):
+        leaving = arcs(states.keys[len(rows)])
+        rows.append({letter: states.number(target) for letter, target in leaving.items()})
+    return rows
+
+
+# -- over what a partial match did ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -39,22 +87,81 @@ class Step:
     skip: int  # state after leaving the event out, or NOWHERE
     skip_accept: bool  # the match is complete without the event (a trailing strict "not")
 
+    @property
+    def targets(self) -> Iterator[int]:
+        """States in which partial matches go on."""
+        for target in (*(take.target for take in self.takes), self.skip):
+            if target != NOWHERE:
+                yield target
+
 
 DEAD = Step((), NOWHERE, False)
+
+
+@dataclass(frozen=True)
+class Move:
+    """What an event does to members that are followed together; None where nothing is left."""
+
+    takes: tuple[tuple[int, Hashable | None, bool], ...]  # label, members, complete
+    skip: Hashable | None
+    skip_accept: bool = False
+
+
+class Movable(Protocol):
+    """An automaton that can be determinised: what its sets of members test and do."""
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+    @property
+    def without(self) -> int:
+        """Bits of the atoms that end every partial match."""
+
+    @property
+    def bounds(self) -> Sequence[Any]:
+        """Bounded gaps: atoms after the labels'."""
+
+    @property
+    def absences(self) -> bool:
+        """Whether some match is complete only once time proves an absence."""
+
+    def first(self) -> Hashable: ...
+
+    def tested(self, members: Any) -> tuple[int, int]:
+        """Atoms that a step depends on, and of these the ones of the members' own edges."""
+
+    def waits(self, members: Any) -> bool:
+        """Whether time alone can complete a match here."""
+
+    def move(self, members: Any, bits: int) -> Move: ...
+
+    def ahead(self, members: Any) -> frozenset[int]:
+        """Atoms that some step from here on may test."""
+
+    def numbers(self, members: Any) -> tuple[int, ...]:
+        """What the members are, whenever they were found."""
+
+    def members(self, numbers: Sequence[int]) -> Hashable:
+        """The inverse of `numbers`."""
 
 
 class Subsets:
     """States and steps, found on demand. State 0 is before the first event: it never skips."""
 
-    def __init__(self, automaton: EventAutomaton) -> None:
+    def __init__(self, automaton: Movable) -> None:
         self.automaton = automaton
-        self._ids: dict[frozenset[Place], int] = {}
-        self.sets: list[frozenset[Place]] = []
+        self._states: States[Any] = States(
+            MAX_STATES, "bound repetitions, split the pattern, or allow fewer missing events"
+        )
         self.masks: list[int] = []  # atoms that the state's steps depend on
         self.bounds: list[int] = []  # of these, the joints' bounds that its places wait under
         self.pending: list[bool] = []  # complete once time proves an absence
         self._steps: dict[tuple[int, int], Step] = {}
-        self._state(frozenset((automaton.start,)))
+        self._state(automaton.first())
+
+    @property
+    def sets(self) -> list[Any]:
+        return self._states.keys
 
     def step(self, state: int, bits: int) -> Step:
         """What an event does whose atoms are `bits`."""
@@ -65,136 +172,57 @@ class Subsets:
         return found
 
     def canonical(self, state: int) -> tuple[int, ...]:
-        """What a state is, whenever it was found: the numbers of its places; the start is first."""
-        return () if state == START else tuple(sorted(p.number for p in self.sets[state]))
+        """What a state is, whenever it was found; the start is first."""
+        return () if state == START else self.automaton.numbers(self.sets[state])
 
-    def find(self, places: Sequence[int]) -> int:
+    def find(self, numbers: Sequence[int]) -> int:
         """The state of these places; the inverse of `canonical`."""
-        if not places:
-            return START
-        return self._state(frozenset(self.automaton.places[number] for number in places))
+        return self.state_of(numbers) if numbers else START
 
-    def state_of(self, places: Iterable[int]) -> int:
+    def state_of(self, numbers: Iterable[int]) -> int:
         """The state of a set of places by their numbers, which do not depend on what was asked."""
-        return self._state(frozenset(self.automaton.places[number] for number in places))
+        return self._state(self.automaton.members(tuple(numbers)))
 
     def labels_ahead(self, state: int) -> frozenset[int]:
         """Atoms that some step from here on may test."""
-        seen: set[Place] = set()
-        stack = list(self.sets[state])
-        found: frozenset[int] = frozenset()
-        while stack:
-            place = stack.pop()
-            if place in seen:
-                continue
-            seen.add(place)
-            for edge in place.edges:
-                found |= atoms(edge.test)
-                stack.append(edge.target)
-        return found | frozenset(
-            i for i in range(len(self.automaton.labels)) if self.automaton.without >> i & 1
-        )
+        return self.automaton.ahead(self.sets[state])
 
-    def _state(self, places: frozenset[Place]) -> int:
-        if places not in self._ids:
-            if len(self.sets) >= MAX_STATES:
-                raise errors.LimitError(
-                    f"the pattern needs more than {MAX_STATES:,} deterministic states",
-                    remedy="bound repetitions, or split the pattern",
-                )
-            self._ids[places] = len(self.sets)
-            self.sets.append(places)
-            mask, own = self.automaton.without, 0
-            for place in self._closure(places):
-                for edge in place.edges:
-                    own |= sum(1 << atom for atom in atoms(edge.test))
-                    if edge.action is Action.TAKE:
-                        # whether the take completes the match is asked of the same event
-                        for after in self._closure(frozenset((edge.target,))):
-                            for onward in after.edges:
-                                if onward.action is Action.GO_ON:
-                                    mask |= sum(1 << atom for atom in atoms(onward.test))
-            self.masks.append(mask | own)
+    def reached(self, bits_of: Callable[[int], Iterable[int]], starts: Iterable[int]) -> list[int]:
+        """The states that events lead to; `bits_of` says which events a state is asked."""
+        seen = dict.fromkeys(starts)
+        frontier = deque(seen)
+        while frontier:
+            state = frontier.popleft()
+            for bits in bits_of(state):
+                for target in self.step(state, bits).targets:
+                    if target not in seen:
+                        seen[target] = None
+                        frontier.append(target)
+        return list(seen)
+
+    def atoms_of(self, state: int) -> list[int]:
+        """The atoms that the state's steps depend on, ascending."""
+        mask = self.masks[state]
+        return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+    def _state(self, members: Hashable) -> int:
+        state = self._states.number(members)
+        if state == len(self.masks):
+            mask, own = self.automaton.tested(members)
+            self.masks.append(mask)
             self.bounds.append(own >> len(self.automaton.labels))
-            self.pending.append(any(p.kind is Kind.PENDING for p in self._closure(places)))
-        return self._ids[places]
-
-    @staticmethod
-    def _closure(places: frozenset[Place]) -> set[Place]:
-        """Places reached by going on, whatever the event."""
-        seen, stack = set(places), list(places)
-        while stack:
-            for edge in stack.pop().edges:
-                if edge.action is Action.GO_ON and edge.target not in seen:
-                    seen.add(edge.target)
-                    stack.append(edge.target)
-        return seen
+            self.pending.append(self.automaton.waits(members))
+        return state
 
     def _compute(self, state: int, bits: int) -> Step:
         if bits & self.automaton.without:
             return DEAD
-        taken: dict[int, set[Place]] = {}
-        accepted: set[int] = set()
-        skipped: set[Place] = set()
-        skip_accept = False
-        for place in sorted(self.sets[state], key=lambda p: p.number):
-            for edge in self._enabled(place, bits):
-                if edge.action is Action.TAKE:
-                    targets = taken.setdefault(edge.label, set())
-                    if self._accepts(edge.target, bits):
-                        accepted.add(edge.label)
-                    if edge.target.kind is not Kind.ACCEPT:
-                        targets.add(edge.target)
-                elif state != START:
-                    if edge.target.kind is Kind.ACCEPT:
-                        skip_accept = True
-                    else:
-                        skipped.add(edge.target)
+        move = self.automaton.move(self.sets[state], bits)
         takes = tuple(
-            Take(
-                label,
-                self._state(frozenset(targets)) if targets else NOWHERE,
-                label in accepted,
-            )
-            for label, targets in taken.items()
-            if targets or label in accepted
+            Take(label, NOWHERE if members is None else self._state(members), accept)
+            for label, members, accept in move.takes
         )
-        return Step(takes, self._state(frozenset(skipped)) if skipped else NOWHERE, skip_accept)
-
-    @staticmethod
-    def _enabled(start: Place, bits: int) -> list[Edge]:
-        """TAKE and SKIP edges that the event enables.
-
-        A place does not skip what it forbids, and does not take it where the STOP is firm.
-        """
-        found: list[Edge] = []
-        seen, stack = {start}, [start]
-        while stack:
-            held = [edge for edge in stack.pop().edges if holds(edge.test, bits)]
-            stops = [edge.target for edge in held if edge.target.kind is Kind.STOP]
-            barred = any(stop.firm for stop in stops)
-            for edge in held:
-                if edge.action is Action.GO_ON:
-                    if edge.target not in seen:
-                        seen.add(edge.target)
-                        stack.append(edge.target)
-                elif not (barred if edge.action is Action.TAKE else stops):
-                    found.append(edge)
-        return found
-
-    @staticmethod
-    def _accepts(place: Place, bits: int) -> bool:
-        seen, stack = {place}, [place]
-        while stack:
-            current = stack.pop()
-            if current.kind is Kind.ACCEPT:
-                return True
-            for edge in current.edges:
-                if (
-                    edge.action is Action.GO_ON
-                    and edge.target not in seen
-                    and holds(edge.test, bits)
-                ):
-                    seen.add(edge.target)
-                    stack.append(edge.target)
-        return False
+        if state == START:
+            return Step(takes, NOWHERE, False)
+        skip = NOWHERE if move.skip is None else self._state(move.skip)
+        return Step(takes, skip, move.skip_accept)

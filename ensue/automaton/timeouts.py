@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from ensue.automaton.compile import with_arcs
 from ensue.automaton.program import ACCEPT, START, Program
 from ensue.query import condition as c
 from ensue.query import nodes
@@ -71,13 +70,7 @@ def partial_program(program: Program) -> Program:
             continue
         ways = [(t, f) for t, f in program.arcs_of(state) if t != ACCEPT and t not in beyond]
         arcs.append(ways if state == START else [*ways, (beyond[0], 0)])
-    flat = [arc for ways in arcs for arc in ways]
-    return replace(
-        program,
-        arc_offset=np.cumsum([0, *map(len, arcs)]).astype(np.int32),
-        arc_target=np.array([target for target, _ in flat], np.int32),
-        arc_flags=np.array([flags for _, flags in flat], np.uint8),
-    )
+    return with_arcs(program, arcs)
 
 
 def may_be_empty(program: Program) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton import conditions
 from ensue.automaton.plan import Plan
-from ensue.automaton.program import START
+from ensue.automaton.program import START, Program
 from ensue.guards import machine as vm
 from ensue.guards.operators import Operators, TooHardError, Value
 from ensue.query import condition as c
@@ -326,17 +326,17 @@ class _Compiler(Operators):
     # -- result ----------------------------------------------------------------------------------
 
     def _finish(self, offsets: list[int]) -> Guards:
-        program = self._plan.program
+        marks = self._plan.marks
         order = sorted(self._registers.items(), key=lambda item: _rank(item[1]))
         updates = [update for _, register in order for update in register.updates]
         owners = [register for _, register in order for _ in register.updates]
-        applies = np.zeros((len(program.labels), len(updates)), np.bool_)
+        applies = np.zeros((len(marks.labels), len(updates)), np.bool_)
         for index, register in enumerate(owners):
-            names = program.query.members(register.variable)
-            for label, name in enumerate(program.labels):
+            names = marks.query.members(register.variable)
+            for label, name in enumerate(marks.labels):
                 applies[label, index] = name in names
-        live_ints = np.zeros((program.states, len(self._int_registers)), np.bool_)
-        live_floats = np.zeros((program.states, self._float_registers), np.bool_)
+        live_ints = np.zeros((marks.count, len(self._int_registers)), np.bool_)
+        live_floats = np.zeros((marks.count, self._float_registers), np.bool_)
         for state, keys in enumerate(self._live()):
             for key in keys:
                 live_ints[state, self._registers[key].ints] = True
@@ -369,8 +369,10 @@ class _Compiler(Operators):
 
     def _live(self) -> list[set[object]]:
         """Per state: the registers that a guard on some way ahead may read."""
-        program = self._plan.program
-        live: list[set[object]] = [set() for _ in range(program.states)]
+        program = self._plan.marks
+        live: list[set[object]] = [set() for _ in range(program.count)]
+        if not isinstance(program, Program):
+            return live  # engines of event patterns know it by state
         changed = True
         while changed:
             changed = False

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.automaton.letters import LetterStates
 from ensue.automaton.plan import Plan
-from ensue.automaton.thompson import LetterStates
 from ensue.missing.compiled import Compiler, no_guards
 from ensue.missing.conditions import Conditions
 from ensue.missing.guarded import Aligned, entries_of

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.automaton.letters import LetterStates, Link
 from ensue.automaton.plan import Plan
-from ensue.automaton.thompson import LetterStates, Link
 from ensue.guards.operators import TooHardError
 from ensue.missing import guarded
 from ensue.missing.guard_code import MissingGuards, compile_missing_guards

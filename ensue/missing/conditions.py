@@ -32,7 +32,7 @@ class Conditions:
         self._plan = plan
         self._columns = columns
         self._lists: dict[str, list[Any]] = {}
-        self.labels = plan.program.labels
+        self.labels = plan.marks.labels
         zone = session_zone(columns)
         self._parts: list[list[tuple[c.Condition, Compiled]]] = [
             [(part, compile_value(part, self._kind, zone)) for part in test.correlated]

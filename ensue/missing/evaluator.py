@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import Plan
-from ensue.automaton.thompson import letter_states
 from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.missing_subsets import missing_subsets, no_subsets
+from ensue.automaton.letters import letter_states, missing_subsets
 from ensue.automaton.plan import Plan
-from ensue.automaton.thompson import letter_states
+from ensue.automaton.subsets import Subsets
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.compiled import CompiledNodes, Compiler, GuardFailedError
 from ensue.missing.conditions import Conditions
@@ -46,7 +46,7 @@ class ExactMissing(SequencesEvaluator):
         state: Snapshot | None = None,
     ) -> None:
         super().open(plan, schema, budget, state)
-        self._subsets = missing_subsets(plan)
+        self._subsets = missing_subsets(plan.query, plan.correlated)
         words = Words(letter_states(plan.query, every_way=False))
         self._columns = MissingOutput(plan, False, words=words)
 
@@ -72,7 +72,7 @@ class GuardedMissing(SequencesEvaluator):
         self._plan = plan
         self._states = letter_states(plan.query, every_way=True)
         self._compiler = Compiler(plan, self._states)
-        self._subsets = no_subsets(plan)
+        self._subsets = Subsets(self._states)
         self._clock = Clock(plan.query)
         self.engine = "match nodes"
         self._columns = MissingOutput(plan, False, words=Words(self._states))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import Plan
-from ensue.automaton.thompson import letter_states, thompson
 from ensue.query import condition as c
 from ensue.query.sql import condition_sql, row_sql
 
@@ -13,15 +13,13 @@ def explain_missing(plan: Plan, shuffle: str) -> str:
     query, missing = plan.query, plan.query.missing
     assert missing is not None
     states = letter_states(query, every_way=plan.correlated)
-    machine = thompson(query)
     total = sum(map(len, states.links)) + sum(map(len, states.finals))
     bound = str(missing.bound) if missing.bound.denominator == 1 else str(float(missing.bound))
     lines = [f"Event pattern with at most {bound} missing: each set of events once", ""]
     lines.append(
-        f"Automaton: {len(machine.letter)} states, {states.states - 1} of them letters (Thompson); "
-        f"{total} links that skip what may be missing"
+        f"Automaton: {states.states - 1} letters, {total} links that skip what may be missing"
     )
-    lines += [f"  {line}" for line in machine.dump().splitlines()]
+    lines += [f"  {line}" for line in states.dump().splitlines()[1:]]
     lines += ["", "Missing events"]
     for label in query.labels:
         cost = missing.cost(label)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.automaton import conditions
+from ensue.automaton.letters import LetterStates
 from ensue.automaton.plan import Plan
-from ensue.automaton.thompson import LetterStates
 from ensue.guards import machine as vm
 from ensue.guards.compile import Guards
 from ensue.guards.operators import TooHardError
@@ -45,7 +45,7 @@ def compile_missing_guards(
     plan: Plan, states: LetterStates, input_kind: Mapping[str, kinds.Kind]
 ) -> MissingGuards:
     """Code for the correlated parts of a pattern with `missing`, or `TooHardError`."""
-    if len(plan.program.labels) > MAX_LABELS:
+    if len(plan.marks.labels) > MAX_LABELS:
         raise TooHardError(f"it has more than {MAX_LABELS} labels")
     return _PartCompiler(plan, input_kind).compile_parts(states)
 
@@ -93,7 +93,7 @@ class _PartCompiler(_EventCompiler):
         ]
 
     def _aggregated(self, part: c.Condition) -> int:
-        labels, bits = self._plan.program.labels, 0
+        labels, bits = self._plan.marks.labels, 0
         for node in c.walk(part):
             if isinstance(node, c.Aggregate):
                 for name in self._plan.query.members(node.variable):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ensue import errors
-from ensue.automaton.thompson import START, LetterStates, Link
+from ensue.automaton.letters import START, LetterStates, Link
 from ensue.missing.conditions import MISSING, Conditions, Entry
 from ensue.missing.words import Answer, extended
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.thompson import START, LetterStates
+from ensue.automaton.letters import START, LetterStates
 from ensue.missing.kernels import history as kernels
 from ensue.missing.kernels.agents import Learner
 from ensue.missing.nodes import Buckets, links_into

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ensue.automaton.thompson import LetterStates, Link
+from ensue.automaton.letters import LetterStates, Link
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.kernels.agents import Agents
 from ensue.missing.kernels.guards import Registers

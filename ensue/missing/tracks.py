@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from ensue.automaton.missing_subsets import no_subsets
 from ensue.automaton.plan import Plan
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.words import Answer
@@ -71,7 +70,7 @@ class Engine(Protocol):
 
 def batch_of(plan: Plan, table: pa.Table, starts: np.ndarray) -> EventBatch:
     """Rows of partitions, for engines that follow nodes."""
-    return EventBatch(plan, no_subsets(plan), table, starts)
+    return EventBatch(plan, None, table, starts)
 
 
 @dataclass

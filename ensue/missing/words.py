@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ensue.automaton.thompson import START, LetterStates, Link
+from ensue.automaton.letters import START, LetterStates, Link
 
 # Of each missing event: minus the number of events before it, so that late ones come first, and its
 # label.

@@ -50,7 +50,7 @@ class Batch:
 
     def label_bits(self) -> NDArray[np.uint64]:
         """Per row: the labels whose row and neighbour parts hold (correlated parts left open)."""
-        labels = len(self.plan.program.labels)
+        labels = len(self.plan.marks.labels)
         words = np.zeros((self.length, (labels + 63) // 64 or 1), np.uint64)
         in_window = self._has_order_value()
         for index, test in enumerate(self.plan.tests):

@@ -60,7 +60,7 @@ class Measured:
             self.matches.match,
             self.per_row,
             self.matches.positions,
-            self.plan.program.excluded,
+            self.plan.marks.excluded,
             rows_per_match is RowsPerMatch.ALL_OMIT_EMPTY,
         )
 
@@ -102,7 +102,7 @@ class Measured:
         rows = kernels.locate(
             self.matches.match,
             self.matches.positions,
-            self.plan.program.members(atom.variable),
+            self.plan.marks.members(atom.variable),
             self.per_row,
             len(self.entries),
             atom.anchor is c.Anchor.LAST,
@@ -119,7 +119,7 @@ class Measured:
         if blocks.is_nested(atom):
             return self._nested(atom)
         selected, offsets = kernels.member_rows(
-            self.matches.match, self.matches.positions, self.plan.program.members(atom.variable)
+            self.matches.match, self.matches.positions, self.plan.marks.members(atom.variable)
         )
         owners = np.repeat(np.arange(len(self.matches)), np.diff(offsets))
         if atom.where is not None:
@@ -149,9 +149,9 @@ class Measured:
                 "running ones",
                 remedy="write FINAL before the aggregate, or ask for ONE ROW PER MATCH",
             )
-        everything = np.ones(self.plan.program.states + 1, np.bool_)
+        everything = np.ones(self.plan.marks.count + 1, np.bool_)
         rows, offsets = kernels.member_rows(
-            self.matches.match, self.matches.positions, everything[: self.plan.program.states]
+            self.matches.match, self.matches.positions, everything[: self.plan.marks.count]
         )
         owners = np.repeat(np.arange(len(self.matches)), np.diff(offsets))
         read = {name for name in c.columns(atom) if name in self.columns}
@@ -182,11 +182,11 @@ class Measured:
         return value
 
     def _classifier(self, rows: NDArray[np.int64], entries: NDArray[np.int64]) -> pa.Array:
-        program = self.plan.program
+        marks = self.plan.marks
         labels = kernels.label_at(
-            self.matches.match, self.matches.positions, program.label, entries, rows
+            self.matches.match, self.matches.positions, marks.label, entries, rows
         )
-        names = pa.array(program.labels, pa.string())
+        names = pa.array(marks.labels, pa.string())
         return names.take(pa.array(labels, mask=labels < 0))
 
     # -- the plain listing -----------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Measured:
         match = self.matches.match
         first, length = match[:, kernels.FIRST_ROW], match[:, kernels.LENGTH]
         nothing = length == 0
-        everything = np.arange(1, self.plan.program.states + 1) > 1
+        everything = np.arange(1, self.plan.marks.count + 1) > 1
         rows, offsets = kernels.member_rows(match, self.matches.positions, everything)
         owners = np.repeat(np.arange(len(match)), length)
         partition = match[owners, kernels.PARTITION]

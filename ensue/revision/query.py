@@ -177,7 +177,7 @@ class _Builder:
     ) -> Arc:
         changes: list[tuple[str, Expression]] = []
         if label >= 0:
-            name = self._plan.program.labels[label]
+            name = self._plan.marks.labels[label]
             for (variable, column), item in self._fields.items():
                 if name in self._plan.query.members(variable):
                     changes.append((item.name, c.Column(column)))

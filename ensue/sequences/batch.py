@@ -26,13 +26,13 @@ class EventBatch:
     """Rows of several partitions; everything here is computed once for all of them."""
 
     plan: Plan
-    subsets: Subsets
+    subsets: Subsets | None  # None: no joint is bounded
     table: pa.Table
     starts: NDArray[np.int64]
     pieces: Reach | None = None  # None: complete partitions, never seen before
 
     @staticmethod
-    def of(plan: Plan, subsets: Subsets, events: Events) -> EventBatch:
+    def of(plan: Plan, subsets: Subsets | None, events: Events) -> EventBatch:
         return EventBatch(plan, subsets, events.table, events.starts)
 
     @cached_property
@@ -90,7 +90,8 @@ class EventBatch:
         query = self.plan.query
         window = query.within
         timed = window is not None and window.kind is not WindowKind.ROWS
-        if not timed and not self.subsets.automaton.bounds:
+        bounded = self.subsets is not None and self.subsets.automaton.bounds
+        if not timed and not bounded:
             return None
         if not query.order_by:
             raise errors.QueryError(

@@ -106,7 +106,7 @@ def compact_table(plan: Plan, batch: EventBatch, held: Sequence[Subgraphs]) -> p
     rights = np.concatenate([part.rights for part in held] or [np.zeros(0, np.int32)])
     partition = np.searchsorted(batch.starts, ends, "right") - 1
     origin = batch.starts[partition] - batch.reach.base[partition] if len(ends) else ends
-    names = pa.array(plan.program.labels, pa.string())
+    names = pa.array(plan.marks.labels, pa.string())
     union = labels < 0
     known = names.take(pa.array(np.where(union, 0, labels).astype(np.int64), mask=union))
     nodes = pa.StructArray.from_arrays(

@@ -17,7 +17,7 @@ def explain_sequence(plan: Plan, shuffle: str) -> str:
     query = plan.query
     automaton = compile_sequence(query)
     lines = ["Event pattern: all matches; a match is the set of its (label, event) pairs", ""]
-    lines.append(f"Automaton: {len(automaton.places)} places (take, skip, go on)")
+    lines.append("Automaton: places that wait, and what they do with an event (take, skip)")
     lines += [f"  {line}" for line in automaton.dump().splitlines()[1:]]
     lines += ["", "Conditions"]
     for tier in plan.tiers:

@@ -56,7 +56,7 @@ class Guards:
         self._subsets = subsets
         self._columns = columns
         self._lists: dict[str, list[Any]] = {}
-        self.labels = plan.program.labels
+        self.labels = plan.marks.labels
         self._bounds = [bound.within for bound in subsets.automaton.bounds]
         self._reads_of: dict[int, frozenset[Read]] = {}
         self._tests: dict[int, list[tuple[c.Condition, Compiled]]] = {}

@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.places import Kind
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.guards.operators import TooHardError
@@ -160,7 +159,7 @@ class EventMachine:
             compiled.float_constants,
             bounds,
             guards.last_register,
-            len(self.plan.program.labels),
+            len(self.plan.marks.labels),
             sum(1 << i for i, test in enumerate(self.plan.tests) if test.correlated),
             index,
         )
@@ -228,9 +227,9 @@ def event_machine(
         return "an after-match strategy goes by starts"
     if timeouts:
         return "partial matches that run out of time are asked for"
-    if any(place.kind is Kind.PENDING for place in subsets.automaton.places):
+    if subsets.automaton.absences:
         return "the pattern ends with an absence"
-    if len(plan.program.labels) + len(subsets.automaton.bounds) > 62:
+    if len(plan.marks.labels) + len(subsets.automaton.bounds) > 62:
         return "it has more than 62 labels and bounds"
     kinds = {field.name: from_arrow(field.type) for field in schema}
     try:

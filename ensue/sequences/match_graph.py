@@ -14,7 +14,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.automaton.places import Kind
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import MAX_TABLE, event_classes
@@ -51,7 +50,7 @@ class Stretch:
 
 def build_steps(subsets: Subsets, bits: list[int]) -> Steps | None:
     """The steps of all states that these classes reach; None: too many, or an absence ends them."""
-    if any(place.kind is Kind.PENDING for place in subsets.automaton.places):
+    if subsets.automaton.absences:
         return None
     seen, frontier = {START}, [START]
     while frontier:

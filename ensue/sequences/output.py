@@ -119,7 +119,7 @@ class Output:
             if query.measures is None:
                 order = batch.columns[query.order_by[0].column]
                 hidden[EVENTS] = listed_events(
-                    batch.columns, order, rows, labels, offsets, self.plan.program.labels
+                    batch.columns, order, rows, labels, offsets, self.plan.marks.labels
                 )
             names.extend(hidden)
             arrays.extend(hidden.values())
@@ -141,7 +141,7 @@ class Output:
         query = self.plan.query
         order = query.order_by[0].column if query.order_by else None
         column = batch.columns[order] if order else pa.nulls(batch.table.num_rows)
-        labels = pa.array(self.plan.program.labels, pa.string())
+        labels = pa.array(self.plan.marks.labels, pa.string())
         origins = first_rows - batch.reach.base[found.partition] if len(found) else first_rows
         owners = np.repeat(origins, np.diff(offsets))
         events = pa.StructArray.from_arrays(

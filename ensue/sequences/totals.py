@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.automaton.missing_subsets import missing_subsets
-from ensue.automaton.places import Kind
+from ensue.automaton.letters import missing_subsets
 from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
@@ -142,9 +141,9 @@ class Totals:
         if plan.query.missing is None:
             self.subsets = Subsets(compile_sequence(plan.query))
         else:
-            self.subsets = missing_subsets(plan)
+            self.subsets = missing_subsets(plan.query, plan.correlated)
         automaton = self.subsets.automaton
-        self._absences = any(place.kind is Kind.PENDING for place in automaton.places)
+        self._absences = automaton.absences
 
     def partials(self, events: Events) -> pa.Table:
         """One row per group seen in the events, whose partitions are all complete."""

@@ -16,8 +16,8 @@ import ensue
 from benchmarks import acep_streams as streams
 from ensue import errors
 from ensue.api.pattern import Pattern
+from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import plan
-from ensue.automaton.thompson import letter_states
 from ensue.missing.budget import BudgetEngine
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.history import map_bits

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 
 import ensue
 from benchmarks import acep_streams
-from ensue.automaton.thompson import EPSILON, letter_states, propagate, thompson
+from ensue.automaton.letters import letter_graph, letter_states
+from ensue.automaton.positions import EPSILON, Graph
 from ensue.missing.bundles import bundles
 from ensue.missing.history import full_history, learner_of, map_bits, sketch_shape, sketched
 from ensue.missing.kernels import agents as acep_agents
@@ -61,16 +63,34 @@ def test_figure_1_two_or_more_is_two_copies() -> None:
     assert letter_states(q1.query, every_way=False).states == 1 + 32  # Q1 has 32 letters
 
 
+def propagate(
+    machine: Graph, costs: list[int], bound: int, state: int, error: int
+) -> Iterator[tuple[int, int]]:
+    """Match nodes derived from one at `state` with `error`, as (state, error): the paper's own."""
+    seen = set()
+    stack = [(state, error)]
+    while stack:
+        here, spent = stack.pop()
+        for target in machine.edges[here]:
+            letter = machine.letter[target]
+            cost = spent + (0 if letter == EPSILON else costs[letter])
+            if cost > bound or (target, cost) in seen:
+                continue
+            seen.add((target, cost))
+            yield target, cost
+            stack.append((target, cost))
+
+
 def test_example_3_the_seed_propagates_to_three_nodes() -> None:
     query = pattern(2).query
-    machine = thompson(query)
-    order = [s for s, letter in enumerate(machine.letter) if letter != EPSILON]
+    machine = letter_graph(query)
+    order = machine.positions
     name = {state: f"S{index + 2}" for index, state in enumerate(order)} | {machine.start: "S1"}
     derived = propagate(machine, [1, 1, 1, 1], 2, machine.start, 0)
     assert {(name[s], error) for s, error in derived if s in order} == {
         ("S2", 1), ("S3", 2), ("S4", 2),
     }  # fmt: skip
-    assert "S1 [ε] start" in machine.dump()
+    assert "  1 ε start -> 2\n  2 a -> 3" in machine.dump()
 
 
 def test_figure_2_nodes_and_trajectories() -> None:

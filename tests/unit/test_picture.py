@@ -11,8 +11,7 @@ import graphviz
 import pytest
 
 from ensue import errors
-from ensue.automaton.compile import compile_query
-from ensue.automaton.optimize import merge_states
+from ensue.automaton.compile import compile_query, merge_states
 from ensue.automaton.program import Program
 from ensue.draw import diagram as picture
 from ensue.draw import layout

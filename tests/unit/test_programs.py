@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import ensue
-from ensue.automaton.compile import compile_query
-from ensue.automaton.optimize import merge_states
+from ensue.automaton.compile import compile_query, merge_states
 from ensue.automaton.program import Program
 from ensue.front.grammar import parse_pattern
 from ensue.query.nodes import pattern_text
@@ -54,9 +53,12 @@ label B: True
 states 3, arcs 6
 label A: True
 label B: True
-  0 start -> ^1 2
-  1 A -> 2 accept$
-  2 B -> 2 accept$
+  0 start -> 1 ^
+  0 start -> 2
+  1 A -> 2
+  1 A -> accept $
+  2 B -> 2
+  2 B -> accept $
 """,
     "{- A -} PERMUTE(B, C)": """\
 states 6, arcs 7

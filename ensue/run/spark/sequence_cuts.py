@@ -26,7 +26,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, IntegralType, TimestampType
 
-from ensue.automaton.places import Kind
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
@@ -72,8 +71,7 @@ def can_cut(planned: Plan, prepared: DataFrame, listing: Listing | None) -> bool
     kind = prepared.schema[query.order_by[0].column].dataType
     if not isinstance(kind, (TimestampType, DateType, IntegralType)):
         return False
-    places = compile_sequence(query).places
-    return not any(place.kind is Kind.PENDING for place in places)
+    return not compile_sequence(query).absences
 
 
 def matches(

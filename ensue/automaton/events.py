@@ -1,0 +1,307 @@
+"""The automaton of an event pattern: waiting places, and edges that are asked for every event.
+
+What places and edges are is in `places.py`, how a pattern becomes them in `sequence.py`, how sets
+of places become deterministic states in `subsets.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from ensue.automaton.places import (
+    Action,
+    And,
+    Atom,
+    Bound,
+    Edge,
+    Kind,
+    Not,
+    Place,
+    Test,
+    atoms,
+    both,
+    conjuncts,
+    either,
+    holds,
+    negated,
+)
+from ensue.automaton.subsets import Move
+from ensue.automaton.view import ACCEPT, START, Arc, Shown, State, View
+
+
+@dataclass(frozen=True, eq=False)
+class EventAutomaton(Shown):
+    """The automaton: places, and what the atoms mean (a label's index, or a bound).
+
+    It is determinised by `subsets.Subsets`: its members are sets of places.
+    """
+
+    labels: tuple[str, ...]
+    places: tuple[Place, ...]
+    start: Place
+    bounds: tuple[Bound, ...]  # atoms after the labels'
+    without: int  # bits of the atoms that end every partial match
+
+    @property
+    def absences(self) -> bool:
+        """Whether a negated step ends the pattern: time completes its matches."""
+        return any(place.kind is Kind.PENDING for place in self.places)
+
+    # -- sets of places --------------------------------------------------------------------------
+
+    def first(self) -> frozenset[Place]:
+        return frozenset((self.start,))
+
+    def numbers(self, members: frozenset[Place]) -> tuple[int, ...]:
+        return tuple(sorted(place.number for place in members))
+
+    def members(self, numbers: Sequence[int]) -> frozenset[Place]:
+        return frozenset(self.places[number] for number in numbers)
+
+    def waits(self, members: frozenset[Place]) -> bool:
+        return any(place.kind is Kind.PENDING for place in _closure(members))
+
+    def tested(self, members: frozenset[Place]) -> tuple[int, int]:
+        mask, own = self.without, 0
+        for place in _closure(members):
+            for edge in place.edges:
+                own |= _bits(edge.test)
+                if edge.action is Action.TAKE:
+                    # whether the take completes the match is asked of the same event
+                    for after in _closure((edge.target,)):
+                        for onward in after.edges:
+                            if onward.action is Action.GO_ON:
+                                mask |= _bits(onward.test)
+        return mask | own, own
+
+    def ahead(self, members: frozenset[Place]) -> frozenset[int]:
+        found = frozenset(i for i in range(len(self.labels)) if self.without >> i & 1)
+        for place in _closure(members, (Action.TAKE, Action.SKIP, Action.GO_ON)):
+            for edge in place.edges:
+                found |= atoms(edge.test)
+        return found
+
+    def move(self, members: frozenset[Place], bits: int) -> Move:
+        """What an event does whose atoms are `bits`."""
+        taken: dict[int, set[Place]] = {}
+        accepted: set[int] = set()
+        skipped: set[Place] = set()
+        skip_accept = False
+        for place in sorted(members, key=lambda p: p.number):
+            for edge in _enabled(place, bits):
+                ends = edge.target.kind is Kind.ACCEPT
+                if edge.action is Action.SKIP:
+                    skip_accept |= ends
+                    skipped |= set() if ends else {edge.target}
+                    continue
+                targets = taken.setdefault(edge.label, set())
+                targets |= set() if ends else {edge.target}
+                if _accepts(edge.target, bits):
+                    accepted.add(edge.label)
+        takes = tuple(
+            (label, frozenset(targets) or None, label in accepted)
+            for label, targets in taken.items()
+            if targets or label in accepted
+        )
+        return Move(takes, frozenset(skipped) or None, skip_accept)
+
+    # -- for a reader ----------------------------------------------------------------------------
+
+    def view(self) -> View:
+        """Without ε-moves, places with the same future as one; numbered as they are met."""
+        return _Reader(self).view()
+
+
+def _bits(test: Test) -> int:
+    return sum(1 << atom for atom in atoms(test))
+
+
+def _closure(
+    places: Iterable[Place], by: Collection[Action] = (Action.GO_ON,)
+) -> Collection[Place]:
+    """Places reached by going on, whatever the event."""
+    seen, stack = set(places), list(places)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge.action in by and edge.target not in seen:
+                seen.add(edge.target)
+                stack.append(edge.target)
+    return seen
+
+
+def _enabled(start: Place, bits: int) -> list[Edge]:
+    """TAKE and SKIP edges that the event enables.
+
+    A place does not skip what it forbids, and does not take it where the STOP is firm.
+    """
+    found: list[Edge] = []
+    seen, stack = {start}, [start]
+    while stack:
+        held = [edge for edge in stack.pop().edges if holds(edge.test, bits)]
+        stops = [edge.target for edge in held if edge.target.kind is Kind.STOP]
+        barred = any(stop.firm for stop in stops)
+        for edge in held:
+            if edge.action is Action.GO_ON:
+                if edge.target not in seen:
+                    seen.add(edge.target)
+                    stack.append(edge.target)
+            elif not (barred if edge.action is Action.TAKE else stops):
+                found.append(edge)
+    return found
+
+
+def _accepts(place: Place, bits: int) -> bool:
+    seen, stack = {place}, [place]
+    while stack:
+        current = stack.pop()
+        if current.kind is Kind.ACCEPT:
+            return True
+        for edge in current.edges:
+            onward = edge.action is Action.GO_ON and holds(edge.test, bits)
+            if onward and edge.target not in seen:
+                seen.add(edge.target)
+                stack.append(edge.target)
+    return False
+
+
+# -- for a reader ---------------------------------------------------------------------------------
+
+_Way = tuple[Action, str, Place]  # of an event: what is done with it, its text, where it leads
+
+
+class _Reader:
+    """Follows ε-moves, so that every arc says what is done with one event."""
+
+    def __init__(self, automaton: EventAutomaton) -> None:
+        self._automaton = automaton
+        self._accept = Place(-1, Kind.ACCEPT)
+
+    def view(self) -> View:
+        automaton = self._automaton
+        ways = {automaton.start: [w for w in self._ways(automaton.start) if w[0] is Action.TAKE]}
+        frontier = [automaton.start]
+        while frontier:
+            for _, _, target in ways[frontier.pop(0)]:
+                if target not in ways:
+                    ways[target] = self._ways(target)
+                    frontier.append(target)
+        block = self._same_future(ways)
+        kept = sorted(dict.fromkeys(block.values()), key=lambda place: place is self._accept)
+        keys = {place: number for number, place in enumerate(kept)}
+        states, arcs = [], []
+        for place, number in keys.items():
+            states.append(self._state(number, place))
+            arcs += [
+                Arc(number, keys[block[target]], text, action is Action.SKIP)
+                for action, text, target in dict.fromkeys(ways[place])
+            ]
+        names = [n for i, n in enumerate(automaton.labels) if automaton.without >> i & 1]
+        notes = [f"without {name}: such an event ends every partial match" for name in names]
+        return View(tuple(states), tuple(dict.fromkeys(arcs)), tuple(notes))
+
+    def _state(self, number: int, place: Place) -> State:
+        if place is self._accept:
+            return State(ACCEPT, ACCEPT, (ACCEPT,), "accept")
+        if place is self._automaton.start:
+            return State(str(number), START, (START,), "start")
+        if place.kind is Kind.PENDING:
+            note = "a match once time proves that no forbidden event came"
+            return State(str(number), "", ("pending",), note)
+        return State(str(number))
+
+    @staticmethod
+    def _same_future(ways: dict[Place, list[_Way]]) -> dict[Place, Place]:
+        """Per place, the first of those that no event tells apart from it."""
+        block: dict[Place, Place] = {}
+        first: dict[object, Place] = {}
+        for place, leaving in ways.items():
+            kind = (place.kind, any(action is Action.SKIP for action, _, _ in leaving))
+            block[place] = first.setdefault(kind, place)
+        while True:
+            refined: dict[Place, Place] = {}
+            first = {}
+            for place, leaving in ways.items():
+                onward = frozenset(
+                    (action, text, block[target]) for action, text, target in leaving
+                )
+                refined[place] = first.setdefault((block[place], onward), place)
+            if refined == block:
+                return block
+            block = refined
+
+    def _ways(self, place: Place) -> list[_Way]:
+        """What events do at a place; a take that completes the match also leads to `accept`."""
+        found: list[_Way] = []
+        for edge, test in self._edges(place):
+            complete = self._completes(edge.target)
+            if edge.action is Action.SKIP:
+                complete = edge.target.kind is Kind.ACCEPT
+            if complete is not False:
+                found.append(
+                    (edge.action, self._arc_text(edge, both(test, complete)), self._accept)
+                )
+            if any(edge.target.edges) and self._edges(edge.target):
+                found.append((edge.action, self._arc_text(edge, test), edge.target))
+        return found
+
+    def _edges(self, start: Place) -> list[tuple[Edge, Test]]:
+        """TAKE and SKIP edges of all that is reached by going on, as `_enabled` finds them."""
+        found: list[tuple[Edge, Test]] = []
+        seen, stack = {start}, [(start, True)]
+        while stack:
+            place, before = stack.pop(0)
+            stops: Test = False
+            firm: Test = False
+            for edge in place.edges:
+                if edge.target.kind is Kind.STOP:
+                    stops = either(stops, edge.test)
+                    firm = either(firm, edge.test) if edge.target.firm else firm
+            for edge in place.edges:
+                if edge.action is not Action.GO_ON:
+                    barred = firm if edge.action is Action.TAKE else stops
+                    found.append((edge, both(before, both(edge.test, negated(barred)))))
+                elif edge.target not in seen and edge.target.kind is not Kind.STOP:
+                    seen.add(edge.target)
+                    stack.append((edge.target, both(before, edge.test)))
+        return found
+
+    @staticmethod
+    def _completes(place: Place) -> Test:
+        """When an event that leads here completes the match."""
+        found: Test = False
+        seen, stack = {place}, [(place, True)]
+        while stack:
+            current, before = stack.pop()
+            if current.kind is Kind.ACCEPT:
+                found = either(found, before)
+            for edge in current.edges:
+                if edge.action is Action.GO_ON and edge.target not in seen:
+                    seen.add(edge.target)
+                    stack.append((edge.target, both(before, edge.test)))
+        return found
+
+    def _arc_text(self, edge: Edge, test: Test) -> str:
+        parts = conjuncts(test)
+        verb = edge.action.value
+        if edge.action is Action.TAKE:
+            verb += f" {self._automaton.labels[edge.label]}"
+            parts = [part for part in parts if part != Atom(edge.label)]
+        texts = sorted(self._text(part) for part in parts)
+        return f"{verb} if {' and '.join(texts)}" if texts else verb
+
+    def _text(self, test: Test) -> str:
+        labels, bounds = self._automaton.labels, self._automaton.bounds
+        match test:
+            case Atom(index=index) if index < len(labels):
+                return labels[index]
+            case Atom(index=index):
+                return f"gap <= {bounds[index - len(labels)].within}"
+            case Not(part=And(left=left, right=right)):
+                return f"({self._text(negated(left))} or {self._text(negated(right))})"
+            case Not(part=part):
+                return f"not {self._text(part)}"
+            case And(left=left, right=right):
+                return f"({self._text(left)} and {self._text(right)})"
+            case _:
+                return str(test).lower()
