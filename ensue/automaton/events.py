@@ -248,7 +248,8 @@ class _Reader:
     def _edges(self, start: Place) -> list[tuple[Edge, Test]]:
         """TAKE and SKIP edges of all that is reached by going on, as `_enabled` finds them."""
         found: list[tuple[Edge, Test]] = []
-        seen, stack = {start}, [(start, True)]
+        seen = {start}
+        stack: list[tuple[Place, Test]] = [(start, True)]
         while stack:
             place, before = stack.pop(0)
             stops: Test = False
@@ -270,7 +271,8 @@ class _Reader:
     def _completes(place: Place) -> Test:
         """When an event that leads here completes the match."""
         found: Test = False
-        seen, stack = {place}, [(place, True)]
+        seen = {place}
+        stack: list[tuple[Place, Test]] = [(place, True)]
         while stack:
             current, before = stack.pop()
             if current.kind is Kind.ACCEPT:

@@ -16,8 +16,7 @@ these bits.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -145,6 +144,23 @@ class Movable(Protocol):
         """The inverse of `numbers`."""
 
 
+@dataclass(frozen=True)
+class Combinations(Collection[int]):
+    """Every set of these atoms, as bits; the first atom alternates fastest."""
+
+    atoms: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return 1 << min(len(self.atoms), 62)  # far above every limit
+
+    def __iter__(self) -> Iterator[int]:
+        for chosen in range(1 << len(self.atoms)):
+            yield sum(1 << atom for place, atom in enumerate(self.atoms) if chosen >> place & 1)
+
+    def __contains__(self, bits: object) -> bool:
+        return isinstance(bits, int) and not bits & ~sum(1 << atom for atom in self.atoms)
+
+
 class Subsets:
     """States and steps, found on demand. State 0 is before the first event: it never skips."""
 
@@ -187,18 +203,35 @@ class Subsets:
         """Atoms that some step from here on may test."""
         return self.automaton.ahead(self.sets[state])
 
-    def reached(self, bits_of: Callable[[int], Iterable[int]], starts: Iterable[int]) -> list[int]:
-        """The states that events lead to; `bits_of` says which events a state is asked."""
+    def reached(
+        self,
+        bits_of: Callable[[int], Collection[int]],
+        starts: Iterable[int] = (START,),
+        most: int = MAX_STATES,
+        most_steps: int | None = None,
+    ) -> list[int] | None:
+        """The states that events lead to; `bits_of` says which events a state is asked.
+
+        None where there are more than `most` states or `most_steps` steps of them.
+        """
         seen = dict.fromkeys(starts)
-        frontier = deque(seen)
+        frontier, steps = list(seen), 0
         while frontier:
-            state = frontier.popleft()
-            for bits in bits_of(state):
+            state = frontier.pop()
+            asked = bits_of(state)
+            steps += len(asked)
+            if len(seen) > most or (most_steps is not None and steps > most_steps):
+                return None
+            for bits in asked:
                 for target in self.step(state, bits).targets:
                     if target not in seen:
                         seen[target] = None
                         frontier.append(target)
-        return list(seen)
+        return list(seen) if len(seen) <= most else None
+
+    def combinations(self, state: int) -> Combinations:
+        """Every event that the state tells apart, as bits: ascending sets of its atoms."""
+        return Combinations(tuple(self.atoms_of(state)))
 
     def atoms_of(self, state: int) -> list[int]:
         """The atoms that the state's steps depend on, ascending."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
-from ensue.automaton.subsets import NOWHERE, START, Subsets
+from ensue.automaton.subsets import START, Subsets
 from ensue.query.query import SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import counts as kernels
@@ -78,37 +78,22 @@ def build_table(
     subsets: Subsets, bits: list[int], states: Sequence[int] = (START,)
 ) -> Table | None:
     """The table over `states` and all that these classes reach; None where it is too large."""
-    steps: dict[tuple[int, int], list[int]] = {}
-    ends: dict[tuple[int, int], int] = {}
-    seen, frontier = set(states), list(states)
-    while frontier:
-        state = frontier.pop()
-        for kind, value in enumerate(bits):
-            step = subsets.step(state, value)
-            reached = [take.target for take in step.takes if take.target != NOWHERE]
-            if step.skip != NOWHERE:
-                reached.append(step.skip)
-            steps[state, kind] = reached
-            ends[state, kind] = sum(t.accept for t in step.takes) + int(step.skip_accept)
-            for target in reached:
-                if target not in seen:
-                    seen.add(target)
-                    frontier.append(target)
-        if len(seen) * max(1, len(bits)) > MAX_TABLE:
-            return None
-    numbers = {state: number for number, state in enumerate(sorted(seen))}
+    reached = subsets.reached(lambda _: bits, states, MAX_TABLE // max(1, len(bits)))
+    if reached is None:
+        return None
+    numbers = {state: number for number, state in enumerate(sorted(reached))}
     offsets, sources, targets = [0], [], []
     idle = np.ones(len(bits), np.bool_)
-    finished = np.zeros((len(bits), len(seen)), np.int64)
-    for kind in range(len(bits)):
-        for state in sorted(seen):
-            reached = steps[state, kind]
-            finished[kind, numbers[state]] = ends[state, kind]
-            unchanged = reached == ([] if state == START else [state])
-            idle[kind] &= unchanged and not ends[state, kind]
-            for target in reached:
-                sources.append(numbers[state])
-                targets.append(numbers[target])
+    finished = np.zeros((len(bits), len(numbers)), np.int64)
+    for kind, value in enumerate(bits):
+        for state, number in numbers.items():
+            step = subsets.step(state, value)
+            onward = list(step.targets)
+            ends = sum(take.accept for take in step.takes) + int(step.skip_accept)
+            finished[kind, number] = ends
+            idle[kind] &= onward == ([] if state == START else [state]) and not ends
+            sources += [number] * len(onward)
+            targets += [numbers[target] for target in onward]
         offsets.append(len(sources))
     return Table(
         idle,
@@ -116,7 +101,7 @@ def build_table(
         np.array(sources, np.int32),
         np.array(targets, np.int32),
         finished,
-        np.array([subsets.pending[state] for state in sorted(seen)], np.bool_),
+        np.array([subsets.pending[state] for state in numbers], np.bool_),
     )
 
 
@@ -341,24 +326,8 @@ def _product(left: Matrix, right: Matrix) -> Matrix:
 
 def all_states(subsets: Subsets, most: int = 4096) -> list[int] | None:
     """Every state that some stream reaches, in an order that all tasks agree on; None: too many."""
-    seen, frontier, tried = {START}, [START], 0
-    while frontier:
-        state = frontier.pop()
-        mask = subsets.masks[state]
-        tried += 1 << mask.bit_count()
-        if tried > MAX_TABLE or len(seen) > most:
-            return None
-        bits = mask
-        while True:  # every subset of the atoms that the state tests
-            step = subsets.step(state, bits)
-            for target in (*(take.target for take in step.takes), step.skip):
-                if target != NOWHERE and target not in seen:
-                    seen.add(target)
-                    frontier.append(target)
-            if bits == 0:
-                break
-            bits = (bits - 1) & mask
-    return sorted(seen, key=subsets.canonical)
+    states = subsets.reached(subsets.combinations, most=most, most_steps=MAX_TABLE)
+    return None if states is None else sorted(states, key=subsets.canonical)
 
 
 def piece_matrix(batch: EventBatch, subsets: Subsets, states: list[int]) -> Matrix | None:

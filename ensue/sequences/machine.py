@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -244,33 +243,20 @@ def event_machine(
 
 
 def _steps(subsets: Subsets) -> tuple[list[int], kernels.Steps, int] | None:
-    seen, frontier, entries = {START}, [START], 0
-    while frontier:
-        state = frontier.pop()
-        positions = _positions(subsets, state)
-        if len(positions) > 12:
-            return None
-        entries += 1 << len(positions)
-        if entries > MAX_ENTRIES:
-            return None
-        for bits in _combinations(positions):
-            step = subsets.step(state, bits)
-            for target in (*(take.target for take in step.takes), step.skip):
-                if target != NOWHERE and target not in seen:
-                    seen.add(target)
-                    frontier.append(target)
-    states = sorted(seen, key=subsets.canonical)
+    reached = subsets.reached(subsets.combinations, most_steps=MAX_ENTRIES)
+    if reached is None:
+        return None
+    states = sorted(reached, key=subsets.canonical)
     numbers: Mapping[int, int] = {NOWHERE: -1, **{s: n for n, s in enumerate(states)}}
     masks, position_offset, positions_of = [], [0], []
     entry_offset, skip, skip_accept, idle = [0], [], [], []
     take_offset = [0]
     takes: list[tuple[int, int, bool]] = []
     for state in states:
-        positions = _positions(subsets, state)
-        masks.append(sum(1 << p for p in positions))
-        positions_of.extend(positions)
+        masks.append(subsets.masks[state])
+        positions_of.extend(subsets.atoms_of(state))
         position_offset.append(len(positions_of))
-        for bits in _combinations(positions):
+        for bits in subsets.combinations(state):
             step = subsets.step(state, bits)
             skip.append(numbers[step.skip])
             skip_accept.append(step.skip_accept)
@@ -297,17 +283,6 @@ def _steps(subsets: Subsets) -> tuple[list[int], kernels.Steps, int] | None:
         ),
         int(widths.max(initial=0)) + 1,
     )
-
-
-def _positions(subsets: Subsets, state: int) -> list[int]:
-    mask = subsets.masks[state]
-    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
-
-
-def _combinations(positions: list[int]) -> Iterator[int]:
-    """Every set of the atoms, as bits, in the order of the kernel's entries."""
-    for chosen in product((0, 1), repeat=len(positions)):
-        yield sum(bit << place for bit, place in zip(reversed(chosen), positions, strict=True))
 
 
 def _sorting(values: NDArray[np.float64]) -> NDArray[np.int64]:

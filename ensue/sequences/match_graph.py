@@ -52,20 +52,12 @@ def build_steps(subsets: Subsets, bits: list[int]) -> Steps | None:
     """The steps of all states that these classes reach; None: too many, or an absence ends them."""
     if subsets.automaton.absences:
         return None
-    seen, frontier = {START}, [START]
-    while frontier:
-        state = frontier.pop()
-        for value in bits:
-            step = subsets.step(state, value)
-            for target in (*(take.target for take in step.takes), step.skip):
-                if target != NOWHERE and target not in seen:
-                    seen.add(target)
-                    frontier.append(target)
-        if len(seen) * max(1, len(bits)) > MAX_TABLE:
-            return None
+    reached = subsets.reached(lambda _: bits, most=MAX_TABLE // max(1, len(bits)))
+    if reached is None:
+        return None
     # By the places in them and not as they were found: a partition that comes in pieces must list
     # matches of equal end in the order of the whole.
-    order = sorted(seen, key=subsets.canonical)
+    order = sorted(reached, key=subsets.canonical)
     numbers = {state: number for number, state in enumerate(order)}
     arcs: list[tuple[int, int, int]] = []
     ends: list[tuple[int, int]] = []
