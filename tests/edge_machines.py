@@ -18,10 +18,9 @@ from ensue import errors
 from ensue.automaton.registers import FIELD, Arc, Field, Machine
 from ensue.guards import machine as vm
 from ensue.guards.compile import _Compiler
-from ensue.guards.operators import TooHardError
+from ensue.guards.operators import TooHardError, Value
 from ensue.operator.guard_banks import load_banks
-from ensue.quantities.assemble import Assembly, NotNumericError, bits_of, require_number
-from ensue.quantities.kernels import code as opcodes
+from ensue.quantities.assemble import Assembly, bits_of, require_number
 from ensue.quantities.model import Operation
 from ensue.query import condition as c
 from ensue.revision.code import Code
@@ -175,29 +174,35 @@ def _read(status: int, number: Any, null: bool, kind: k.Kind, texts: list[str]) 
 
 
 def by_quantify(case: Asked) -> list[Answer] | str:
+    """The operation of a quantity, on the cells of its arguments."""
     kinds = [KINDS[name] for name in case.names]
     assembly = Assembly()
-    cells = [assembly._cell(0, opcodes.NULL) for _ in case.names]
+    cells = [assembly._cell() for _ in case.names]
+    result = assembly._cell()
+    arguments = [
+        (kind, lambda cell=cell, kind=kind: Value(cell, kind))
+        for cell, kind in zip(cells, kinds, strict=True)
+    ]
     try:
         for kind in (*kinds, case.kind):
             require_number(kind)
-        begin, end = assembly._operation(
-            Operation(case.names, case.condition), list(kinds), list(cells), case.kind
-        )
-    except NotNumericError as problem:
+        operation = Operation(case.names, case.condition)
+        begin, end = assembly._operation(operation, arguments, case.kind, result)
+    except TooHardError as problem:
         return str(problem)
-    code = np.array(assembly._code, np.int64).reshape(-1, 2)
+    code = np.array(assembly._code, np.int64).reshape(-1, 4)
     found = []
     for row in case.rows:
-        bits = np.array([cell for cell, _ in assembly._cells], np.int64)
-        marks = np.array([mark for _, mark in assembly._cells], np.uint8)
+        bits = np.array([bits for bits, _ in assembly._contents], np.int64)
+        nulls = np.array([mark for _, mark in assembly._contents], np.bool_)
         for cell, name, kind in zip(cells, case.names, kinds, strict=True):
-            bits[cell], marks[cell] = bits_of(COLUMNS[name][row], kind)
-        ints, stack = np.zeros(64, np.int64), np.zeros(64, np.uint8)
-        opcodes.run_code(code, begin, end, bits, marks, ints, ints.view(np.float64), stack)
-        status = {opcodes.OVERFLOW: vm.OVERFLOW, opcodes.BY_ZERO: vm.BY_ZERO}.get(int(stack[0]), 1)
-        number = ints.view(np.float64)[0] if case.kind.name == "float" else ints[0]
-        found.append(_read(status, number, bool(stack[0] == opcodes.NULL), case.kind, []))
+            bits[cell], nulls[cell] = bits_of(COLUMNS[name][row], kind)
+        floats = bits.view(np.float64)
+        status = vm.run_cells(
+            code, begin, end, bits, floats, nulls, np.zeros((1, 1)), np.zeros((1, 1), np.bool_)
+        )
+        number = floats[result] if case.kind.name == "float" else bits[result]
+        found.append(_read(status, number, bool(nulls[result]), case.kind, []))
     return found
 
 

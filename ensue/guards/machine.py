@@ -24,10 +24,12 @@ from ensue.kernels.arithmetic import (
     checked_sum,
     compare_floats,
     fits_bits,
+    power,
     remainder,
     single,
     unscaled_is_exact,
 )
+from ensue.kernels.calls import borrowing
 
 # Row numbers, into an integer cell; null where there is no such row.
 ROW, LAST_ROW, FIRST_ROW, REGISTER_ROW, SHIFT_ROW = 0, 1, 2, 3, 4
@@ -39,8 +41,10 @@ TO_SINGLE, INT_TO_SINGLE, FIT_BITS = 21, 22, 23
 # Arithmetic; the float form is the integer form + 1.
 ADD, SUBTRACT, MULTIPLY, MODULO, NEGATE, ABSOLUTE = 30, 32, 34, 36, 38, 40
 DIVIDE_FLOAT, DIVIDE_WHOLE = 42, 43
-# Comparison; the float form is the integer form + 1.
-EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, SAME = 50, 52, 54, 56, 58
+# Of floats alone; LOGARITHM gives null where there is none.
+ROOT, EXPONENTIAL, LOGARITHM, POWER = 44, 45, 46, 47
+# Comparison; the float form is the integer form + 1. The extremes skip a null.
+EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, SAME, GREATEST, LEAST = 50, 52, 54, 56, 58, 60, 62
 # Logic and control.
 NOT, IS_NULL, IS_TRUE, IS_FALSE = 70, 71, 72, 73
 AND, OR = 74, 75
@@ -53,6 +57,42 @@ SUM_INT, SUM_FLOAT, MIN_INT, MIN_FLOAT, MAX_INT, MAX_FLOAT = 4, 5, 6, 7, 8, 9
 
 TRUE, FALSE, OVERFLOW, BY_ZERO = 1, 0, -1, -2
 NO_ROW, MISSING_ROW = -1, -2  # in a register: no such row yet; it stands for a missing event
+
+
+@borrowing
+def float_function(operation: int, a: int, target: int, floats: NDArray[np.float64]) -> bool:
+    """A function of one float, as Spark's; True where it is null."""
+    number = floats[a]
+    if operation == ROOT:
+        floats[target] = np.sqrt(number) if number >= 0.0 else np.nan
+    elif operation == EXPONENTIAL:
+        floats[target] = np.exp(number)
+    elif number <= 0.0:
+        return True
+    else:
+        floats[target] = np.log(number)
+    return False
+
+
+@borrowing
+def extreme(
+    operation: int,
+    a: int,
+    b: int,
+    ints: NDArray[np.int64],
+    floats: NDArray[np.float64],
+    nulls: NDArray[np.bool_],
+) -> int:
+    """The cell of the greater or lesser value; the first of equal ones."""
+    if nulls[a] or nulls[b]:
+        return b if nulls[a] else a
+    if operation & 1:
+        order = compare_floats(floats[a], floats[b])
+    else:
+        order = int(ints[a] > ints[b]) - int(ints[a] < ints[b])
+    if operation >= LEAST:
+        order = -order
+    return b if order < 0 else a
 
 
 @njit(cache=True, nogil=True)
@@ -167,6 +207,11 @@ def run_guard(
                 nulls[target] = nulls[a]
                 floats[target] = -floats[a] if operation == NEGATE + 1 else abs(floats[a])
                 continue
+            if ROOT <= operation <= LOGARITHM:
+                nulls[target] = nulls[a]
+                if not nulls[a]:
+                    nulls[target] = float_function(operation, a, target, floats)
+                continue
             nulls[target] = nulls[a] or nulls[b]
             if nulls[target]:
                 continue
@@ -198,6 +243,8 @@ def run_guard(
                 if ints[b] == 0:
                     return BY_ZERO
                 ints[target], fits = checked_quotient(ints[a], ints[b])
+            elif operation == POWER:
+                floats[target] = power(floats[a], floats[b])
             if not fits:
                 return OVERFLOW
         elif operation < 70:
@@ -209,6 +256,14 @@ def run_guard(
                 else:
                     ints[target] = compare_floats(floats[a], floats[b]) == 0
                 nulls[target] = False
+                continue
+            if operation >= GREATEST:
+                chosen = extreme(operation, a, b, ints, floats, nulls)
+                nulls[target] = nulls[chosen]
+                if operation & 1:
+                    floats[target] = floats[chosen]
+                else:
+                    ints[target] = ints[chosen]
                 continue
             nulls[target] = nulls[a] or nulls[b]
             if nulls[target]:
@@ -265,6 +320,24 @@ def run_guard(
             nulls[target] = True
             place = b
     return TRUE if not nulls[target] and ints[target] != 0 else FALSE
+
+
+@borrowing
+def run_cells(
+    code: NDArray[np.int64],
+    begin: int,
+    end: int,
+    cells: NDArray[np.int64],
+    floats: NDArray[np.float64],  # the same cells
+    nulls: NDArray[np.bool_],
+    no_floats: NDArray[np.float64],  # two tables that are never read
+    no_nulls: NDArray[np.bool_],
+) -> int:
+    """As `run_guard`, for code that reads no rows: arguments and constants are cells as well."""
+    return run_guard(
+        code, begin, end, 0, 0, 0, 0, 0, cells, floats, code, no_floats, no_nulls, no_nulls,
+        cells, floats, cells, floats, nulls,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)

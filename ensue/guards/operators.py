@@ -33,13 +33,22 @@ _COMPARE = {
 _SUMS = {"add": vm.ADD, "sub": vm.SUBTRACT}
 _ARITHMETIC = {**_SUMS, "mul": vm.MULTIPLY, "mod": vm.MODULO}
 _UNARY = {"neg": vm.NEGATE, "abs": vm.ABSOLUTE}
+_FLOATING = {
+    "sqrt": vm.ROOT,
+    "exp": vm.EXPONENTIAL,
+    "ln": vm.LOGARITHM,
+    "log": vm.LOGARITHM,
+    "power": vm.POWER,
+}
+_EXTREMES = {"greatest": vm.GREATEST, "least": vm.LEAST}
 _LOGIC = {
     "not": vm.NOT,
     "isnull": vm.IS_NULL,
     "istrue": vm.IS_TRUE,
     "isfalse": vm.IS_FALSE,
 }
-_ORDERED = ("int", "float", "decimal", "boolean", "date", "timestamp", "interval", "string", "null")
+_NUMBERED = ("int", "float", "decimal", "boolean", "date", "timestamp", "interval", "null")
+_ORDERED = (*_NUMBERED, "string")
 
 
 class TooHardError(Exception):
@@ -150,8 +159,7 @@ class Operators(ABC):
         return number
 
     def _float_constant(self, number: float) -> Value:
-        self._float_constants.append(number)
-        return self._value(vm.FLOAT_CONSTANT, kinds.DOUBLE, len(self._float_constants) - 1)
+        return self._value(vm.FLOAT_CONSTANT, kinds.DOUBLE, self._float_place(number))
 
     # -- functions -------------------------------------------------------------------------------
 
@@ -170,6 +178,20 @@ class Operators(ABC):
             return self._narrowed(self._value(operation, node.kind, value.cell))
         if name in (*_ARITHMETIC, "div", "intdiv"):
             return self._arithmetic(node)
+        if name in _EXTREMES and node.kind.name in _NUMBERED:
+            first, *others = map(self._expression, node.operands)
+            operation = _EXTREMES[name] + (node.kind.name == "float")
+            for other in others:
+                first = self._value(operation, node.kind, first.cell, other.cell)
+            return first
+        if name in _FLOATING and node.kind == kinds.DOUBLE:
+            if name == "power":
+                return self._stopping(
+                    node, lambda a, b: self._value(vm.POWER, node.kind, a.cell, b.cell)
+                )
+            if len(node.operands) == 1:
+                value = self._expression(node.operands[0])
+                return self._value(_FLOATING[name], node.kind, value.cell)
         written = node.origin.function if isinstance(node.origin, c.Call) else name
         if name == "trycast":
             written = "TRY_CAST"
@@ -215,7 +237,7 @@ class Operators(ABC):
             days = self._value(vm.SUBTRACT, kinds.BIGINT, left.cell, right.cell)
             day = self._int_constant(_DAY, kinds.BIGINT)
             return self._value(vm.MULTIPLY, result, days.cell, day.cell)
-        return self._value(_SUMS[name], result, left.cell, right.cell)
+        return self._narrowed(self._value(_SUMS[name], result, left.cell, right.cell))
 
     @staticmethod
     def _skips(node: Typed) -> bool:
@@ -254,6 +276,8 @@ class Operators(ABC):
         a, b = node.signature.parameters
         if node.kind.name == "interval":
             return a.name == b.name and a.name in ("date", "timestamp", "interval")
+        if node.kind.name == "date":
+            return {a.name, b.name} == {"date", "int"}
         if {a.name, b.name} != {"timestamp", "interval"}:
             return False
         # Elsewhere a day is not always 24 hours.
@@ -273,8 +297,9 @@ class Operators(ABC):
         """The result of an operator in its own width; Spark checks and rounds the narrow type."""
         if value.kind == kinds.FLOAT:
             return self._value(vm.TO_SINGLE, value.kind, value.cell)
-        if value.kind.name == "int" and value.kind.bits < 64:
-            return self._value(vm.FIT_BITS, value.kind, value.cell, value.kind.bits)
+        bits = 32 if value.kind.name == "date" else value.kind.bits
+        if value.kind.name in ("int", "date") and bits < 64:
+            return self._value(vm.FIT_BITS, value.kind, value.cell, bits)
         return value
 
     def _divided(self, left: Value, right: Value) -> Value:
@@ -318,9 +343,12 @@ class Operators(ABC):
     def _as_float(self, value: Value) -> Value:
         if value.floating or value.kind.name == "null":
             return Value(value.cell, kinds.DOUBLE)
-        self._float_constants.append(self._power_of_ten(value.kind.scale))
-        place = len(self._float_constants) - 1
+        place = self._float_place(self._power_of_ten(value.kind.scale))
         return self._value(vm.TO_FLOAT, kinds.DOUBLE, value.cell, place)
+
+    def _float_place(self, number: float) -> int:
+        self._float_constants.append(number)
+        return len(self._float_constants) - 1
 
     @staticmethod
     def _power_of_ten(scale: int) -> float:

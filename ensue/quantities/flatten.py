@@ -2,7 +2,7 @@
 
 Types are settled here: a slot is an integer (also booleans, dates and times, as their counts) or a
 float, weights and constants are converted to the slot they fold into. What is neither (strings,
-decimals, Python callables) raises `NotNumericError`; `run.py` then takes the tokens on plain
+decimals, Python callables) raises `TooHardError`; `run.py` then takes the tokens on plain
 values, and `explain` says why.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.quantities.assemble import Assembly, NotNumericError, bits_of, is_float, require_number
+from ensue.guards.operators import TooHardError, Value
+from ensue.quantities.assemble import Argument, Assembly, bits_of, is_float, require_number
 from ensue.quantities.general import GeneralConfiguration
-from ensue.quantities.kernels import code as opcodes
 from ensue.quantities.kernels import loop as vm
 from ensue.quantities.laws import joined_in_place
 from ensue.quantities.model import (
@@ -55,16 +55,16 @@ class Numeric:
 
 
 def flatten(automaton: Automaton, columns: Mapping[str, Kind], joined: bool = False) -> Numeric:
-    """The compiled hierarchy, or `NotNumericError` with the reason.
+    """The compiled hierarchy, or `TooHardError` with the reason.
 
     `joined`: paths meet, and are joined by the collect operation (rank 0).
     """
     if joined:
         if automaton.rank or automaton.width > 1:
-            raise NotNumericError("paths of nested automata cannot be joined in place")
+            raise TooHardError("paths of nested automata cannot be joined in place")
         reason = joined_in_place(automaton)
         if reason:
-            raise NotNumericError(reason)
+            raise TooHardError(reason)
     return _Flattening(automaton, types_of(automaton, columns), joined).numeric()
 
 
@@ -84,7 +84,7 @@ class _Flattening(Assembly):
     def __init__(self, automaton: Automaton, types: Types, joined: bool) -> None:
         super().__init__()
         self._types = types
-        self._joined = joined
+        self._paths_meet = joined
         self._root = automaton
         self._base: list[int] = []
         self._own: list[int] = []
@@ -102,19 +102,19 @@ class _Flattening(Assembly):
         self._initial: list[tuple[int, int]] = []
         self._weights: dict[tuple[Weight, bool], int] = {}
         self._predicates = automaton.predicates()
-        self._result = self._cell(0, opcodes.NULL)
+        self._result = self._cell()
         widest = max(a.width for a in automaton.hierarchy())
-        self._argument = len(self._cells)
+        self._argument = len(self._contents)
         for _ in range(max(2, widest)):
-            self._cell(0, opcodes.NULL)
+            self._cell()
 
     def numeric(self) -> Numeric:
         if not self._types.closed:
-            raise NotNumericError("a Python callable leaves a type open")
+            raise TooHardError("a Python callable leaves a type open")
         if len(self._predicates) > MAX_PREDICATES:
-            raise NotNumericError(f"it has more than {MAX_PREDICATES} predicates")
+            raise TooHardError(f"it has more than {MAX_PREDICATES} predicates")
         if self._root.reads_python:
-            raise NotNumericError("a predicate or value is a Python callable")
+            raise TooHardError("a predicate or value is a Python callable")
         for kinds in self._types.slots.values():
             for kind in kinds:
                 require_number(kind)
@@ -148,9 +148,9 @@ class _Flattening(Assembly):
             self._own.append(self._slots + prefix)
             self._depth.append(prefix + automaton.width)
             self._slots += prefix + automaton.width
-        cell = len(self._cells)
+        cell = len(self._contents)
         for _ in range(automaton.width):
-            self._cell(0, opcodes.NULL)
+            self._cell()
         place = _Place(automaton, number, states, cell)
         for transition in automaton.transitions:
             source, target = states[transition.source], states[transition.target]
@@ -233,7 +233,7 @@ class _Flattening(Assembly):
 
     def _start_tokens(self, place: _Place, stacked: bool) -> None:
         slots = self._types.slots[id(place.automaton)]
-        if self._joined:
+        if self._paths_meet:
             started = GeneralConfiguration(place.automaton)
             started.start()
             first = started.joined_values()
@@ -272,17 +272,14 @@ class _Flattening(Assembly):
             code = (0, 0)
             if action.fold.operation is not None:
                 wanted = [self._weight_kind(action.weights[0], result)]
-                code = self._operation(
-                    action.fold.operation,
-                    [kind, wanted[0]],
-                    [self._argument, self._argument + 1],
-                    kind,
-                )
+                state, value = self._argument, self._argument + 1
+                arguments = [_cell(state, kind), _cell(value, wanted[0])]
+                code = self._operation(action.fold.operation, arguments, kind, state)
                 number = vm.CODE
             elif action.fold.name in vm.FOLDS:
                 number = vm.FOLDS[action.fold.name]
             else:
-                raise NotNumericError(f"the fold {action.fold} is a Python callable")
+                raise TooHardError(f"the fold {action.fold} is a Python callable")
             weights = [
                 self._weight(w, kd, result) for w, kd in zip(action.weights, wanted, strict=True)
             ]
@@ -315,36 +312,34 @@ class _Flattening(Assembly):
         self, operation: Operation, below: list[_Place], result: Kind
     ) -> tuple[int, int]:
         plain = all(place.automaton.finish is None for place in below)
-        kinds = [self._types.outputs[id(place.automaton)] for place in below]
-        if operation.is_identity and plain:
-            assert kinds[0] is not None
-            if is_float(kinds[0]) == is_float(result):
-                return 0, 0
-        return self._operation(operation, kinds, below, result)
+        arguments = [self._output_of(place) for place in below]
+        if operation.is_identity and plain and is_float(arguments[0][0]) == is_float(result):
+            return 0, 0
+        return self._operation(operation, arguments, result, self._result)
 
     def _root_code(self, root: _Place) -> tuple[int, int]:
         if root.automaton.finish is None:
             return 0, 0
-        return self._operation(Operation.identity(), [self._output_kind()], [root], NO_KIND)
+        output = self._output_of(root)
+        return self._operation(Operation.identity(), [output], NO_KIND, self._result)
 
-    def load(self, argument: Any) -> None:
-        """A cell, or the output of the automaton at a place."""
-        if not isinstance(argument, _Place):
-            return super().load(argument)
-        automaton = argument.automaton
-        if automaton.finish is None:
-            return super().load(argument.cell)
-        slots = list(self._types.slots[id(automaton)])
-        cells = [argument.cell + i for i in range(automaton.width)]
+    def _output_of(self, place: _Place) -> Argument:
+        """The output of the automaton at a place, computed where it is asked for."""
+        automaton, finish = place.automaton, place.automaton.finish
         output = self._types.outputs[id(automaton)]
         assert output is not None
-        self._operation(automaton.finish, slots, cells, output)
-        return None
+        if finish is None:
+            return _cell(place.cell, output)
+        slots = [_cell(place.cell + i, kd) for i, kd in enumerate(self._slot_kinds(automaton))]
+        return output, lambda: self._applied(finish, slots, output)
+
+    def _slot_kinds(self, automaton: Automaton) -> list[Kind]:
+        return [kind or NO_KIND for kind in self._types.slots[id(automaton)]]
 
     # -- arrays ----------------------------------------------------------------------------------
 
     def _join(self) -> int:
-        if not self._joined:
+        if not self._paths_meet:
             return -1
         collect, (kind,) = self._root.collect, self._types.slots[id(self._root)]
         assert collect is not None and kind is not None
@@ -399,14 +394,18 @@ class _Flattening(Assembly):
             initial_bits=_array([bits for bits, _ in self._initial]),
             initial_marks=np.array([mark for _, mark in self._initial], np.uint8),
             root=_array(root),
-            code=_table(self._code, 2),
-            cells=_array([bits for bits, _ in self._cells]),
-            cell_marks=np.array([mark for _, mark in self._cells], np.uint8),
+            code=_table(self._code, 4),
+            cells=_array([bits for bits, _ in self._contents]),
+            cell_nulls=np.array([mark for _, mark in self._contents], np.bool_),
             join=self._join(),
             slots=self._slots,
             result_cell=self._result,
             argument_cell=self._argument,
         )
+
+
+def _cell(cell: int, kind: Kind) -> Argument:
+    return kind, lambda: Value(cell, kind)
 
 
 def _array(values: Any) -> NDArray[np.int64]:
@@ -419,7 +418,7 @@ def _table(rows: Any, width: int) -> NDArray[np.int64]:
 
 def _require_foldable(kind: Kind | None) -> None:
     if kind is not None and kind.name == "decimal":
-        raise NotNumericError(f"a value of type {kind} keeps exact fractions")
+        raise TooHardError(f"a value of type {kind} keeps exact fractions")
     require_number(kind)
 
 

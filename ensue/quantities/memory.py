@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.quantities.kernels import code as opcodes
+from ensue.quantities.kernels.loop import NULL
 from ensue.quantities.model import Automaton
 
 Indices = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Kept:
             room = max(places, 2 * have, 16) - have
             self.occupied = np.pad(self.occupied, ((0, room), (0, 0)))
             self.bits = np.pad(self.bits, ((0, room), (0, 0)))
-            self.marks = np.pad(self.marks, ((0, room), (0, 0)), constant_values=opcodes.NULL)
+            self.marks = np.pad(self.marks, ((0, room), (0, 0)), constant_values=NULL)
             self.configurations += [None] * room
 
     def select(self, places: Indices) -> Kept:

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.quantities.assemble import NotNumericError, bits_of
+from ensue.guards.operators import TooHardError
+from ensue.quantities.assemble import bits_of
 from ensue.quantities.folds import FOLDS, MERGED
 from ensue.quantities.model import Automaton, Fold, State, folded, guarded
 from ensue.quantities.run import Machine, Outcome, as_array, plain_value, whole
@@ -173,7 +174,7 @@ def _bits(identity: Any, kind: Kind) -> tuple[int, int]:
         identity = int(identity)  # 0.0 begins whole numbers as well
     try:
         return bits_of(identity, kind)
-    except NotNumericError:
+    except TooHardError:
         raise errors.OperationTypeError(
             f"the identity {identity!r} begins a fold of type {kind}, which it is not",
             remedy="give monoid an identity of the type that is folded",

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.quantities.assemble import NotNumericError
+from ensue.guards.machine import OVERFLOW
+from ensue.guards.operators import TooHardError
 from ensue.quantities.checks import Report
 from ensue.quantities.decimals import settled
 from ensue.quantities.flatten import Numeric, flatten
 from ensue.quantities.general import GeneralConfiguration
-from ensue.quantities.kernels import code as opcodes
 from ensue.quantities.kernels import loop as vm
 from ensue.quantities.memory import Kept
 from ensue.quantities.model import ALWAYS, Automaton, Expression, Function, Predicate, Weight
@@ -85,7 +85,7 @@ class Machine:
         else:
             try:
                 self.numeric = flatten(automaton, self.kinds, joined=not report.tokens)
-            except NotNumericError as problem:
+            except TooHardError as problem:
                 self.reason = str(problem)
         if self.numeric is None:
             self.automaton = settled(automaton, types)
@@ -330,7 +330,7 @@ def _from_bits(bits: NDArray[np.int64], marks: NDArray[np.uint8], kind: Kind) ->
     """Cells of the compiled loop as values of their kind."""
     if kind.name == "null":
         return pa.nulls(len(bits))
-    missing = marks != opcodes.VALUE
+    missing = marks != vm.VALUE
     mask = missing if missing.any() else None
     wanted = to_arrow(kind)
     if kind.name == "float":
@@ -449,7 +449,7 @@ def called(call: Callable[[Any], Any], event: dict[str, Any], row: int) -> Any:
 
 
 def _fault(kind: int, row: int) -> errors.DataError:
-    if kind == opcodes.OVERFLOW:
+    if kind == OVERFLOW:
         return errors.OverflowDataError(
             f"a whole number left the range of 64 bits at row {row}",
             remedy="cast the value to double, as in CAST(x AS DOUBLE)",

@@ -22,8 +22,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.guards.machine import OVERFLOW, run_cells
 from ensue.kernels.arithmetic import checked_product, checked_sum, compare_floats
-from ensue.quantities.kernels.code import NULL, OVERFLOW, VALUE, order_of, run_code
 
 # Folds; the code in a program is twice this, plus one where the slot is a float.
 REPLACE, LAST, FIRST, SUM, PRODUCT, MIN, MAX, COUNT, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8
@@ -46,7 +46,8 @@ FOLDS = {
 }
 RETURN, SILENT, STEP = 0, 1, 2
 OUTPUT = 1 << 61
-UNDEFINED = 9  # mark of an output where the query is not defined
+# Marks of a value; UNDEFINED: of an output where the query is not defined.
+VALUE, NULL, UNDEFINED = 0, 1, 9
 
 
 class Program(NamedTuple):
@@ -68,9 +69,9 @@ class Program(NamedTuple):
     initial_bits: NDArray[np.int64]
     initial_marks: NDArray[np.uint8]
     root: NDArray[np.int64]  # tokens begin, end of the outermost automaton, code begin, end
-    code: NDArray[np.int64]  # operation, argument
+    code: NDArray[np.int64]  # of `guards/machine.py`, on the cells alone
     cells: NDArray[np.int64]  # constants, arguments, outputs
-    cell_marks: NDArray[np.uint8]
+    cell_nulls: NDArray[np.bool_]
     join: int  # of rank 0 with ambiguity: the fold that joins paths on one state; else -1
     slots: int
     result_cell: int
@@ -106,7 +107,10 @@ def join_slots(
     elif fold == ALL:
         bits[into] &= bits[other]
     else:
-        order = order_of(floating, bits, floats, other, into)
+        if floating:
+            order = compare_floats(floats[other], floats[into])
+        else:
+            order = int(bits[other] > bits[into]) - int(bits[other] < bits[into])
         if order != 0 and (order > 0) == (fold == MAX):
             bits[into] = bits[other]
     return True
@@ -145,11 +149,10 @@ def run(
     bits, marks = np.zeros(2 * slots + 1, np.int64), np.ones(2 * slots + 1, np.uint8)
     join, joined = program.join, False
     floats = bits.view(np.float64)
-    stack, stack_marks = np.zeros(64, np.int64), np.zeros(64, np.uint8)
-    stack_floats = stack.view(np.float64)
-    cells, cell_marks = program.cells.copy(), program.cell_marks.copy()
+    cells, cell_nulls = program.cells.copy(), program.cell_nulls.copy()
     cell_floats = cells.view(np.float64)
     weight_floats = weights.view(np.float64)
+    no_floats, no_nulls = np.zeros((1, 1)), np.zeros((1, 1), np.bool_)
     now, then = 0, 1
     for partition in range(len(starts) - 1):
         keep = kept[partition]
@@ -213,7 +216,7 @@ def run(
                             slot, cell = after + own[found], automata[automaton, 2]
                             for part in range(automata[automaton, 3]):
                                 cells[cell + part] = bits[slot + part]
-                                cell_marks[cell + part] = marks[slot + part]
+                                cell_nulls[cell + part] = marks[slot + part]
                             if which == calls[call, 0]:
                                 source = found
                         if source < 0:
@@ -222,23 +225,21 @@ def run(
                         if begin == end:
                             cell = automata[called[calls[call, 0]], 2]
                             cells[result_cell] = cells[cell]
-                            cell_marks[result_cell] = cell_marks[cell]
+                            cell_nulls[result_cell] = cell_nulls[cell]
                         else:
-                            run_code(
+                            status = run_cells(
                                 code,
                                 begin,
                                 end,
                                 cells,
-                                cell_marks,
-                                stack,
-                                stack_floats,
-                                stack_marks,
+                                cell_floats,
+                                cell_nulls,
+                                no_floats,
+                                no_nulls,
                             )
-                            if stack_marks[0] > NULL:
-                                fault[0], fault[1] = stack_marks[0], row
+                            if status < 0:
+                                fault[0], fault[1] = status, row
                                 return
-                            cells[result_cell] = stack[0]
-                            cell_marks[result_cell] = stack_marks[0]
                         origin = after + base[source]
                     target = moves[index, 3]
                     joined = join >= 0 and occupied[there + target]
@@ -256,7 +257,7 @@ def run(
                             value, mark = weights[weight, row], weight_marks[weight, row]
                             number = weight_floats[weight, row]
                         else:
-                            value, mark = cells[-1 - weight], cell_marks[-1 - weight]
+                            value, mark = cells[-1 - weight], cell_nulls[-1 - weight]
                             number = cell_floats[-1 - weight]
                         fold, floating = actions[action, 0] >> 1, (actions[action, 0] & 1) == 1
                         if fold == REPLACE:
@@ -264,24 +265,24 @@ def run(
                             marks[slot] = mark
                         elif fold == CODE:
                             cells[argument_cell] = bits[slot]
-                            cell_marks[argument_cell] = marks[slot]
+                            cell_nulls[argument_cell] = marks[slot]
                             cells[argument_cell + 1] = value
-                            cell_marks[argument_cell + 1] = mark
-                            run_code(
+                            cell_nulls[argument_cell + 1] = mark
+                            status = run_cells(
                                 code,
                                 actions[action, 4],
                                 actions[action, 5],
                                 cells,
-                                cell_marks,
-                                stack,
-                                stack_floats,
-                                stack_marks,
+                                cell_floats,
+                                cell_nulls,
+                                no_floats,
+                                no_nulls,
                             )
-                            if stack_marks[0] > NULL:
-                                fault[0], fault[1] = stack_marks[0], row
+                            if status < 0:
+                                fault[0], fault[1] = status, row
                                 return
-                            bits[slot] = stack[0]
-                            marks[slot] = stack_marks[0]
+                            bits[slot] = cells[argument_cell]
+                            marks[slot] = cell_nulls[argument_cell]
                         elif fold in (COUNT, ROWS):
                             if marks[slot] != VALUE:
                                 bits[slot] = 0
@@ -317,7 +318,7 @@ def run(
                                     marks[slot + 1] = weight_marks[second, row]
                                 else:
                                     bits[slot + 1] = cells[-1 - second]
-                                    marks[slot + 1] = cell_marks[-1 - second]
+                                    marks[slot + 1] = cell_nulls[-1 - second]
                         elif marks[slot] != VALUE:
                             bits[slot] = value
                             marks[slot] = VALUE
@@ -386,12 +387,12 @@ def run(
                 if occupied[now * states + finals[final]]:
                     found = finals[final]
                     break
-            mark = np.uint8(UNDEFINED)
+            value, mark = np.int64(0), np.uint8(UNDEFINED)
             if found >= 0:
                 slot, cell = now * slots + own[found], automata[0, 2]
                 for part in range(automata[0, 3]):
                     cells[cell + part] = bits[slot + part]
-                    cell_marks[cell + part] = marks[slot + part]
+                    cell_nulls[cell + part] = marks[slot + part]
                 if join >= 0:
                     # Paths that end in different states are joined in the spare slot.
                     bits[2 * slots], marks[2 * slots] = bits[slot], marks[slot]
@@ -402,21 +403,22 @@ def run(
                             if not join_slots(join, bits, floats, marks, 2 * slots, slot):
                                 fault[0], fault[1] = OVERFLOW, max(row, 0)
                                 return
-                    cells[cell], cell_marks[cell] = bits[2 * slots], marks[2 * slots]
+                    cells[cell], cell_nulls[cell] = bits[2 * slots], marks[2 * slots]
                 begin, end = program.root[2], program.root[3]
-                if begin == end:
-                    stack[0], stack_marks[0] = cells[cell], cell_marks[cell]
-                else:
-                    run_code(code, begin, end, cells, cell_marks, stack, stack_floats, stack_marks)
-                mark = stack_marks[0]
-                if NULL < mark < UNDEFINED:
-                    fault[0], fault[1] = mark, max(row, 0)
-                    return
+                if begin < end:
+                    cell = result_cell
+                    status = run_cells(
+                        code, begin, end, cells, cell_floats, cell_nulls, no_floats, no_nulls
+                    )
+                    if status < 0:
+                        fault[0], fault[1] = status, max(row, 0)
+                        return
+                value, mark = cells[cell], np.uint8(cell_nulls[cell])
             if streaming and row >= starts[partition]:
-                out_bits[row] = stack[0]
+                out_bits[row] = value
                 out_marks[row] = mark
             if last:
-                end_bits[partition] = stack[0]
+                end_bits[partition] = value
                 end_marks[partition] = mark
         if keep >= 0:
             for state in range(states):
