@@ -117,8 +117,8 @@ class Workload:
         """All matches of all patterns, with the column `pattern`, in the kind of table given.
 
         Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
-        the past, in process: they are matched without the bound to learn what partial matches are
-        worth (and what "50%" is of), before `data` is matched under it. Their matches are not
+        the past: they are matched in this process without the bound to learn what partial matches
+        are worth (and what "50%" is of), before `data` is matched under it. Their matches are not
         given.
         """
         if budget is not None:
@@ -128,7 +128,7 @@ class Workload:
             from ensue.run.spark import workload as on_spark
 
             return on_spark.run(
-                self._queries(), data, replace(self.options, max_matches=max_matches), budget
+                self._queries(), data, replace(self.options, max_matches=max_matches), budget, past
             )
         table = to_arrow(data).combine_chunks()
         rules.duplicates(table.column_names, "column of the input")
@@ -303,8 +303,8 @@ def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing
     return found.drop(columns=[PATTERN]) if hasattr(found, "iloc") else _dropped(found)
 
 
-def _history(history: Any, budget: Budget | None, data: Any) -> pa.Table | None:
-    """Rows of the past as a table; refused where nothing could be learned from them."""
+def _history(history: Any, budget: Budget | None, data: Any) -> Any:
+    """Rows of the past as a table; a DataFrame stays one where the rows to match are one."""
     if history is None:
         return None
     if budget is None:
@@ -312,12 +312,9 @@ def _history(history: Any, budget: Budget | None, data: Any) -> pa.Table | None:
             "a history teaches what to keep under a budget, and there is none",
             remedy="give budget=..., or leave history out",
         )
-    if is_spark(data) or is_spark(history):
-        raise errors.UnsupportedError(
-            "a history is learned from in process, and this is a Spark DataFrame",
-            remedy="leave history out, or give Arrow, pandas or Polars tables",
-        )
-    return to_arrow(history).combine_chunks()
+    if not is_spark(history):
+        return to_arrow(history).combine_chunks()
+    return history if is_spark(data) else history.toArrow().combine_chunks()
 
 
 def _dropped(found: Any) -> Any:

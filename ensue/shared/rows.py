@@ -129,16 +129,7 @@ def run_rows(
         evaluator.open(planned, own.schema)
         if past is not None and bounds is not None:
             before = time.thread_time()
-            bounds.learning = True
-            rows = Events(
-                own_table(joined, planned, past[0]), past[1], np.ones(len(past[1]) - 1, np.bool_)
-            )
-            for _ in evaluator.insert(rows).tables():
-                pass
-            assert isinstance(evaluator, SheddingRows)
-            evaluator.learned()
-            bounds.learning = False
-            pattern.begin(evaluator.metrics.matches)
+            teach(pattern, evaluator, bounds, own_table(joined, planned, past[0]), past[1])
             learning += time.thread_time() - before
         pattern.rows = arranged.num_rows
         opened.append((pattern, own, evaluator))
@@ -238,11 +229,32 @@ def _choose(
 
 
 def new_evaluator(
-    name: str, planned: Plan, bounds: RowBudget | None, options: Options
+    name: str,
+    planned: Plan,
+    bounds: RowBudget | None,
+    options: Options,
+    sketch: StartSketch | None = None,
 ) -> tuple[_Pattern, RowsEvaluator]:
     """The evaluator of one row pattern, and what is known of its run."""
-    pattern = _Pattern(name, planned, StartSketch(), options.weights.get(name, 1.0))
+    pattern = _Pattern(name, planned, sketch or StartSketch(), options.weights.get(name, 1.0))
     return pattern, _evaluator(pattern, bounds, options.seed)
+
+
+def teach(
+    pattern: _Pattern,
+    evaluator: RowsEvaluator,
+    bounds: RowBudget,
+    past: pa.Table,
+    starts: NDArray[np.int64],
+) -> None:
+    """Rows of the past, every start row tried: the sketch and the bounds learn from them."""
+    assert isinstance(evaluator, SheddingRows)
+    bounds.learning = True
+    for _ in evaluator.insert(Events(past, starts, np.ones(len(starts) - 1, np.bool_))).tables():
+        pass
+    evaluator.learned()
+    bounds.learning = False
+    pattern.begin(evaluator.metrics.matches)
 
 
 def _evaluator(pattern: _Pattern, bounds: RowBudget | None, seed: int) -> RowsEvaluator:

@@ -93,19 +93,6 @@ def test_row_patterns_aggregates_and_statements(spark: Any, table: pa.Table) -> 
             ensue.sql(texts[0], spark=spark, budget=wrong)
 
 
-@pytest.mark.parametrize("patterns", [{"low": EVENTS["low"]}, {"r": ROWS}], ids=["events", "rows"])
-def test_a_history_is_for_tables_in_process(
-    spark: Any, table: pa.Table, patterns: dict[str, Pattern]
-) -> None:
-    df = spark.createDataFrame(table)
-    load, budget = ensue.workload(patterns), ensue.Budget(work=10)
-    for data, history in ((df, table), (table, df), (df, df)):
-        with pytest.raises(errors.UnsupportedError, match=r"(?s)Spark DataFrame.*Arrow, pandas"):
-            load.matches(data, budget, history=history)
-    with pytest.raises(errors.UnsupportedError, match="Spark DataFrame"):
-        ensue.workload(low=EVENTS["low"]).live(table.schema, budget, history=df)
-
-
 def test_random_workloads_like_each_pattern_alone(spark: Any) -> None:
     patterns = {f"{seed} {name}": p for seed in range(7)
                 for name, p in case(seed, budget=True).patterns.items()}  # fmt: skip
@@ -123,3 +110,35 @@ def test_random_workloads_like_each_pattern_alone(spark: Any) -> None:
     for name, matches in part_found.items():
         assert set(matches) <= set(exact[name]) and len(set(matches)) == len(matches), name
     assert sum(map(len, part_found.values())) < sum(map(len, exact.values()))
+
+
+def test_a_history_teaches_every_task(spark: Any, table: pa.Table) -> None:
+    rng = np.random.default_rng(8)
+    past = pa.table(
+        {
+            "t": np.arange(900),
+            "u": rng.integers(0, 4, 900),
+            "kind": rng.choice(list("ABCD"), 900),
+            "x": rng.integers(0, 20, 900),
+        }
+    )
+    df = spark.createDataFrame(table)
+    load = ensue.workload(low=EVENTS["low"], high=EVENTS["high"])
+    exact, bound = rows(load.matches(table)), ensue.Budget(work=2)
+    taught = rows(load.matches(df, bound, history=spark.createDataFrame(past)))
+    assert rows(load.matches(df, bound, history=past)) == taught
+    untaught = rows(load.matches(df, bound))
+    assert set(taught) <= set(exact) and len(untaught) < len(taught) < len(exact)
+    # In process a share is of the past as well; here the past alone can tell.
+    half = load.matches(df, ensue.Budget(work="50%"), history=past)
+    assert 0 < half.count() < len(exact)
+    starts = ensue.workload(r=ROWS.measures(a="A.t", b="B.t"))
+    some = ensue.Budget(work=0.05)
+    found = rows(starts.matches(df, some, history=past))
+    assert set(found) <= set(rows(starts.matches(table)))
+    assert len(found) >= len(rows(starts.matches(df, some))) > 0
+    assert rows(load.matches(table, bound, history=spark.createDataFrame(past))) == rows(
+        load.matches(table, bound, history=past)
+    )
+    with pytest.raises(errors.ColumnTypeError, match="'x' of the history is string"):
+        load.matches(df, bound, history=past.set_column(3, "x", pa.array(["1"] * 900)))

@@ -1,7 +1,8 @@
 """Workloads on batch DataFrames: one shuffle per group of event patterns, and per row pattern.
 
 Spark computes the row-local conditions of all patterns once and the measures over what the workers
-put out. Under a budget every task keeps to the bound by itself, since a bound is per event.
+put out. Under a budget every task keeps to the bound by itself, since a bound is per event. Rows of
+the past are collected and learned from once, here; every task begins with what was learned.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import Union, unite
+from ensue.operator.arrange import arrange
 from ensue.operator.budget import Bounds, Budget
-from ensue.operator.protocol import Events
+from ensue.operator.protocol import Events, Snapshot
 from ensue.query import condition as c
 from ensue.query import rules
 from ensue.query.binding import bind
@@ -27,22 +32,33 @@ from ensue.query.sql import row_sql
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.run.spark import batch
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
+from ensue.shared import given
 from ensue.shared.evaluator import Options, SharedEvaluator
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
 from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
-from ensue.shared.rows import new_evaluator
+from ensue.shared.rows import new_evaluator, teach
 
 
 def run(
-    queries: Mapping[str, Query], df: DataFrame, options: Options, budget: Budget | None
+    queries: Mapping[str, Query],
+    df: DataFrame,
+    options: Options,
+    budget: Budget | None,
+    history: Any = None,
 ) -> DataFrame:
-    """All matches of all patterns, as a lazy DataFrame."""
+    """All matches of all patterns, as a lazy DataFrame; only a history is read at once."""
     if df.isStreaming:
         raise errors.UnsupportedInputError(
             "a streaming DataFrame was given; a workload matches batch DataFrames",
             remedy="call matches inside foreachBatch, or insert into workload.live(...)",
         )
+
+    past = None
+    if history is not None:
+        is_frame = isinstance(history, type(df))
+        past = history if is_frame else df.sparkSession.createDataFrame(history)
+        given.check_history(queries.values(), arrow_schema(df), arrow_schema(past))
 
     def schema(planned: Plan) -> pa.Schema:
         return arrow_schema(_prepared(planned, df))
@@ -55,12 +71,12 @@ def run(
         if group.rows:
             bounds = None if own is None else ROW_PATTERNS.read(own, group.queries)
             for name, query in group.queries.items():
-                parts[name] = rows(name, query, df, options, bounds, len(group.queries))
+                parts[name] = rows(name, query, df, options, bounds, len(group.queries), past)
         elif group.alone:
             (name, query), *_ = group.queries.items()
             parts[name] = batch.run(query, df)
         else:
-            shared.append(_shared(group, df, options, own))
+            shared.append(_shared(group, df, options, own, past))
     named = [found.select(F.lit(name).alias(PATTERN), "*") for name, found in parts.items()]
     return _joined(shared + named)
 
@@ -94,23 +110,44 @@ def _prepared(planned: Plan, df: DataFrame) -> DataFrame:
 # -- event patterns ------------------------------------------------------------------------------
 
 
-def _shared(group: Group, df: DataFrame, options: Options, budget: Budget | None) -> DataFrame:
+def _shared(
+    group: Group, df: DataFrame, options: Options, budget: Budget | None, past: DataFrame | None
+) -> DataFrame:
     union = unite(group.queries)
     prepared = _prepared(union.plan, df)
     schema = arrow_schema(prepared)
     evaluator = SharedEvaluator(union, options)
     evaluator.open(union.plan, schema, budget)
     shape = evaluator.no_matches(schema).schema
-    work = _worker(group.queries, options, budget)
+    learned = None
+    if past is not None and budget is not None:
+        evaluator.learn(Events(*_collected(union.plan, past)))
+        learned = Snapshot(shared=evaluator.snapshot().shared)
+    work = _worker(group.queries, options, budget, learned)
     matched = map_sorted(prepared, union.plan.query, work, shape)
     return _measured(union, matched)
 
 
-def _worker(queries: Mapping[str, Query], options: Options, budget: Budget | None) -> Work:
+def _collected(
+    planned: Plan, past: DataFrame
+) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.bool_]]:
+    """Rows of the past as complete partitions."""
+    query = planned.query
+    prepared = _prepared(planned, past).toArrow().combine_chunks()
+    table, starts = arrange(prepared, query.partition_by, query.order_by)
+    return table, starts, np.ones(len(starts) - 1, np.bool_)
+
+
+def _worker(
+    queries: Mapping[str, Query],
+    options: Options,
+    budget: Budget | None,
+    learned: Snapshot | None,
+) -> Work:
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         union = unite(queries)
         evaluator = SharedEvaluator(union, options)
-        evaluator.open(union.plan, schema, budget)
+        evaluator.open(union.plan, schema, budget, learned)
         for events in pieces:
             yield from evaluator.insert(events).tables()
         yield from evaluator.end().tables()
@@ -148,7 +185,13 @@ def _over_combined(value: c.Condition, index: int) -> c.Condition:
 
 
 def rows(
-    name: str, query: Query, df: DataFrame, options: Options, bounds: Bounds | None, among: int = 1
+    name: str,
+    query: Query,
+    df: DataFrame,
+    options: Options,
+    bounds: Bounds | None,
+    among: int = 1,
+    past: DataFrame | None = None,
 ) -> DataFrame:
     """One row pattern; under a budget start rows are shed in every task."""
     if bounds is None:
@@ -162,9 +205,16 @@ def rows(
     plain.open(planned, schema)
     shape = plain.no_matches(schema).schema
     names = (name, *(f"{name} {i}" for i in range(1, among)))
+    budget = RowBudget(bounds, names, options.part)
+    pattern, teacher = new_evaluator(name, planned, budget, options)
+    if past is not None:
+        table, starts, _ = _collected(planned, past)
+        teacher.open(planned, table.schema)
+        teach(pattern, teacher, budget, table, starts)
+    sketch = pattern.sketch
 
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
-        _, evaluator = new_evaluator(name, planned, RowBudget(bounds, names, options.part), options)
+        _, evaluator = new_evaluator(name, planned, budget, options, sketch)
         evaluator.open(planned, schema)
         for events in pieces:
             yield from evaluator.insert(events).tables()
