@@ -147,12 +147,13 @@ class Automaton:
         """
         settings = self._settings(keep_rows=False)
         if is_spark(data):
+            from ensue.run.lanes.works import AskedAutomaton
             from ensue.run.spark import automaton as on_spark
 
             self._machine.check()
             if not data.isStreaming:
                 no_stream_options(stream)
-            asked = on_spark.Asked(
+            asked = AskedAutomaton(
                 self._machine, self.timing, self.partition_by, settings, read_edit
             )
             return on_spark.matches(asked, data, stream)

@@ -15,6 +15,7 @@ its window still holds; what was learnt (history, Q-table) is shared by all keys
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,10 @@ from ensue.automaton.plan import Plan
 from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator
-from ensue.missing.tracks import Tracks, batch_of
+from ensue.missing.tracks import TOGETHER, Tracks, batch_of
 from ensue.missing.words import Words
 from ensue.operator.budget import Budget
-from ensue.operator.hold import Kept
+from ensue.operator.hold import HoldsRows, Kept
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import (
     Capabilities,
@@ -36,10 +37,10 @@ from ensue.operator.protocol import (
     Key,
     Metrics,
     Output,
-    Refusing,
     Snapshot,
     Watermark,
 )
+from ensue.operator.state import kind_of
 from ensue.query.query import Query
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.evaluator import supports as sequences_support
@@ -52,7 +53,7 @@ def supports(query: Query) -> str | None:
     return sequences_support(query)
 
 
-class ApproximateEvaluator(Refusing):
+class ApproximateEvaluator(HoldsRows):
     """See the module; one instance per task."""
 
     name = "the evaluator of patterns with events missing"
@@ -73,7 +74,8 @@ class ApproximateEvaluator(Refusing):
         if (reason := supports(plan.query)) is not None:
             raise errors.UnsupportedError(reason, remedy="see q.explain()")
         check_proxy(plan)
-        self._plan = plan
+        self._plan, self._schema, self._budget = plan, schema, budget
+        self._spent = (0, 0, 0.0, 0.0)
         if budget is None or self._listing.timeouts:
             self._exact = missing_evaluator(plan, self._listing)
             self._exact.metrics = self.metrics
@@ -89,29 +91,32 @@ class ApproximateEvaluator(Refusing):
         self._engine = BudgetEngine(plan, states, checked_budget(budget, plan), self.metrics)
         self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
         if state is not None:
-            if state.shared:
-                self._engine.load_shared(state.shared)
-            for key, blob in state.keys.items():
-                self._tracks.load(key, blob)
+            self._restore(state)
+
+    def _restore(self, state: Snapshot) -> None:
+        if state.shared and kind_of(state.shared) == TOGETHER.name:
+            self._tracks.restore_together(state.shared)
+        elif state.shared:
+            self._engine.load_shared(state.shared)
+        for key, blob in state.keys.items():
+            self._tracks.load(key, blob)
+        self.spent()
 
     @property
     def tails(self) -> Kept:
-        """What is held of open partitions."""
         return self._tracks if self._exact is None else self._exact.tails
 
-    @property
-    def nbytes(self) -> int:
-        return self.tails.nbytes
+    def copy(self) -> Self:
+        made = type(self)(self._listing)
+        made.open(self._plan, self._schema, self._budget, self.snapshot_together())
+        return made
 
-    @property
-    def work_so_far(self) -> tuple[int, int]:
-        """Under a budget: extensions of partial matches made, and not made."""
-        return self._engine.work_so_far
-
-    @property
-    def promise(self) -> tuple[float, float]:
-        """Under a budget: what the history promised of all candidates, and of those extended."""
-        return self._engine.promise
+    def spent(self) -> tuple[int, int, float, float]:
+        if self._exact is not None:
+            return super().spent()
+        before, self._spent = self._spent, (*self._engine.work_so_far, *self._engine.promise)
+        made, left, promised, followed = self._spent
+        return made - before[0], left - before[1], promised - before[2], followed - before[3]
 
     # -- protocol --------------------------------------------------------------------------------
 

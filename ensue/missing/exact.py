@@ -69,7 +69,7 @@ class GuardedMissing(SequencesEvaluator):
                 "events do not build",
                 remedy="use limit=...",
             )
-        self._plan = plan
+        self._plan, self._schema = plan, schema
         self._states = letter_states(plan.query, every_way=True)
         self._compiler = Compiler(plan, self._states)
         self._subsets = Subsets(self._states)

@@ -6,7 +6,7 @@ and how far matching has come. What an engine keeps of it is the engine's own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,6 +41,14 @@ class Track:
     rows: pa.Table | None = None
     kept: Any = None  # the engine's own
     last: float | None = None  # order value of the last row, where time matters
+
+    @property
+    def length(self) -> int:
+        return 0 if self.rows is None else int(self.rows.num_rows)
+
+    @property
+    def waiting(self) -> bool:
+        return self.kept is not None
 
 
 class Engine(Protocol):
@@ -96,6 +104,14 @@ class Tracks:
     def nbytes(self) -> int:
         """Of the rows; match nodes are the engine's own."""
         return sum(track.rows.nbytes for track in self.open.values() if track.rows is not None)
+
+    def drop(self, keys: Collection[Key]) -> None:
+        for key in keys:
+            self.open.pop(key, None)
+
+    def next_time(self) -> int | None:
+        """Only events complete a match."""
+        return None
 
     def insert(self, events: Events) -> Iterator[pa.Table]:
         if not self.open and events.complete.all():

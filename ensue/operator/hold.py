@@ -12,8 +12,8 @@ have been let go of are rewritten.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,9 +22,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
-from ensue.operator.protocol import Events, Key, key_value, keys_of
+from ensue.automaton.program import AT_START
+from ensue.operator.protocol import (
+    Events,
+    Key,
+    LaneDefaults,
+    Snapshot,
+    key_table,
+    keys_in,
+    keys_of,
+)
 from ensue.operator.state import Kind, from_bytes, to_bytes
-from ensue.scalar.moments import values_of
+from ensue.query import condition as c
+from ensue.query.query import Rows, WindowKind
 
 KIND = Kind("sequences", version=2)
 TOGETHER = Kind("sequences together", version=2)
@@ -58,15 +68,80 @@ class Reach:
         return Reach(nothing, begins, begins, ends, ends, np.zeros(len(begins), np.bool_))
 
 
-class Kept(Protocol):
-    """The state of all open partitions, as one blob."""
+class OpenPartition(Protocol):
+    """What is held of one partition."""
 
     @property
-    def held(self) -> Mapping[Key, object]: ...
+    def length(self) -> int:
+        """Rows."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is a partial match."""
+
+
+class Kept(Protocol):
+    """All open partitions of an evaluator."""
+
+    @property
+    def held(self) -> Mapping[Key, OpenPartition]: ...
     @property
     def nbytes(self) -> int: ...
+    def drop(self, keys: Collection[Key]) -> None: ...
+    def next_time(self) -> int | None: ...
     def together(self) -> bytes: ...
     def restore_together(self, blob: bytes) -> None: ...
+
+
+class HoldsRows(LaneDefaults):
+    """What a lane asks of an evaluator that holds rows per key."""
+
+    @property
+    @abstractmethod
+    def tails(self) -> Kept:
+        """What is held of open partitions; `operator/replay.py` puts earlier states back."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.tails.nbytes
+
+    def next_time(self) -> int | None:
+        return self.tails.next_time()
+
+    def sizes(self) -> Mapping[Key, int]:
+        """Only the largest: it is the first to pass a limit."""
+        held = self.tails.held
+        largest = max((part.length for part in held.values()), default=0)
+        return {key: largest for key, part in held.items() if part.length == largest and largest}
+
+    def drop(self, keys: Collection[Key]) -> None:
+        self.tails.drop(keys)
+
+    def known(self) -> list[Key]:
+        return list(self.tails.held)
+
+    @property
+    def open_keys(self) -> int:
+        return len(self.tails.held)
+
+    @property
+    def partials(self) -> int:
+        return sum(part.waiting for part in self.tails.held.values())
+
+    def snapshot_together(self) -> Snapshot:
+        """The state of all open partitions as one shared blob: cheaper where most are touched."""
+        return Snapshot(shared=self.tails.together())
+
+
+def lasting(plan: Plan) -> bool:
+    """Whether the next row of a partition is told apart from a first row."""
+    query = plan.query
+    return bool(
+        (query.measures is None and not query.rows.all_rows)
+        or query.rows is Rows.ALL_WITH_UNMATCHED
+        or (plan.program.arc_flags & AT_START).any()
+        or any(isinstance(node, c.MatchNumber) for atom in plan.atoms for node in c.walk(atom))
+    )
 
 
 @dataclass(slots=True)
@@ -83,6 +158,10 @@ class Held:
     floor: int  # starts below are ruled out by an after-match strategy
     head: int  # see `Carried`
     since: float | None  # order value of the first live start, where time matters
+
+    @property
+    def waiting(self) -> bool:
+        return self.begin < self.length
 
 
 @dataclass
@@ -209,11 +288,29 @@ class Tails:
             )
         self._tidy()
 
+    def drop(self, keys: Collection[Key]) -> None:
+        for key in keys:
+            self.held.pop(key, None)
+
     def expired(self, time: float) -> list[Key]:
         """Partitions whose first live start is out of the window at that time."""
         return [
             key for key, held in self.held.items() if held.since is not None and held.since < time
         ]
+
+    def next_time(self) -> int | None:
+        """The least watermark that ends the window of a live start."""
+        window = self._plan.query.within
+        if window is None or window.kind is WindowKind.ROWS:
+            return None
+        waiting = [held.since for held in self.held.values() if held.since is not None]
+        return int(min(waiting) + window.size) + 1 if waiting else None
+
+    def packed(self, keys: Sequence[Key]) -> Events:
+        """The rows held of these partitions, as rows of open ones."""
+        rows, lengths = self._packed([self.held[key] for key in keys])
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        return Events(rows, starts, np.zeros(len(keys), np.bool_))
 
     def _tidy(self) -> None:
         """Rewrites the blocks when most of their rows are let go of."""
@@ -255,18 +352,21 @@ class Tails:
             offset += table.num_rows
 
     def together(self) -> bytes:
-        """The state of all partitions as one blob: one row each, the rows held as a list."""
-        found = list(self.held.values())
+        """The state of all partitions as one blob: one row each, the rows held as a list.
+
+        One that holds no row, and whose next row needs no number, is as new and left out.
+        """
+        empty = lasting(self._plan)
+        open_ = {key: held for key, held in self.held.items() if held.length or empty}
+        found = list(open_.values())
         block, lengths = self._packed(found)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
         rows = pa.StructArray.from_arrays(
             [column.combine_chunks() for column in block.columns], block.column_names
         )
-        names = self._plan.query.partition_by
-        columns: dict[str, pa.Array] = {}
-        for place, name in enumerate(names):
-            values = [_key_out(key[place], block.schema.field(name).type) for key in self.held]
-            columns[f"key_{place}"] = pa.array(values, block.schema.field(name).type)
+        kinds = [block.schema.field(name) for name in self._plan.query.partition_by]
+        keys = key_table(open_, [f.with_name(f"key_{place}") for place, f in enumerate(kinds)])
+        columns: dict[str, pa.Array] = dict(zip(keys.column_names, keys.columns, strict=True))
         for name in _NUMBERS:
             columns[name] = pa.array([getattr(held, name) for held in found], pa.int64())
         columns["rows"] = pa.ListArray.from_arrays(pa.array(offsets), rows)
@@ -282,16 +382,15 @@ class Tails:
         block = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows.values)])
         order = self._order(block) if block.num_rows else None
         size = len(self._plan.query.partition_by)
-        keys = [values_of(table.column(f"key_{place}")) for place in range(size)]
+        keys = keys_in(table, [f"key_{place}" for place in range(size)])
         numbers = [table.column(name).to_pylist() for name in _NUMBERS]
         for index, values in enumerate(zip(*numbers, strict=True)):
-            key = tuple(key_value(column[index]) for column in keys)
             known = dict(zip(_NUMBERS, values, strict=True))
             offset, length = int(offsets[index]), int(offsets[index + 1] - offsets[index])
             since = None
             if order is not None and known["begin"] < length:
                 since = order[offset + known["begin"]].item()
-            self.held[key] = Held(block, offset, length, **known, since=since)
+            self.held[keys[index]] = Held(block, offset, length, **known, since=since)
 
     def _packed(self, found: Sequence[Held]) -> tuple[pa.Table, NDArray[np.int64]]:
         """The rows of these partitions, one after the other, and how many each has."""
@@ -351,11 +450,6 @@ def cut_piece(events: Events, fresh: NDArray[np.int64], base: NDArray[np.int64])
         nothing,
         np.ones(len(base), np.bool_),
     )
-
-
-def _key_out(value: object, kind: pa.DataType) -> object:
-    """A key's value as its column has it; see `key_value`."""
-    return math.nan if value == "NaN" and pa.types.is_floating(kind) else value
 
 
 def _blocks(found: Sequence[Held], more: pa.Table | None) -> tuple[pa.Table, dict[int, int]]:

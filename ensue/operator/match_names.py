@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import PREFIX
+from ensue.operator.arrange import flat
 from ensue.operator.buffer import EVENT, KEY
 from ensue.operator.identity import Hashes, as_short_text, pair_sums
 
@@ -22,6 +23,7 @@ HIGH, LOW = PREFIX + "match_high", PREFIX + "match_low"
 EVENTS = PREFIX + "events"
 ID = PREFIX + "id"  # the user's own id of an event, where there is one
 NAMES = (KEY, HIGH, LOW)
+MATCH = PREFIX + "identity_of_match"  # the name of a match, as text
 _SEEDS = (np.uint64(0x5DEECE66D1234567), np.uint64(0xA0761D6478BD642F))
 _NO_LABEL, _EMPTY = -1, -2
 
@@ -67,3 +69,30 @@ def listed_events(
     shown = pa.array(list(names), pa.string()).take(pa.array(labels))
     parts = pa.StructArray.from_arrays([shown, order.take(taken), ids], ["label", "time", "event"])
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), parts)
+
+
+def named_matches(table: pa.Table) -> pa.Table:
+    """What an evaluator found, its hidden names as one (`MATCH`): the key's and the match's hashes.
+
+    Numbers that shift under disorder (the match's, and those of its rows) are not shown: the
+    listing tells its events by time and name.
+    """
+    parts = [flat(table, name).to_numpy().view(np.uint64) for name in NAMES]
+    ids: list[str] = []
+    seen: dict[str, int] = {}
+    for key, high, low in zip(*parts, strict=True):
+        name = f"{key ^ high:016x}{low:016x}"
+        # ALL ROWS PER MATCH: the rows of a match stand together, in order.
+        number = seen[name] = seen.get(name, -1) + 1
+        ids.append(f"{name}-{number}" if number else name)
+    table = table.append_column(MATCH, pa.array(ids, pa.string())).drop_columns(list(NAMES))
+    if EVENTS in table.column_names:
+        listed = table.column(EVENTS)
+        table = table.drop_columns([EVENTS, "match_number"])
+        table = table.set_column(table.schema.get_field_index("events"), "events", listed)
+    return table
+
+
+def with_names(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Rows with the names (`MATCH`) that are known of them."""
+    return table.append_column(MATCH, pa.array(names, pa.string()))

@@ -8,7 +8,7 @@ cannot do it refuses by name (`supports`), so nothing is ever silently ignored.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.operator.budget import Budget
+from ensue.operator.match_names import named_matches, with_names
 from ensue.query.query import Query
 from ensue.scalar.moments import value_of, values_of
 
@@ -35,6 +36,23 @@ def key_out(value: object, kind: pa.DataType) -> object:
     return math.nan if value == "NaN" and pa.types.is_floating(kind) else value
 
 
+def key_table(keys: Collection[Key], fields: Sequence[pa.Field]) -> pa.Table:
+    """Keys as a table: a column per part of the key, as the fields have it."""
+    arrays = [
+        pa.array([key_out(key[place], field.type) for key in keys], field.type)
+        for place, field in enumerate(fields)
+    ]
+    return pa.Table.from_arrays(arrays, names=[field.name for field in fields])
+
+
+def keys_in(table: pa.Table, names: Sequence[str]) -> list[Key]:
+    """The key of each row."""
+    if not names:
+        return [()] * int(table.num_rows)
+    columns = [values_of(table.column(name)) for name in names]
+    return [tuple(map(key_value, key)) for key in zip(*columns, strict=True)]
+
+
 def key_at(table: pa.Table, row: int, names: Sequence[str]) -> Key:
     """The key of the partition that a row belongs to."""
     return tuple(key_value(value_of(table.column(name)[row])) for name in names)
@@ -44,8 +62,7 @@ def keys_of(events: Events, names: Sequence[str]) -> list[Key]:
     """The key of every partition of the events."""
     if not names:
         return [()] * len(events.complete)
-    first = events.table.select(list(names)).take(events.starts[:-1])
-    return [tuple(map(key_value, key)) for key in zip(*map(values_of, first.columns), strict=True)]
+    return keys_in(events.table.select(list(names)).take(events.starts[:-1]), names)
 
 
 @dataclass(frozen=True)
@@ -53,6 +70,7 @@ class Capabilities:
     """What an evaluator needs and what it can do."""
 
     ordered_input: bool = True
+    sorts_rows: bool = False  # those of one insert: they may come unsorted, of all keys together
     retraction: bool = False
     revision: bool = False
     shedding: bool = False
@@ -156,12 +174,19 @@ class Evaluator(Protocol):
 class LaneEvaluator(Evaluator, Protocol):
     """An evaluator that a lane can drive: many keys, time that passes, bounds on what is held.
 
-    The lane owns disorder (`cleanse`) and corrections (`replay`, `rerun`); the evaluator sees
-    ordered rows only.
+    The lane owns disorder and corrections; the evaluator sees ordered rows only. Rows carry a hash
+    of their content (CONTENT), or a name (EVENT) where matches are named; see `match_names.py`.
+    `LaneDefaults` answers what does not concern an evaluator.
     """
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
+
+    def standing(self) -> Iterable[pa.Table]:
+        """What holds now and is not final: totals that still grow."""
+
+    def identified(self, table: pa.Table) -> pa.Table:
+        """Rows put out, with a name of each (`MATCH`) that is the same whenever it is found."""
 
     def next_time(self) -> int | None:
         """The least watermark, in the order column's numbers, at which `advance` does something."""
@@ -169,14 +194,21 @@ class LaneEvaluator(Evaluator, Protocol):
     def sizes(self) -> Mapping[Key, int]:
         """Rows held of the keys that hold most; empty where nothing grows."""
 
-    def drop(self, keys: Iterable[Key]) -> None:
+    def drop(self, keys: Collection[Key]) -> None:
         """Forget these keys without output: they hold more than their limit."""
 
-    def silent(self, before: int) -> list[Key]:
-        """Open keys that have had no row at or after that time."""
+    def known(self) -> list[Key]:
+        """The keys that are held."""
 
     def copy(self) -> Self:
         """An evaluator that goes on from here by itself."""
+
+    def snapshot_together(self) -> Snapshot:
+        """The state of all keys as one shared entry, which `open` takes."""
+
+    def spent(self) -> tuple[int, int, float, float]:
+        """Under a budget, since the last call: partial matches extended and not extended, and what
+        was promised of them and followed."""
 
     @property
     def open_keys(self) -> int: ...
@@ -204,3 +236,33 @@ class Refusing:
             f"{self.name} does not support {what} ({call})",
             remedy="see q.explain() for the evaluator that was chosen and why",
         )
+
+
+class LaneDefaults(Refusing):
+    """What an evaluator answers a lane where there is nothing to say."""
+
+    def standing(self) -> Iterable[pa.Table]:
+        return ()
+
+    def next_time(self) -> int | None:
+        return None
+
+    def sizes(self) -> Mapping[Key, int]:
+        return {}
+
+    def spent(self) -> tuple[int, int, float, float]:
+        return 0, 0, 0.0, 0.0
+
+    @property
+    def named_by(self) -> tuple[str, ...] | None:
+        """Columns that tell the rows of the output apart; None: hidden names of matches do."""
+        return None
+
+    def identified(self, table: pa.Table) -> pa.Table:
+        if self.named_by is None:
+            return named_matches(table)
+        return with_names(table, [repr(key) for key in keys_in(table, self.named_by)])
+
+    @property
+    def partials(self) -> int:
+        return 0

@@ -12,24 +12,29 @@ with all of them; `result` may be asked for at any time and changes nothing. Wha
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.automaton.plan import Plan
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
+from ensue.operator.buffer import CONTENT
+from ensue.operator.match_names import with_names
 from ensue.operator.protocol import (
     Capabilities,
     Events,
     Key,
+    LaneDefaults,
     Metrics,
     Output,
-    Refusing,
     Snapshot,
     Watermark,
+    key_table,
+    keys_in,
     keys_of,
 )
 from ensue.operator.state import NO_QUERY
@@ -45,15 +50,21 @@ OUTPUTS = ("every", "defined", "demand")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-class QuantifyOperator(Turns, Refusing):
+class QuantifyOperator(Turns, LaneDefaults):
     """One quantitative query over many keys, batch by batch."""
 
     name = "the evaluator of quantitative queries"
     capabilities = Capabilities(ordered_input=True, result_on_demand=True)
 
     def __init__(
-        self, stage: Stage, keys: tuple[str, ...], output: str = "every", value: str = VALUE
+        self,
+        stage: Stage,
+        keys: tuple[str, ...],
+        output: str = "every",
+        value: str = VALUE,
+        clock: str | None = None,
     ) -> None:
+        """`clock`: the column that watermarks are of, where it may be another than windows have."""
         if output not in OUTPUTS:
             raise errors.QueryError(
                 f"output={output!r} is not a mode", remedy=f"use one of {', '.join(OUTPUTS)}"
@@ -61,7 +72,9 @@ class QuantifyOperator(Turns, Refusing):
         if isinstance(stage, Groups) and not keys:
             keys, stage = stage.keys, stage.inner  # the groups are the keys
         self._stage, self._keys, self._output, self._value = stage, keys, output, value
-        self._time = time_column(stage)
+        self._clock, self._time = clock, time_column(stage)
+        if clock is not None and clock.lower() != self._time.lower():
+            self._time = ""  # no watermark closes a window
         self.metrics = Metrics()
         self._bound: Bound | None = None
         self._memory = Memory()
@@ -71,7 +84,7 @@ class QuantifyOperator(Turns, Refusing):
 
     def open(
         self,
-        plan: None,
+        plan: Plan | None,
         schema: pa.Schema,
         budget: Budget | None = None,
         state: Snapshot | None = None,
@@ -165,7 +178,20 @@ class QuantifyOperator(Turns, Refusing):
         """Key columns and the value of each key so far."""
         return self._result(list(self._places))
 
-    def drop(self, keys: Iterable[Key]) -> None:
+    def standing(self) -> Iterable[pa.Table]:
+        return (self.result(),) if self._output == "demand" else ()
+
+    def no_matches(self, schema: pa.Schema) -> pa.Table:
+        return self.schema.empty_table()
+
+    def identified(self, table: pa.Table) -> pa.Table:
+        """A value of an event is named as the event is, others by the key and the window."""
+        if CONTENT in table.column_names:
+            return with_names(table, [str(content) for content in table[CONTENT].to_pylist()])
+        names = [name for name in (*self._keys, WINDOW) if name in table.column_names]
+        return with_names(table, [repr(key) for key in keys_in(table, names)])
+
+    def drop(self, keys: Collection[Key]) -> None:
         """Forget keys without a word."""
         gone = [self._places.pop(key) for key in keys if key in self._places]
         self._memory.forget(gone)
@@ -187,7 +213,7 @@ class QuantifyOperator(Turns, Refusing):
 
     def copy(self) -> QuantifyOperator:
         """Another operator that goes on from here."""
-        made = QuantifyOperator(self._stage, self._keys, self._output, self._value)
+        made = QuantifyOperator(self._stage, self._keys, self._output, self._value, self._clock)
         bound = self._opened()
         made.open(None, bound.schema)
         keys = list(self._places)
@@ -240,7 +266,7 @@ class QuantifyOperator(Turns, Refusing):
         return self._keys
 
     @property
-    def keys(self) -> int:
+    def open_keys(self) -> int:
         return len(self._places)
 
     @property
@@ -273,14 +299,8 @@ class QuantifyOperator(Turns, Refusing):
         return pa.table({**self._key_columns(keys), self._value: outcome.ends})
 
     def _key_columns(self, keys: list[Key]) -> dict[str, Any]:
-        columns = {}
-        for index, name in enumerate(self._keys):
-            kind = self._opened().schema.field(name).type
-            values = [key[index] for key in keys]
-            if pa.types.is_floating(kind):
-                values = [float("nan") if value == "NaN" else value for value in values]
-            columns[name] = pa.array(values, kind)
-        return columns
+        found = key_table(keys, [self._opened().schema.field(name) for name in self._keys])
+        return dict(zip(found.column_names, found.columns, strict=True))
 
     def _counted(self, found: list[pa.Table]) -> Output:
         self.metrics.matches += sum(table.num_rows for table in found)

@@ -13,7 +13,8 @@ anchored keeps its last rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +22,24 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
-from ensue.automaton.program import AT_START
 from ensue.operator import state
 from ensue.operator.arrange import arrange, arrays_of, flat
 from ensue.operator.batch import Batch, window_numbers
 from ensue.operator.budget import Budget
+from ensue.operator.buffer import CONTENT, EVENT
 from ensue.operator.cleanse import keys_of
-from ensue.operator.protocol import Events, Key, Output, Snapshot, Watermark
-from ensue.query import condition as c
-from ensue.query.query import OrderKey, Rows, WindowKind
+from ensue.operator.hold import lasting
+from ensue.operator.protocol import (
+    Capabilities,
+    Events,
+    Key,
+    LaneDefaults,
+    Output,
+    Snapshot,
+    Watermark,
+    key_at,
+)
+from ensue.query.query import OrderKey, WindowKind
 from ensue.rows.evaluator import MAX_BYTES, RowsEvaluator, groups
 
 KIND = state.Kind("flat rows", version=2)
@@ -39,14 +49,18 @@ _NUMBERS = ("base", "start", "matches", "covered", "retry_at", "length")
 Numbers = NDArray[np.int64]
 
 
-class FlatRows(RowsEvaluator):
-    """See the module. Ascending order on the first key is taken for granted."""
+class FlatRows(RowsEvaluator, LaneDefaults):
+    """See the module. Ascending order on the first key is taken for granted.
+
+    The rows of one insert come in any order: they are sorted with those that are held.
+    """
 
     name = "the row evaluator of streams"
+    capabilities = Capabilities(ordered_input=True, sorts_rows=True)
 
-    def __init__(self, ties: Sequence[OrderKey] = ()) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ties = tuple(ties)
+        self._ties: tuple[OrderKey, ...] = ()
         self._rows: pa.Table | None = None
         self._numbers: Numbers = np.zeros((0, len(_NUMBERS)), np.int64)
         self._horizon: int | float | None = None
@@ -60,6 +74,7 @@ class FlatRows(RowsEvaluator):
     ) -> None:
         super().open(plan, schema, budget)
         self._schema = schema
+        self._ties = tuple(OrderKey(name) for name in (EVENT, CONTENT) if name in schema.names)[:1]
         self._lasting = lasting(plan)
         window = plan.query.within
         self._timed = window is not None and window.kind is not WindowKind.ROWS
@@ -121,30 +136,54 @@ class FlatRows(RowsEvaluator):
         """Rows of each partition from its first undecided start on."""
         return self._numbers[:, 5] - self._numbers[:, 1]
 
-    def next_time(self) -> int | float | None:
+    def next_time(self) -> int | None:
         """The least watermark that settles a start; None where no time does."""
         if not self._timed or not len(self._numbers) or self._plan.lookahead:
             return None
         ends = self._first_ends(self._starts_of(self.lengths), self.held)
-        return None if ends is None or not len(ends) else ends.min() + 1
+        return None if ends is None or not len(ends) else int(ends.min() + 1)
 
-    def keep(self, wanted: NDArray[np.bool_]) -> None:
-        """Forget the partitions that are not wanted."""
-        assert self._rows is not None
-        self._rows = self._rows.filter(pa.array(np.repeat(wanted, self.lengths)))
+    def sizes(self) -> Mapping[Key, int]:
+        """Only the largest key: it is the first to pass a limit."""
+        if not len(self.lengths):
+            return {}
+        largest = max(int(self.lengths.max()), 1)
+        firsts = self._starts_of(self.lengths)[:-1][self.lengths == largest]
+        names = self._plan.query.partition_by
+        return {key_at(self.held, int(row), names): largest for row in firsts}
+
+    def known(self) -> list[Key]:
+        starts = self._starts_of(self.lengths)
+        return keys_of(self.held, starts, self._plan.query.partition_by)
+
+    def drop(self, keys: Collection[Key]) -> None:
+        wanted = np.array([key not in keys for key in self.known()], np.bool_)
+        self._rows = self.held.filter(pa.array(np.repeat(wanted, self.lengths)))
         self._numbers = np.ascontiguousarray(self._numbers[wanted])
 
-    def take_over(self, other: FlatRows) -> None:
-        """Stand where another evaluator of the same query stands."""
-        self._rows, self._numbers, self._horizon = other._rows, other._numbers, other._horizon
+    @property
+    def open_keys(self) -> int:
+        return len(self._numbers)
 
-    def put(self, rows: pa.Table, other: FlatRows) -> None:
-        """Stand where the evaluator of another pattern stands, over these rows in place of its."""
-        self._rows, self._numbers = rows, other._numbers.copy()
+    @property
+    def partials(self) -> int:
+        return self.metrics.partials
+
+    def snapshot_together(self) -> Snapshot:
+        return self.snapshot()
+
+    def copy(self) -> Self:
+        made = type(self)()
+        made.open(self._plan, self._schema)
+        made._rows, made._numbers, made._horizon = self._rows, self._numbers, self._horizon
+        return made
+
+    def take_over(self, other: FlatRows, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Stand where the evaluator of another pattern stands, its rows changed to be read here."""
+        rows = change(other.held)
+        self._rows = rows.select(self._schema.names).cast(self._schema)
+        self._numbers = other._numbers.copy()
         self._numbers[:, 4] = 0
-
-    def first_rows(self) -> NDArray[np.int64]:
-        return self._starts_of(self.lengths)[:-1]
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -306,14 +345,3 @@ class FlatRows(RowsEvaluator):
                 remedy="bound the pattern with within(...), or raise "
                 "ensue.rows.evaluator.MAX_BYTES",
             )
-
-
-def lasting(plan: Plan) -> bool:
-    """Whether the next row of a partition is told apart from a first row."""
-    query = plan.query
-    return bool(
-        (query.measures is None and not query.rows.all_rows)
-        or query.rows is Rows.ALL_WITH_UNMATCHED
-        or (plan.program.arc_flags & AT_START).any()
-        or any(isinstance(node, c.MatchNumber) for atom in plan.atoms for node in c.walk(atom))
-    )

@@ -19,8 +19,9 @@ piece, in the form that `sequence_totals.Finish` adds up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.operator.budget import Budget
-from ensue.operator.hold import Carried, Piece, Tails, cut_piece
+from ensue.operator.hold import Carried, HoldsRows, Piece, Tails, cut_piece
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import (
     Capabilities,
@@ -39,7 +40,6 @@ from ensue.operator.protocol import (
     Key,
     Metrics,
     Output,
-    Refusing,
     Snapshot,
     Watermark,
 )
@@ -75,7 +75,7 @@ def keeps_first(query: Query) -> bool:
     return query.within is not None or query.skip.mode is not SkipMode.NONE
 
 
-class SequencesEvaluator(Refusing):
+class SequencesEvaluator(HoldsRows):
     """See the module; one instance per task."""
 
     name = "the event sequence evaluator"
@@ -123,7 +123,7 @@ class SequencesEvaluator(Refusing):
                 "compact=True keeps the matches of an end event together, and measures are of one",
                 remedy="leave measures out, or expand the rows with ensue.expand(row['graph'])",
             )
-        self._plan = plan
+        self._plan, self._schema = plan, schema
         self._clock = Clock(plan.query)
         self._machine: EventMachine | None = None
         self.engine = "the compact match graph"
@@ -140,12 +140,29 @@ class SequencesEvaluator(Refusing):
 
     @property
     def tails(self) -> Tails:
-        """What is held of open partitions; `operator/replay.py` puts earlier states back."""
         return self._tails
 
-    @property
-    def nbytes(self) -> int:
-        return self._tails.nbytes
+    def copy(self) -> Self:
+        made = type(self)(self._listing, self._carried, self._seed)
+        made.open(self._plan, self._schema)
+        made._tails.held.update(self._tails.held)
+        return made
+
+    def take_over(self, other: SequencesEvaluator, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Read the rows that another pattern holds: its partial matches begin again here.
+
+        What these rows alone would match was told by the other pattern, or came before this one.
+        """
+        before = {key: held for key, held in other.tails.held.items() if held.length}
+        if not before:
+            return
+        events = other.tails.packed(list(before))
+        rows = change(events.table).select(self._schema.names)
+        for _ in self._insert(replace(events, table=rows)):
+            pass
+        for key, held in self._tails.held.items():
+            held.base += before[key].base
+            held.matches = before[key].matches
 
     # -- protocol --------------------------------------------------------------------------------
 
@@ -162,10 +179,6 @@ class SequencesEvaluator(Refusing):
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         """Of open partitions: the rows that partial matches still need, and where they stand."""
         return Snapshot(self._tails.snapshot(touched))
-
-    def snapshot_together(self) -> Snapshot:
-        """The state of all open partitions as one shared blob: cheaper where most are touched."""
-        return Snapshot(shared=self._tails.together())
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""

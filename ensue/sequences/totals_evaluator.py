@@ -8,7 +8,7 @@ One without windows is final only when everything has ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 
 import pyarrow as pa
@@ -18,17 +18,17 @@ from ensue.automaton.plan import Plan
 from ensue.operator import state as stored
 from ensue.operator.batch import order_numbers
 from ensue.operator.budget import Budget
+from ensue.operator.hold import HoldsRows, Tails
 from ensue.operator.protocol import (
     Capabilities,
     Events,
     Key,
     Metrics,
     Output,
-    Refusing,
     Snapshot,
     Watermark,
-    key_at,
-    key_out,
+    key_table,
+    keys_in,
 )
 from ensue.query.query import WindowKind
 from ensue.sequences.pieces import TotalsInPieces
@@ -38,7 +38,7 @@ KIND = stored.Kind("totals of groups", version=2, oldest=2)
 _GROUP_BYTES = 64  # about what a group takes
 
 
-class TotalsEvaluator(Refusing):
+class TotalsEvaluator(HoldsRows):
     """See the module. `alone`: without groups there is one row, before the first match too."""
 
     name = "the evaluator of aggregates over all matches"
@@ -106,50 +106,32 @@ class TotalsEvaluator(Refusing):
         """Every group that is not final, as it stands."""
         return self._finish.shown(self._groups, self._alone)
 
+    def standing(self) -> Iterable[pa.Table]:
+        return (self.result(),)
+
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         return self._finish.shown({}, alone=False)
 
     # -- what a lane asks ------------------------------------------------------------------------
 
     @property
+    def tails(self) -> Tails:
+        return self._pieces.tails
+
+    @property
     def nbytes(self) -> int:
         atoms = 1 + len(self._plan.atoms)
         return self._pieces.nbytes + _GROUP_BYTES * atoms * len(self._groups)
 
-    @property
-    def open_keys(self) -> int:
-        return len(self._pieces.tails.held)
-
-    @property
-    def partials(self) -> int:
-        return sum(held.begin < held.length for held in self._pieces.tails.held.values())
-
     def next_time(self) -> int | None:
-        window, times = self._window, []
-        if window is not None and window.kind is not WindowKind.ROWS:
-            held = self._pieces.tails.held.values()
-            times += [h.since + window.size + 1 for h in held if h.since is not None]
-        every = self._grouping.every
-        if every is not None and self._groups:
-            times.append(min(key[-1] for key in self._groups) + every + self._slack + 1)
-        return int(min(times)) if times else None
+        settles, every = super().next_time(), self._grouping.every
+        if every is None or not self._groups:
+            return settles
+        over = int(min(key[-1] for key in self._groups) + every + self._slack + 1)
+        return over if settles is None else min(over, settles)
 
-    def sizes(self) -> Mapping[Key, int]:
-        held = self._pieces.tails.held
-        largest = max((h.length for h in held.values()), default=0)
-        return {key: h.length for key, h in held.items() if h.length == largest and largest}
-
-    def drop(self, keys: Iterable[Key]) -> None:
+    def drop(self, keys: Collection[Key]) -> None:
         self._pieces.drop(keys)
-
-    def silent(self, before: int) -> list[Key]:
-        silent = []
-        name = self._plan.query.order_by[0].column
-        for key, held in self._pieces.tails.held.items():
-            rows = held.block.slice(held.offset, held.length).column(name)
-            if not held.length or self._number(rows.slice(held.length - 1)) < before:
-                silent.append(key)
-        return silent
 
     def copy(self) -> TotalsEvaluator:
         made = copy(self)
@@ -189,13 +171,10 @@ class TotalsEvaluator(Refusing):
 
     def _bytes(self, keys: Mapping[Key, bytes]) -> bytes:
         fields = [self._schema.field(name) for name in self._plan.query.partition_by]
-        columns = {
-            f"key_{i}": pa.array([key_out(key[i], f.type) for key in keys], f.type)
-            for i, f in enumerate(fields)
-        }
-        columns["state"] = pa.array(list(keys.values()), pa.binary())
+        columns = key_table(keys, [f.with_name(f"key_{place}") for place, f in enumerate(fields)])
+        columns = columns.append_column("state", pa.array(list(keys.values()), pa.binary()))
         groups = self._finish.partials(self._groups, self._pieces.schema())
-        parts = {"keys": pa.table(columns), "groups": groups}
+        parts = {"keys": columns, "groups": groups}
         return stored.pack(KIND, parts, query=self._plan.fingerprint)
 
     def _restore(self, blob: bytes) -> dict[Key, bytes]:
@@ -203,6 +182,4 @@ class TotalsEvaluator(Refusing):
         keys = parts.table("keys")
         self._finish.add(self._groups, parts.table("groups"))
         names = [name for name in keys.column_names if name != "state"]
-        return {
-            key_at(keys, row, names): keys["state"][row].as_py() for row in range(keys.num_rows)
-        }
+        return dict(zip(keys_in(keys, names), keys["state"].to_pylist(), strict=True))

@@ -7,7 +7,7 @@ is learned of the stream, so rows go in by time, whatever their key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from copy import copy
 from decimal import Decimal
 from typing import Any
@@ -24,9 +24,9 @@ from ensue.operator.protocol import (
     Capabilities,
     Events,
     Key,
+    LaneDefaults,
     Metrics,
     Output,
-    Refusing,
     Snapshot,
     Watermark,
     key_at,
@@ -39,7 +39,7 @@ from ensue.summary.evaluator import Summary
 from ensue.summary.options import SummaryOptions, bound_total, selection_of
 
 
-class SummaryEvaluator(Refusing):
+class SummaryEvaluator(LaneDefaults):
     """See the module; of a query with `partition_by`, or of one key for everything."""
 
     name = "the summary"
@@ -103,6 +103,9 @@ class SummaryEvaluator(Refusing):
         """One row per key: the answer, and the events that are retained."""
         return self._answers(None)
 
+    def standing(self) -> Iterable[pa.Table]:
+        return (self.result(),)
+
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         return self._found.empty_table()
 
@@ -146,25 +149,11 @@ class SummaryEvaluator(Refusing):
     def open_keys(self) -> int:
         return len(self.summary.keys)
 
-    @property
-    def partials(self) -> int:
-        return 0
+    def known(self) -> list[Key]:
+        return [tuple(map(key_value, key)) for key in self.summary.keys]
 
-    def next_time(self) -> int | None:
-        return None
-
-    def sizes(self) -> Mapping[Key, int]:
-        """Nothing grows: a summary keeps at most its size."""
-        return {}
-
-    def drop(self, keys: Iterable[Key]) -> None:
-        raise errors.UnsupportedError(
-            "a summary is bounded by its size and sheds no keys", remedy="say overflow='fail'"
-        )
-
-    def silent(self, before: int) -> list[Key]:
-        """No key: a summary answers for all that has come, however long ago."""
-        return []
+    def drop(self, keys: Collection[Key]) -> None:
+        self.summary.drop(keys)
 
     def copy(self) -> SummaryEvaluator:
         made = copy(self)

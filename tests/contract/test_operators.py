@@ -37,20 +37,23 @@ from ensue.operator.straight import Straight
 from ensue.query.query import OrderKey
 from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.operator import Operator
+from ensue.revision.ordered import OrderedRevisions
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
 from ensue.rows.pieces import PiecewiseRows
 from ensue.run import pattern_lane
-from ensue.run.lanes.budget import budget_work
+from ensue.run.lanes.arcs import arcs_work
 from ensue.run.lanes.edits import edits_work
-from ensue.run.lanes.events import events_work
-from ensue.run.lanes.stages import rows_work
-from ensue.run.lanes.summary import summary_work
-from ensue.run.lanes.totals import totals_work
+from ensue.run.lanes.works import (
+    Asked,
+    AskedAutomaton,
+    automaton_work,
+    matches_work,
+    quantify_work,
+    summary_work,
+    totals_work,
+)
 from ensue.run.revision_stage import RevisionStage
-from ensue.run.spark.automaton import Asked as AskedAutomaton
-from ensue.run.spark.stream_automaton import AutomatonWork
-from ensue.run.spark.stream_quantify import Asked, quantify_work
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
@@ -88,6 +91,10 @@ def staged(make: Any, pattern: Any, *more: Any, **settings: Any) -> tuple[Any, A
     return work, lambda rows: streams.streamed(pattern.query, rows)[1]
 
 
+def under_budget(planned: Any, *arguments: Any) -> Any:
+    return matches_work(planned, None, *arguments, AMPLE)
+
+
 def own_columns(make: Callable[[pa.Schema, Any], Any], **settings: Any) -> tuple[Any, Any]:
     """The same, where no plan prepares the rows."""
     schema = d.as_lanes_get_them(ROWS).schema
@@ -113,12 +120,17 @@ def quantified(output: str) -> Callable[[pa.Schema, Any], Any]:
     return lambda schema, settings: quantify_work(asked, ("k",), schema, "ts", settings, {})
 
 
+ASKED = AskedAutomaton(
+    AUTOMATON.machine, AUTOMATON.timing, ("k",), AUTOMATON._settings(keep_rows=False)
+)
+
+
 def by_hand(schema: pa.Schema, settings: Any) -> Any:
-    asked = AskedAutomaton(
-        AUTOMATON.machine, AUTOMATON.timing, ("k",), AUTOMATON._settings(keep_rows=False)
-    )
-    found = asked.matches(ROWS.schema.empty_table()).schema.remove(1)
-    return AutomatonWork(schema, found, ("k",), "ts", settings, {}, asked)
+    return automaton_work(ASKED, schema, "ts", settings, {})
+
+
+def with_edits(schema: pa.Schema, settings: Any) -> Any:
+    return arcs_work(ASKED, schema, "ts", settings, {})
 
 
 def revision() -> RevisionEvaluator:
@@ -209,23 +221,24 @@ EXAMPLES: dict[str, Driver] = {
     "cleanse": d.Cleans(math.inf),
     "cleanse that waits": d.Cleans(0),
     # stages of a lane, and the lane
-    "rows stage": d.Staged(*staged(rows_work, RUN), by.runs),
-    "events stage": d.Staged(*staged(events_work, PAIR, None), by.pairs),
+    "rows stage": d.Staged(*staged(matches_work, RUN, None), by.runs),
+    "events stage": d.Staged(*staged(matches_work, PAIR, None), by.pairs),
     "totals stage": d.Staged(
         *staged(totals_work, PAIR.measures(n="count(*)", s="sum(B.x)"), Grouping(("k",))),
         by.totals,
         added,
     ),
     "budget stage": d.Staged(
-        *staged(budget_work, PAIR.allow_missing(1), None, AMPLE), by.pairs_with_one_missing
+        *staged(under_budget, PAIR.allow_missing(1)), by.pairs_with_one_missing
     ),
     "edited stage": d.Staged(*own_columns(edited), by.pairs),
     "summary stage": d.Staged(*own_columns(summarized), every_key, counted),
     "quantify stage": d.Staged(*own_columns(quantified("every")), by.running_sums, of_event),
     "quantify stage of keys": d.Staged(*own_columns(quantified("demand")), by.sums, of_key),
     "automaton stage": d.Staged(*own_columns(by_hand), by.pairs),
-    "lane of rows": d.InLane(*staged(rows_work, RUN), by.runs),
-    "lane of events": d.InLane(*staged(events_work, PAIR, None), by.pairs),
+    "edited automaton stage": d.Staged(*own_columns(with_edits), by.pairs),
+    "lane of rows": d.InLane(*staged(matches_work, RUN, None), by.runs),
+    "lane of events": d.InLane(*staged(matches_work, PAIR, None), by.pairs),
 }
 INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Tracks: "missing under a budget",
@@ -233,6 +246,7 @@ INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Replay: "matcher",
     pattern_lane.Lane: "matcher",
     Operator: "revision",
+    OrderedRevisions: "automaton stage",
 }
 APART: dict[type, str] = {  # no runner drives them: these tests compare them with brute force
     StateSummary: "tests/unit/test_summary_counters.py",

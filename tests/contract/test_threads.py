@@ -28,12 +28,11 @@ THREADS = 4
 BATCHES = int(os.environ.get("ENSUE_CASES", "6"))
 FOLDER = ensue.__path__[0]
 INSIDE = {  # evaluators, stages of streams and stores: held by an operator, or one task of Spark
-    "ApproximateEvaluator", "AutomatonStage", "BudgetStage", "ChosenRows", "Cleanse",
-    "EditedStage", "EventOperator", "EventsStage", "ExactMissing", "FlatRows", "GroupedStore",
-    "GuardedMissing", "Operator", "PiecewiseRows", "QuantifyStage", "RowsEvaluator", "RowsStage",
-    "SequencesEvaluator", "SharedEvaluator", "SheddingRows", "StateSummary", "Store",
-    "SummaryEvaluator", "SummaryStage", "TotalsEvaluator", "TotalsInPieces", "TotalsStage",
-    "Tracks",
+    "ApproximateEvaluator", "ArcsStage", "ChosenRows", "Cleanse", "EditedStage", "EvaluatorStage",
+    "EventOperator", "ExactMissing", "FlatRows", "GroupedStore", "GuardedMissing", "Operator",
+    "OrderedRevisions", "PiecewiseRows", "RowsEvaluator", "SequencesEvaluator", "SharedEvaluator",
+    "SheddingRows", "StateSummary", "Store", "SummaryEvaluator", "TotalsEvaluator",
+    "TotalsInPieces", "Tracks",
 }  # fmt: skip
 TURNS_INSIDE = {"RevisionEvaluator", "Planner"}  # of AutomatonMatcher, of Graph
 Row = dict[str, Any]

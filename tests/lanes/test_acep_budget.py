@@ -13,8 +13,8 @@ import ensue
 from ensue import errors
 from ensue.operator.prepare import finish
 from ensue.run import local
-from ensue.run.lanes.budget import BudgetStage, budget_work
 from ensue.run.lanes.lane import Lane
+from ensue.run.lanes.works import matches_work
 from tests.lanes import streams
 
 _CHANCE = np.random.default_rng(3)
@@ -40,7 +40,7 @@ def work_of(pattern: Any, budget: Any, **settings: Any) -> tuple[Any, ...]:
     query, table = case
     planned, ready = streams.streamed(query, table)
     given = streams.settings(**settings)
-    work = budget_work(planned, None, budget, ready.schema, streams.TIME, given, {})
+    work = matches_work(planned, None, ready.schema, streams.TIME, given, {}, budget)
     times = table[streams.TIME].cast(pa.int64()).to_numpy()
     return work, ready, streams.cut(times, 5), query, table, planned
 
@@ -82,7 +82,7 @@ def test_a_small_budget_goes_on_with_what_it_learnt() -> None:
 def test_what_a_stage_answers_a_lane() -> None:
     work, ready, *_ = work_of(asked({}, history=2), ensue.Budget(work=2))
     stage = work.stage(0)
-    assert isinstance(stage, BudgetStage) and stage.keys == 0 and not stage.sizes()
+    assert stage.keys == 0 and not stage.sizes()
 
     def drained(tables: Iterator[pa.Table]) -> int:
         return sum(table.num_rows for table in tables)
@@ -98,7 +98,7 @@ def test_what_a_stage_answers_a_lane() -> None:
     assert again.sizes() == largest and again.spent() == (0, 0, 0, 0)
     again.drop(set(largest))
     assert again.keys == 3 - len(largest)
-    assert drained(stage.forget(1 << 60)) == 0 and stage.keys == 0
+    assert drained(stage.end(stage.known())) == 0 and stage.keys == 0
 
 
 def test_refusals() -> None:

@@ -12,9 +12,8 @@ import pytest
 import ensue
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
-from ensue.run.lanes.work import STATUS
-from ensue.run.spark.automaton import Asked
-from ensue.run.spark.stream_automaton import AutomatonWork
+from ensue.run.lanes.work import STATUS, Work
+from ensue.run.lanes.works import AskedAutomaton, automaton_work
 from tests.lanes import streams
 
 
@@ -53,19 +52,17 @@ def events(count: int, seed: int) -> pa.Table:
     )
 
 
-def work_of(automaton: ensue.Automaton, table: pa.Table, **settings: Any) -> AutomatonWork:
-    asked = Asked(
+def asked_of(automaton: ensue.Automaton) -> AskedAutomaton:
+    return AskedAutomaton(
         automaton.machine,
         automaton.timing,
         automaton.partition_by,
         automaton._settings(keep_rows=False),
     )
-    own = table.drop_columns([CONTENT, KEY])
-    found = asked.matches(own.schema.empty_table()).schema.remove(1)
-    assert "match_number" not in found.names
-    return AutomatonWork(
-        table.schema, found, asked.partition_by, "at", streams.settings(**settings), {}, asked
-    )
+
+
+def work_of(automaton: ensue.Automaton, table: pa.Table, **settings: Any) -> Work:
+    return automaton_work(asked_of(automaton), table.schema, "at", streams.settings(**settings), {})
 
 
 def ready(table: pa.Table) -> pa.Table:

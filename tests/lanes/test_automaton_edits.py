@@ -14,12 +14,13 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.api.automaton_text import read_edit
-from ensue.run.lanes.edits import PATTERN, VERSION, with_version
+from ensue.run.lanes.arcs import arcs_work
+from ensue.run.lanes.edits import PATTERN, VERSION
 from ensue.run.lanes.lane import Lane
-from ensue.run.spark.stream_automaton import AutomatonWork
+from ensue.run.lanes.work import Work
 from ensue.spark.control import Control
 from tests.lanes import streams
-from tests.lanes.test_automaton import events, ready, work_of
+from tests.lanes.test_automaton import asked_of, events, ready, work_of
 
 COMMON: dict[str, Any] = {"order_by": "at", "partition_by": "k", "within": "25 seconds"}
 BASE = (
@@ -37,11 +38,9 @@ EDITS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def edited(table: pa.Table, **settings: Any) -> AutomatonWork:
-    work = work_of(BASE, table, name="pairs", **settings)
-    asked = replace(work.asked, read=read_edit)
-    found = with_version(work.found, work.partition_by)
-    return replace(work, asked=asked, edited=True, found=found)
+def edited(table: pa.Table, **settings: Any) -> Work:
+    asked = replace(asked_of(BASE), read=read_edit)
+    return arcs_work(asked, table.schema, "at", streams.settings(name="pairs", **settings), {})
 
 
 def order(number: int, edit: dict[str, Any], name: str = "pairs", kind: str = "json") -> str:
@@ -97,7 +96,7 @@ def test_an_edit_holds_from_the_watermark_on(seed: int, emit: str) -> None:
     assert {row[VERSION] for row in told} <= set(range(len(EDITS) + 1))
 
 
-def step(work: AutomatonWork, blob: bytes | None, *orders: str) -> tuple[list[Any], bytes, Lane]:
+def step(work: Work, blob: bytes | None, *orders: str) -> tuple[list[Any], bytes, Lane]:
     lane = Lane(work, 0)
     if blob is not None:
         lane.load(blob)

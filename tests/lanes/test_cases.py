@@ -15,8 +15,7 @@ from ensue.operator.listing import Listing
 from ensue.operator.prepare import finish
 from ensue.query.query import Query
 from ensue.run import local
-from ensue.run.lanes.events import events_work
-from ensue.run.lanes.stages import rows_work
+from ensue.run.lanes.works import matches_work
 from tests import sequence_specs, specs
 from tests.generate import generated_case, query_texts, tables
 from tests.lanes import streams
@@ -27,7 +26,7 @@ CASES = [case for case in specs.cases() if case.error is None]
 def answers(query: Query, table: pa.Table, seed: int, **given: Any) -> tuple[list[str], list[str]]:
     """The stream's answer and the batch's, comparable."""
     planned, ready = streams.streamed(query, table)
-    work = rows_work(planned, ready.schema, streams.TIME, streams.settings(**given), {})
+    work = matches_work(planned, None, ready.schema, streams.TIME, streams.settings(**given), {})
     times = table[streams.TIME].cast(pa.int64()).to_numpy()
     found = streams.drive(work, ready, streams.cut(times, seed))
     if given.get("emit") == "changes":
@@ -99,7 +98,7 @@ def event_answers(
 ) -> tuple[list[str], list[str]]:
     planned, ready = streams.streamed(query, table)
     chosen = streams.settings(**given)
-    work = events_work(planned, listing, ready.schema, streams.TIME, chosen, {})
+    work = matches_work(planned, listing, ready.schema, streams.TIME, chosen, {})
     times = table[streams.TIME].cast(pa.int64()).to_numpy()
     found = streams.drive(work, ready, streams.cut(times, seed))
     wanted = local.run(query, table, listing).to_pylist()
@@ -145,7 +144,7 @@ def test_two_watermarks_are_found() -> None:
     query, table = asked
     planned, ready = streams.streamed(query, table)
     chosen = streams.settings(delay=0)
-    work = rows_work(planned, ready.schema, streams.TIME, chosen, {})
+    work = matches_work(planned, None, ready.schema, streams.TIME, chosen, {})
     state = streams.step(work, None, [ready], None, (), [])
     with pytest.raises(errors.WatermarkError, match="several watermarks"):
         streams.step(work, state, [ready], streams.EPOCH - streams.SECOND, (), [])

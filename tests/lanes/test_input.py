@@ -16,8 +16,8 @@ from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
 from ensue.run.lanes import state
 from ensue.run.lanes.lane import Lane
-from ensue.run.lanes.stages import RowsWork, rows_work
-from ensue.run.lanes.work import IDENTITY, SEQUENCE, SIGN, TEXT
+from ensue.run.lanes.work import IDENTITY, SEQUENCE, SIGN, TEXT, Work
+from ensue.run.lanes.works import matches_work
 from ensue.summary.saved import KIND as SUMMARY
 from tests.lanes import streams
 
@@ -44,17 +44,23 @@ def table_of(rows: list[tuple[str, int | None, str, int]]) -> pa.Table:
     )
 
 
-def made(table: pa.Table, pattern: Any = PATTERN, **given: Any) -> tuple[RowsWork, pa.Table]:
+def made(table: pa.Table, pattern: Any = PATTERN, **given: Any) -> tuple[Work, pa.Table]:
     """Work, and the rows with all that a stream may need to know of them."""
     planned, ready = streams.streamed(pattern.query, table)
     text = [str(row) for row in table.to_pylist()]
     ready = ready.append_column(TEXT, pa.array(text, pa.string()))
     settings = streams.settings(**given)
-    return rows_work(planned, ready.schema, "ts", settings, {"lanes": "1"}), ready
+    return matches_work(planned, None, ready.schema, "ts", settings, {"lanes": "1"}), ready
+
+
+def over(rows: pa.Table, work: Work) -> Work:
+    """The same work over rows with further columns."""
+    planned, _ = streams.streamed(PATTERN.query, table_of([("k", 0, "A", 1)]))
+    return matches_work(planned, None, rows.schema, "ts", work.settings, {})
 
 
 class Stream:
-    def __init__(self, work: RowsWork) -> None:
+    def __init__(self, work: Work) -> None:
         self.work = work
         self.blob: bytes | None = None
         self.found: list[dict[str, Any]] = []
@@ -153,7 +159,7 @@ def test_deletions_by_content_in_any_order_of_arrival() -> None:
     facts = [("k", 0, "A", 1), ("k", 1, "X", 2), ("k", 2, "B", 3)]
     work, rows = made(table_of([*facts, facts[1]]), corrections="content")
     rows = corrected(rows, [1, 1, 1, -1])
-    work = rows_work(work.planned, rows.schema, "ts", work.settings, {})
+    work = over(rows, work)
     for seed in range(6):
         stream = Stream(work)
         order = random.Random(seed).sample(range(4), 4)
@@ -167,7 +173,7 @@ def test_deletions_by_content_in_any_order_of_arrival() -> None:
 def test_a_deletion_of_nothing_is_rejected_once_settled() -> None:
     work, rows = made(table_of([("k", 0, "A", 1), ("k", 1, "B", 2)]), corrections="content")
     rows = corrected(rows, [1, -1])
-    work = rows_work(work.planned, rows.schema, "ts", work.settings, {})
+    work = over(rows, work)
     stream = Stream(work)
     stream.step(rows, None)
     assert stream.totals["rejected"] == 0
@@ -178,7 +184,7 @@ def test_a_deletion_of_nothing_is_rejected_once_settled() -> None:
 def test_an_operation_nobody_knows_is_rejected() -> None:
     work, rows = made(table_of([("k", 0, "A", 1)]), corrections="content", late=True)
     rows = corrected(rows, [0])
-    stream = Stream(rows_work(work.planned, rows.schema, "ts", work.settings, {}))
+    stream = Stream(over(rows, work))
     stream.step(rows, None)
     assert stream.totals["rejected"] == 1
     assert stream.found[0]["status"] == "rejected"
@@ -190,7 +196,7 @@ def test_the_newest_version_of_an_event_counts() -> None:
     rows = corrected(rows, [1, 1, 1, -1])
     rows = rows.append_column(IDENTITY, pa.array([1, 2, 2, 9]))
     rows = rows.append_column(SEQUENCE, pa.array([1, 2, 3, 4]))
-    work = rows_work(work.planned, rows.schema, "ts", work.settings, {})
+    work = over(rows, work)
     for seed in range(6):
         stream = Stream(work)
         for place in random.Random(seed).sample(range(4), 4):
@@ -204,7 +210,7 @@ def test_a_match_keeps_its_identity_when_it_is_said_again() -> None:
     facts = [("k", 0, "A", 1), ("k", 2, "B", 2), ("k", 1, "X", 9)]
     work, rows = made(table_of([*facts, facts[2]]), corrections="content", emit="changes")
     rows = corrected(rows, [1, 1, 1, -1])
-    stream = Stream(rows_work(work.planned, rows.schema, "ts", work.settings, {}))
+    stream = Stream(over(rows, work))
     for place in range(4):
         stream.step(rows.slice(place, 1), None)
     assert [row["op"] for row in stream.found] == ["+", "-", "+"]

@@ -10,7 +10,7 @@ from ensue import quantify as q
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
 from ensue.query.query import OrderKey
-from ensue.run.spark.stream_quantify import Asked, quantify_work
+from ensue.run.lanes.works import Asked, quantify_work
 from tests.lanes import streams
 
 

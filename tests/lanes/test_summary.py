@@ -10,7 +10,7 @@ import ensue
 from ensue.front.expressions import Scope, parse_condition
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
-from ensue.run.lanes.summary import summary_work
+from ensue.run.lanes.works import summary_work
 from ensue.summary.options import SummaryOptions
 from tests.lanes import streams
 

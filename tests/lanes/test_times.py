@@ -30,17 +30,18 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query
 from ensue.run import local
-from ensue.run.lanes.budget import budget_work
 from ensue.run.lanes.edits import edits_work
-from ensue.run.lanes.events import events_work
 from ensue.run.lanes.lane import Lane
-from ensue.run.lanes.stages import rows_work
-from ensue.run.lanes.summary import summary_work
-from ensue.run.lanes.totals import totals_work
 from ensue.run.lanes.work import LATE, MATCHED, REJECTED, SHOWN, STATUS, TEXT, Settings, Work
-from ensue.run.spark.automaton import Asked as AskedAutomaton
-from ensue.run.spark.stream_automaton import AutomatonWork
-from ensue.run.spark.stream_quantify import Asked, quantify_work
+from ensue.run.lanes.works import (
+    Asked,
+    AskedAutomaton,
+    automaton_work,
+    matches_work,
+    quantify_work,
+    summary_work,
+    totals_work,
+)
 from ensue.scalar.columns import Rows, evaluate
 from ensue.sequences.totals import Grouping
 from ensue.summary.options import SummaryOptions
@@ -118,7 +119,7 @@ def row_matches(query: Query) -> Verb:
     def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
         planned, rows = streams.streamed(query, table)
         rows = rows.append_column(TEXT, ready(table)[TEXT])
-        return rows_work(planned, rows.schema, "ts", settings, {}), rows
+        return matches_work(planned, None, rows.schema, "ts", settings, {}), rows
 
     def wanted(table: pa.Table) -> list[Row]:
         rows = numbers(table)
@@ -146,7 +147,7 @@ def event_matches(query: Query) -> Verb:
     def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
         planned, rows = streams.streamed(query, table)
         rows = rows.append_column(TEXT, ready(table)[TEXT])
-        return events_work(planned, None, rows.schema, "ts", settings, {}), rows
+        return matches_work(planned, None, rows.schema, "ts", settings, {}), rows
 
     def wanted(table: pa.Table) -> list[Row]:
         found = []
@@ -173,7 +174,7 @@ def missing_matches() -> Verb:
         _, rows = streams.streamed(pattern.query, table)
         rows = rows.append_column(TEXT, ready(table)[TEXT])
         budget = ensue.Budget(work=10**9)
-        return budget_work(planned, None, budget, rows.schema, "ts", settings, {}), rows
+        return matches_work(planned, None, rows.schema, "ts", settings, {}, budget), rows
 
     def shown(found: pa.Table) -> pa.Table:
         return finish(planned, found).select(names)
@@ -290,9 +291,7 @@ def automaton() -> Verb:
 
     def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
         rows = ready(table)
-        found = asked.matches(table.schema.empty_table()).schema.remove(1)
-        arguments = (rows.schema, found, asked.partition_by, "ts", settings, {}, asked)
-        return AutomatonWork(*arguments), rows
+        return automaton_work(asked, rows.schema, "ts", settings, {}), rows
 
     def shown(found: pa.Table) -> pa.Table:
         return found.select(["k", "a"])

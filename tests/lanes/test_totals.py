@@ -10,7 +10,7 @@ import pytest
 
 import ensue
 from ensue.run import local
-from ensue.run.lanes.totals import totals_work
+from ensue.run.lanes.works import totals_work
 from ensue.scalar.columns import Rows, evaluate
 from ensue.sequences.totals import Grouping
 from tests.lanes import streams

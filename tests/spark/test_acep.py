@@ -15,7 +15,7 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.operator.prepare import finish
 from ensue.run import local
-from ensue.run.lanes.events import events_work
+from ensue.run.lanes.works import matches_work
 from tests.lanes import streams
 from tests.spark import batches
 
@@ -85,7 +85,7 @@ def test_lanes_of_a_stream_give_what_a_table_gives(name: str, emit: str) -> None
     query, table = case
     planned, ready = streams.streamed(query, table)
     settings = streams.settings(emit=emit)
-    work = events_work(planned, None, ready.schema, streams.TIME, settings, {})
+    work = matches_work(planned, None, ready.schema, streams.TIME, settings, {})
     times = table[streams.TIME].cast(pa.int64()).to_numpy()
     found = streams.drive(work, ready, streams.cut(times, 5))
     if emit == "changes":

@@ -7,7 +7,7 @@ does: micro-batches, disorder, watermark, state in RocksDB, wake-ups, and the or
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,8 @@ from ensue.operator.prepare import finish
 from ensue.operator.protocol import Key
 from ensue.query.query import Query
 from ensue.run import local
-from ensue.run.lanes.events import events_work
-from ensue.run.lanes.stages import rows_work
 from ensue.run.lanes.work import Stage, Work
+from ensue.run.lanes.works import matches_work
 from ensue.run.spark import control, stream_operator
 from ensue.spark.control import Control
 from tests import sequence_specs, specs
@@ -55,11 +54,17 @@ class Wrapped:
     def advance(self, horizon: int) -> Iterator[pa.Table]:
         return self._found(self._inner.advance(horizon))
 
-    def end(self) -> Iterator[pa.Table]:
+    def end(self, keys: Collection[Key] | None = None) -> Iterator[pa.Table]:
         return self._found(self._inner.end())
 
-    def forget(self, before: int) -> Iterator[pa.Table]:
-        return iter(())
+    def refused(self) -> pa.Table | None:
+        return None
+
+    def spent(self) -> tuple[int, int, float, float]:
+        return self._inner.spent()
+
+    def known(self) -> list[Key]:
+        raise NotImplementedError
 
     def _found(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in tables:
@@ -85,7 +90,7 @@ class Wrapped:
     def next_time(self) -> int | None:
         return self._inner.next_time()
 
-    def drop(self, keys: set[Key]) -> None:
+    def drop(self, keys: Collection[Key]) -> None:
         raise NotImplementedError
 
     def sizes(self) -> Mapping[Key, int]:
@@ -132,9 +137,8 @@ def test_spec_cases_in_one_job(spark: Any, tmp_path: Path) -> None:
             continue
         query, table = _shifted(timed)
         planned, ready = streams.streamed(query, table)
-        make = rows_work if query.row_semantics else events_work
-        given = () if query.row_semantics else (None,)
-        works.append(make(planned, *given, ready.schema, streams.TIME, streams.settings(), {}))
+        arguments = (ready.schema, streams.TIME, streams.settings(), {})
+        works.append(matches_work(planned, None, *arguments))
         for batch in (
             ready.slice(i, 1).combine_chunks().to_batches()[0] for i in range(len(ready))
         ):

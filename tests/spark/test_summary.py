@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +13,9 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.operator.buffer import CONTENT
-from ensue.run.lanes.summary import SummaryStage
+from ensue.run.lanes.works import summary_work
 from ensue.summary.options import SummaryOptions
+from tests.lanes import streams
 
 
 def keyed(length: int, keys: int) -> pa.Table:
@@ -116,21 +116,14 @@ def test_refusals(spark: Any) -> None:
 
 
 def test_a_stream_shows_the_events_of_keys_that_are_nan_or_null() -> None:
-    event = pa.struct([("k", pa.float64()), ("kind", pa.string()), ("t", pa.int64())])
-    shown = [("k", pa.float64()), ("count", pa.decimal128(38, 0)), ("events", pa.list_(event))]
     found = ensue.pattern("a b", types="kind").select("any").partition_by("k").order_by("t")
-    work: Any = SimpleNamespace(
-        query=found.within(9).query,
-        options=SummaryOptions(5),
-        partition_by=("k",),
-        found=pa.schema(shown),
-        settings=SimpleNamespace(speculative=False),
-    )
-    stage = SummaryStage(work)
     keys = pa.array([math.nan, math.nan, None], pa.float64(), from_pandas=False)
     content = {CONTENT: ["x", "y", "z"]}
-    stage.insert(pa.table({"k": keys, "kind": list("aba"), "t": [1, 2, 3], **content}))
+    rows = pa.table({"k": keys, "kind": list("aba"), "t": [1, 2, 3], **content})
+    arguments = (rows.schema, "t", streams.settings(), {})
+    stage = summary_work(found.within(9).query, SummaryOptions(5), *arguments).stage(0)
+    assert not list(stage.insert(rows))
     stage = stage.copy()
     assert stage.keys == 2
-    rows = next(iter(stage.standing())).to_pylist()
-    assert [(int(row["count"]), len(row["events"])) for row in rows] == [(1, 2), (0, 1)]
+    told = next(iter(stage.standing())).to_pylist()
+    assert [(int(row["count"]), len(row["events"])) for row in told] == [(1, 2), (0, 1)]

@@ -11,10 +11,9 @@ import pytest
 
 import ensue
 from ensue.run.lanes import state as lane_state
-from ensue.run.lanes.events import events_work
 from ensue.run.lanes.lane import Lane
-from ensue.run.lanes.stages import rows_work
 from ensue.run.lanes.work import Work
+from ensue.run.lanes.works import matches_work
 from tests.lanes import streams
 
 FOLDER = Path(__file__).parent
@@ -40,8 +39,8 @@ def _work(name: str) -> tuple[Work, pa.Table, Any]:
     planned, ready = streams.streamed(pattern.query, TABLE)
     arguments = (ready.schema, "ts", streams.settings(), DESCRIPTION)
     if name == "rows":
-        return rows_work(planned, *arguments), ready, pattern
-    return events_work(planned, None, *arguments), ready, pattern
+        return matches_work(planned, None, *arguments), ready, pattern
+    return matches_work(planned, None, *arguments), ready, pattern
 
 
 def _mark(second: int) -> int:

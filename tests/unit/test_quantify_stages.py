@@ -290,7 +290,7 @@ def test_complete_partitions_of_a_batch_end_with_it() -> None:
     batch = Events(events, np.array([0, 1, 2]), np.array([False, True]))
     found = pa.concat_tables(operator.insert(batch).tables())
     assert found.to_pydict() == {"k": [1], "window_start": [0], "value": [5]}
-    assert operator.keys == 1
+    assert operator.open_keys == 1
 
 
 def test_state_of_another_query_or_of_other_columns_is_refused() -> None:

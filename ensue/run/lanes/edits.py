@@ -18,7 +18,7 @@ Every lane validates an edit for itself and all come to the same result; lane 0 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -31,17 +31,19 @@ from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, plan
 from ensue.operator import state
 from ensue.operator.arrange import flat
 from ensue.operator.buffer import CONTENT, KEY
+from ensue.operator.match_names import MATCH
 from ensue.operator.prepare import finish, prepare
 from ensue.operator.protocol import Key
 from ensue.query import condition as c
 from ensue.query import rules, stored
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.run.lanes.events import EventsStage
+from ensue.rows.flat import FlatRows
 from ensue.run.lanes.lane import is_end
-from ensue.run.lanes.rows import ID
-from ensue.run.lanes.stages import RowsStage
+from ensue.run.lanes.stages import EvaluatorStage, Recipe, named, unnamed
 from ensue.run.lanes.work import Settings, Stage, Work, pattern_name
+from ensue.run.lanes.works import matches_recipe
+from ensue.sequences.evaluator import SequencesEvaluator
 
 KIND = state.Kind("versions")
 PATTERN, VERSION = "pattern", "version"
@@ -110,7 +112,7 @@ def edits_work(
 ) -> EditsWork:
     """`schema` is that of the stream's own rows, with CONTENT (and KEY where matches are named)."""
     text = stored.to_json(query)
-    compiled = Compiled.of(text, schema, time, settings.speculative)
+    compiled = compiled_query(text, schema, settings.speculative)
     found = with_version(compiled.found, query.partition_by)
     arguments = (query.partition_by, time, settings, description)
     return EditsWork(schema, found, *arguments, ((name, text),), read_sql)
@@ -135,27 +137,23 @@ class Compiled:
     """A query ready to run on the stream's own rows."""
 
     planned: Plan
-    prepared: pa.Schema
+    recipe: Recipe
     found: pa.Schema
-
-    @staticmethod
-    def of(text: str, schema: pa.Schema, time: str, named: bool) -> Compiled:
-        return _compiled(text, schema, time, named)
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str, schema: pa.Schema, time: str, named: bool) -> Compiled:
+def compiled_query(text: str, schema: pa.Schema, identified: bool) -> Compiled:
     own = [name for name in schema.names if not name.startswith(PREFIX)]
     query = rules.check(bind(stored.from_json(text), own))
     planned = _own_flags(plan(query))
     empty = schema.empty_table()
     try:
         ready = read_rows(planned, empty)
-        stage = _stage(planned, ready.schema, time, named)
-        found = finish(planned, stage.found().empty_table()).schema
+        recipe = matches_recipe(planned, None, ready.schema, identified)
+        found = finish(planned, recipe.found.empty_table()).schema
     except errors.EnsueError as problem:
         raise planned.readable(problem) from None
-    return Compiled(planned, ready.schema, found)
+    return Compiled(planned, recipe, found)
 
 
 def _own_flags(planned: Plan) -> Plan:
@@ -169,12 +167,6 @@ def _own_flags(planned: Plan) -> Plan:
             flags.append(planned.flags[test.flag])
         tests.append(replace(test, flag=flag))
     return replace(planned, flags=tuple(flags), tests=tuple(tests))
-
-
-def _stage(planned: Plan, schema: pa.Schema, time: str, named: bool) -> RowsStage | EventsStage:
-    if planned.query.row_semantics:
-        return RowsStage(planned, schema, time, named)
-    return EventsStage(planned, None, schema, named)
 
 
 def read_rows(planned: Plan, rows: pa.Table) -> pa.Table:
@@ -198,7 +190,7 @@ class Version:
     number: int
     text: str
     compiled: Compiled
-    stage: RowsStage | EventsStage
+    stage: EvaluatorStage
 
 
 @dataclass
@@ -211,10 +203,8 @@ class EditedStage:
         self._versions = {name: self._version(name, 0, text) for name, text in self.work.first}
 
     def _version(self, name: str, number: int, text: str) -> Version:
-        speculative = self.work.settings.speculative
-        compiled = Compiled.of(text, self.work.schema, self.work.time, speculative)
-        stage = _stage(compiled.planned, compiled.prepared, self.work.time, speculative)
-        return Version(name, number, text, compiled, stage)
+        compiled = compiled_query(text, self.work.schema, self.work.settings.speculative)
+        return Version(name, number, text, compiled, EvaluatorStage(compiled.recipe))
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -227,13 +217,9 @@ class EditedStage:
         for version in self._versions.values():
             yield from self._found(version, version.stage.advance(horizon))
 
-    def end(self) -> Iterator[pa.Table]:
+    def end(self, keys: Collection[Key] | None = None) -> Iterator[pa.Table]:
         for version in self._versions.values():
-            yield from self._found(version, version.stage.end())
-
-    def forget(self, before: int) -> Iterator[pa.Table]:
-        for version in self._versions.values():
-            yield from self._found(version, version.stage.forget(before))
+            yield from self._found(version, version.stage.end(keys))
 
     def _found(self, version: Version, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in tables:
@@ -242,9 +228,9 @@ class EditedStage:
             shown = shown.append_column(PATTERN, pa.array([version.name] * rows, pa.string()))
             numbers = pa.array(np.full(rows, version.number, np.int64))
             shown = shown.append_column(VERSION, numbers)
-            if ID in table.column_names:
-                ids = [f"{version.name}-{name}" for name in table[ID].to_pylist()]
-                shown = shown.append_column(ID, pa.array(ids, pa.string()))
+            if MATCH in table.column_names:
+                ids = [f"{version.name}-{name}" for name in table[MATCH].to_pylist()]
+                shown = shown.append_column(MATCH, pa.array(ids, pa.string()))
             yield shown
 
     def by_pattern(self, found: pa.Table) -> Mapping[str, int]:
@@ -309,6 +295,12 @@ class EditedStage:
     def standing(self) -> Iterator[pa.Table]:
         return iter(())
 
+    def refused(self) -> pa.Table | None:
+        return None
+
+    def spent(self) -> tuple[int, int, float, float]:
+        return 0, 0, 0.0, 0.0
+
     def copy(self) -> EditedStage:
         made = EditedStage(self.work)
         made._versions = {
@@ -339,7 +331,10 @@ class EditedStage:
         times = [v.stage.next_time() for v in self._versions.values()]
         return min((time for time in times if time is not None), default=None)
 
-    def drop(self, keys: set[Key]) -> None:
+    def known(self) -> list[Key]:
+        return list({key: None for v in self._versions.values() for key in v.stage.known()})
+
+    def drop(self, keys: Collection[Key]) -> None:
         for version in self._versions.values():
             version.stage.drop(keys)
 
@@ -361,20 +356,20 @@ class EditedStage:
 
 def _take_over(made: Version, before: Version) -> None:
     """Partial matches of the version before, as far as the new one can read them."""
-    old, new = before.stage, made.stage
     same = before.compiled.planned.fingerprint == made.compiled.planned.fingerprint
     if same:
-        new.load(old.save())
+        made.stage.load(before.stage.save())
         return
 
     def change(rows: pa.Table) -> pa.Table:
-        return _relabelled(made, before, rows)
+        changed = _relabelled(made, before, unnamed(rows))
+        return named(changed) if made.stage.recipe.named else changed
 
+    old, new = before.stage.evaluator, made.stage.evaluator
     # From rows to events, or back, there is nothing that both could mean.
-    if isinstance(old, RowsStage):
-        if isinstance(new, RowsStage):
-            new.take_over(old, change)
-    elif isinstance(new, EventsStage):
+    if isinstance(old, FlatRows) and isinstance(new, FlatRows):  # noqa: SIM114
+        new.take_over(old, change)
+    elif isinstance(old, SequencesEvaluator) and isinstance(new, SequencesEvaluator):
         new.take_over(old, change)
 
 

@@ -21,7 +21,7 @@ directly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,12 +31,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.automaton.plan import PREFIX
 from ensue.operator.arrange import flat, group_codes
 from ensue.operator.buffer import CONTENT
-from ensue.operator.protocol import Key, key_at
+from ensue.operator.match_names import MATCH
+from ensue.operator.protocol import Key, key_at, key_table, keys_in
 from ensue.operator.state import numbers_of
 from ensue.run.lanes import state
-from ensue.run.lanes.rows import ID, by_id, differ, key_out, newest, told_apart, uncancelled
+from ensue.run.lanes.rows import as_json, by_id, differ, newest, told_apart, uncancelled
 from ensue.run.lanes.work import (
     END,
     IDENTITY,
@@ -51,15 +53,14 @@ from ensue.run.lanes.work import (
     SIGN,
     STATUS,
     TEXT,
-    Budgeted,
     Counts,
-    Refusing,
     Several,
     Work,
     pattern_name,
 )
 
-PENDING, SPOKEN, STAGE, SHED = "pending", "spoken", "stage", "shed"
+PENDING, SPOKEN, STAGE, SHED, LAST = "pending", "spoken", "stage", "shed", "last"
+_TIME = PREFIX + "time"
 
 
 @dataclass
@@ -76,6 +77,7 @@ class Lane:
         self._pending = self.work.schema.empty_table()
         self._spoken: pa.Table | None = None
         self._shed: set[Key] = set()
+        self._last: dict[Key, int] = {}  # the newest event time of each key, where keys expire
         self._closed = False
         self._changed = False
         self._reached: int | None = None  # what the lane's own rows say the watermark will be
@@ -96,8 +98,14 @@ class Lane:
         if SPOKEN in parts:
             self._spoken = parts.table(SPOKEN)
         if SHED in parts:
-            shed = parts.table(SHED)
-            self._shed = {key_at(shed, row, shed.column_names) for row in range(shed.num_rows)}
+            self._shed = set(keys_in(parts.table(SHED), self.work.partition_by))
+        if LAST in parts:
+            last = parts.table(LAST)
+            times = last[_TIME].to_pylist()
+            self._last = dict(zip(keys_in(last, self.work.partition_by), times, strict=True))
+        elif self.work.settings.forget is not None:
+            # Written before lanes knew the times: silence counts from here.
+            self._last = dict.fromkeys(self._stage.known(), self._given or 0)
 
     def save(self, always: bool = False) -> bytes | None:
         """The state; None where it is what it was."""
@@ -112,16 +120,16 @@ class Lane:
         if self._spoken is not None and self._spoken.num_rows:
             parts[SPOKEN] = self._spoken
         if self._shed:
-            columns = zip(*self._shed, strict=True)
-            fields = [self.work.schema.field(name) for name in self.work.partition_by]
-            arrays = [
-                pa.array([key_out(value, f.type) for value in column], f.type)
-                for column, f in zip(columns, fields, strict=True)
-            ]
-            parts[SHED] = pa.Table.from_arrays(arrays, names=list(self.work.partition_by))
+            parts[SHED] = self._key_table(self._shed)
+        if self._last:
+            times = pa.array(list(self._last.values()), pa.int64())
+            parts[LAST] = self._key_table(self._last).append_column(_TIME, times)
         blob = state.to_bytes(parts, self.work.description, numbers)
         self.counts.state_bytes = len(blob)
         return blob
+
+    def _key_table(self, keys: Collection[Key]) -> pa.Table:
+        return key_table(keys, [self.work.schema.field(n) for n in self.work.partition_by])
 
     def wake_at(self, watermark: int | None) -> int | None:
         """The least watermark (in microseconds) at which this lane has something to do."""
@@ -133,8 +141,8 @@ class Lane:
             hidden = moments[moments >= (watermark or 0) + (sigma or 0)]
             if sigma is not None and self.work.settings.speculative and len(hidden):
                 times.append(int(hidden.min()) - sigma + 1)
-        if self.work.settings.forget is not None and self._stage.keys:
-            times.append((watermark or 0) + 1)
+        if self.work.settings.forget is not None and self._last:
+            times.append(min(self._last.values()) + self.work.settings.forget + 1)
         known = [time for time in times if time is not None]
         return min(known) if known else None
 
@@ -171,18 +179,16 @@ class Lane:
                 self.counts.matches += table.num_rows
                 self._tally(table, "matches")
                 yield self._shown(table, MATCHED)
-        if isinstance(self._stage, Refusing):
-            unused = self._stage.refused()
-            if unused is not None:
-                yield from self._side(unused, REJECTED)
+        unused = self._stage.refused()
+        if unused is not None:
+            yield from self._side(as_json(unused, self.work.partition_by), REJECTED)
         self._check_limits()
         self.counts.partials = self._stage.partials
         self.counts.pending = self._pending.num_rows
         self.counts.keys = self._stage.keys
-        if isinstance(self._stage, Budgeted):
-            spent = self._stage.spent()
-            self.counts.extended, self.counts.unextended = spent[:2]
-            self.counts.promised, self.counts.followed = spent[2:]
+        spent = self._stage.spent()
+        self.counts.extended, self.counts.unextended = spent[:2]
+        self.counts.promised, self.counts.followed = spent[2:]
 
     def _tally(self, told: pa.Table, what: str) -> None:
         """Count by pattern."""
@@ -203,13 +209,29 @@ class Lane:
             if due is not None and due <= watermark:
                 self._changed = True
                 yield from stage.advance(watermark)
-        forget = self.work.settings.forget
-        if forget is not None and watermark is not None:
-            before = stage.keys
-            yield from stage.forget(watermark - forget)
-            self._changed |= stage.keys != before
+        if self.work.settings.forget is not None:
+            yield from self._forget(ready, watermark, self.work.settings.forget)
         if end:
+            self._last = {}
             yield from stage.end()
+
+    def _forget(self, ready: pa.Table, watermark: int | None, after: int) -> Iterator[pa.Table]:
+        """Keys that have been silent for so long are complete."""
+        if ready.num_rows:
+            codes, count = group_codes(ready, self.work.partition_by)
+            newest = np.full(count, np.iinfo(np.int64).min)
+            np.maximum.at(newest, codes, self._times(ready).to_numpy())
+            _, firsts = np.unique(codes, return_index=True)
+            keys = keys_in(ready.take(pa.array(firsts)), self.work.partition_by)
+            self._last.update(zip(keys, newest.tolist(), strict=True))
+        if watermark is None:
+            return
+        silent = [key for key, time in self._last.items() if time < watermark - after]
+        if silent:
+            self._changed = True
+            for key in silent:
+                del self._last[key]
+            yield from self._stage.end(silent)
 
     # -- time ------------------------------------------------------------------------------------
 
@@ -399,8 +421,9 @@ class Lane:
                 "overflow='shed' to leave such keys out from then on",
             )
         self._shed |= set(over)
+        self._last = {key: time for key, time in self._last.items() if key not in over}
         self._changed = True
-        self._stage.drop(set(over))
+        self._stage.drop(over)
         before = self._pending.num_rows
         self._pending = self._without_shed(self._pending.combine_chunks())
         self.counts.shed += sum(over.values()) - (before - self._pending.num_rows)
@@ -447,8 +470,8 @@ class Lane:
             if name == OP and self.work.settings.speculative:
                 columns[name] = pa.array([op] * rows, kind)
             elif name == MATCH_ID and self.work.settings.speculative:
-                known = ID in table.column_names
-                columns[name] = table[ID] if known else pa.nulls(rows, kind)
+                known = MATCH in table.column_names
+                columns[name] = table[MATCH] if known else pa.nulls(rows, kind)
             elif name == STATUS and self.work.settings.late:
                 columns[name] = pa.array([status] * rows, kind)
             elif name == SHOWN and self.work.settings.late:

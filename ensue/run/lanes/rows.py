@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ensue.automaton.plan import PREFIX
 from ensue.kernels.order import has_equal
 from ensue.operator.arrange import flat, run_starts
 from ensue.operator.buffer import CONTENT
-from ensue.scalar.moments import in_numbers
-
-ID = PREFIX + "identity_of_match"
-
-
-def key_out(value: object, kind: pa.DataType) -> object:
-    """A key's value as its column has it; see `key_value`."""
-    return float("nan") if value == "NaN" and pa.types.is_floating(kind) else value
+from ensue.operator.match_names import MATCH
+from ensue.run.lanes.work import TEXT
+from ensue.scalar.moments import in_numbers, values_of
 
 
 def told_apart(rows: pa.Table) -> pa.Table:
@@ -74,10 +71,19 @@ def by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
     """One-row tables by the identity of the match; equal identities are numbered."""
     found: dict[str, pa.Table] = {}
     for table in tables:
-        for index, name in enumerate(table[ID].to_pylist()):
+        for index, name in enumerate(table[MATCH].to_pylist()):
             found[name] = table.slice(index, 1)
     return found
 
 
 def differ(left: pa.Table, right: pa.Table) -> bool:
     return repr(in_numbers(left).to_pylist()) != repr(in_numbers(right).to_pylist())
+
+
+def as_json(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Rows that could not be used: the key, and the row as text."""
+    names = rows.column_names
+    values = zip(*(values_of(rows.column(name)) for name in names), strict=True)
+    shown = (dict(zip(names, row, strict=True)) for row in values)
+    texts = [json.dumps(row, ensure_ascii=False, default=str) for row in shown]
+    return rows.select(list(keys)).append_column(TEXT, pa.array(texts))

@@ -1,4 +1,4 @@
-"""What a lane is given: settings, what it counts, and the evaluator that it drives as a stage.
+"""What a lane is given: settings, what it counts, and the stage that it drives.
 
 Like `lane.py`, this knows no Spark.
 """
@@ -6,7 +6,7 @@ Like `lane.py`, this knows no Spark.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -73,7 +73,7 @@ GAUGES = ("partials", "pending", "keys", "state_bytes")  # of a lane as it stand
 
 
 class Stage(Protocol):
-    """An evaluator with its state, as a lane drives it."""
+    """What a lane drives: one evaluator (`stages.py`), or several patterns (`edits.py`)."""
 
     def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
         """Rows of any keys, later than all before."""
@@ -81,7 +81,9 @@ class Stage(Protocol):
     def advance(self, horizon: int) -> Iterator[pa.Table]:
         """No row before `horizon` will come."""
 
-    def end(self) -> Iterator[pa.Table]: ...
+    def end(self, keys: Collection[Key] | None = None) -> Iterator[pa.Table]:
+        """These keys, or all, are complete."""
+
     def standing(self) -> Iterator[pa.Table]:
         """What holds now and is not final: totals that still grow."""
 
@@ -97,25 +99,21 @@ class Stage(Protocol):
         Tells the orders that could not be carried out, each with the reason.
         """
 
-    def drop(self, keys: set[Key]) -> None: ...
+    def refused(self) -> pa.Table | None:
+        """Rows that could not be used, since the last call."""
+
+    def drop(self, keys: Collection[Key]) -> None: ...
     def sizes(self) -> Mapping[Key, int]:
         """Keys with many rows and how many are held of each."""
 
-    def forget(self, before: int) -> Iterator[pa.Table]:
-        """End the keys whose newest row is older than that."""
+    def known(self) -> list[Key]: ...
+    def spent(self) -> tuple[int, int, float, float]:
+        """Since the last call: extensions made and not made; what was promised and followed."""
 
     @property
     def partials(self) -> int: ...
     @property
     def keys(self) -> int: ...
-
-
-@runtime_checkable
-class Budgeted(Protocol):
-    """A stage that leaves partial matches unextended where its budget is spent."""
-
-    def spent(self) -> tuple[int, int, float, float]:
-        """Since the last call: extensions made and not made; what was promised and followed."""
 
 
 @runtime_checkable
@@ -126,20 +124,12 @@ class Several(Protocol):
         """How many rows of what was found are of each `pattern_name`."""
 
 
-@runtime_checkable
-class Refusing(Protocol):
-    """A stage that may be unable to use a row."""
-
-    def refused(self) -> pa.Table | None:
-        """Such rows since the last call: the key, and `TEXT`."""
-
-
 @dataclass(frozen=True)
 class Work(ABC):
     """What every lane of a stream does; travels to the workers."""
 
     schema: pa.Schema  # of the rows that come
-    found: pa.Schema  # of what the stage puts out, `ID` left out
+    found: pa.Schema  # of what the stage puts out, `MATCH` left out
     partition_by: tuple[str, ...]
     time: str  # the event-time column
     settings: Settings

@@ -59,7 +59,7 @@ def _worker(planned: Plan, listing: Listing | None, budget: Budget) -> Work:
         metrics = evaluator.metrics
         counts = (metrics.rows, metrics.matches, metrics.partials, metrics.shed)
         costs = [pa.array([count], pa.int64()) for count in counts]
-        costs += [pa.array([promise], pa.float64()) for promise in evaluator.promise]
+        costs += [pa.array([promise], pa.float64()) for promise in evaluator.spent()[2:]]
         yield _with([pa.nulls(1, field.type) for field in shape], shape, costs)
 
     return work

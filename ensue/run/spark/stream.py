@@ -34,10 +34,6 @@ from ensue.query.sql import row_sql
 from ensue.run.lanes import state
 from ensue.run.lanes.edits import PATTERN, VERSION, Read, edits_work
 from ensue.run.lanes.hashes import Hashes, covers
-from ensue.run.lanes.rows import ID
-from ensue.run.lanes.stages import rows_work
-from ensue.run.lanes.summary import summary_work
-from ensue.run.lanes.totals import totals_work
 from ensue.run.lanes.work import (
     IDENTITY,
     MATCH_ID,
@@ -52,6 +48,7 @@ from ensue.run.lanes.work import (
     Settings,
     Work,
 )
+from ensue.run.lanes.works import matches_work, summary_work, totals_work
 from ensue.run.spark import batch, control, stream_operator
 from ensue.run.spark.keyed import arrow_schema, quoted
 from ensue.run.spark.stream_operator import DELAY, LANE
@@ -364,15 +361,7 @@ class Prepared:
     def work(self, planned: Plan, listing: Listing | None, budget: Budget | None = None) -> Work:
         arguments = (self.schema, self.time, self.settings, self.description())
         try:
-            if budget is not None:
-                from ensue.run.lanes.budget import budget_work
-
-                return budget_work(planned, listing, budget, *arguments)
-            if planned.query.row_semantics:
-                return rows_work(planned, *arguments)
-            from ensue.run.lanes.events import events_work
-
-            return events_work(planned, listing, *arguments)
+            return matches_work(planned, listing, *arguments, budget)
         except errors.EnsueError as problem:
             raise planned.readable(problem) from None
 
@@ -490,7 +479,7 @@ def _measured(planned: Plan, found: DataFrame, work: Work) -> DataFrame:
     """Measures over what the lanes found, between the columns that the stream adds."""
     ahead = [OP, MATCH_ID] if work.settings.speculative else []
     behind = [STATUS, SHOWN] if work.settings.late else []
-    inner = [name for name in work.found.names if name != ID]
+    inner = list(work.found.names)
     show: Callable[[Column], Column] = lambda value: value  # noqa: E731
     if work.settings.late:
         show = lambda value: F.when(F.col(STATUS) == MATCHED, value)  # noqa: E731
