@@ -103,11 +103,12 @@ def pack(
 def unpack(kind: Kind, blob: bytes, query: Fingerprint = NO_QUERY) -> Parts:
     """The parts of a state; refused where it is of another kind, version or query."""
     table, header = _read(kind, blob, query)
-    if header["version"] == 1:
-        return Parts(_parts_of_version_1(kind, table), header["numbers"])
-    if not table.schema.equals(_SCHEMA_OF_PARTS):
+    if table.schema.equals(_SCHEMA_OF_PARTS):
+        parts = {row.pop("name"): Part(**row) for row in table.to_pylist()}
+    elif header["version"] == 1:
+        parts = _parts_of_version_1(kind, table)
+    else:
         raise _damaged()
-    parts = {row.pop("name"): Part(**row) for row in table.to_pylist()}
     return Parts(parts, header["numbers"])
 
 
@@ -149,7 +150,10 @@ class Parts:
 
     def array(self, name: str) -> NDArray[Any]:
         part = self._part(name)
-        return np.frombuffer(part.data, part.type).reshape(part.shape).copy()
+        try:
+            return np.frombuffer(part.data, part.type).reshape(part.shape).copy()
+        except (TypeError, ValueError):
+            raise _damaged() from None
 
     def _part(self, name: str, kind: str = "") -> Part:
         part = self._parts.get(name)
@@ -187,8 +191,8 @@ def _read(kind: Kind, blob: bytes, query: Fingerprint) -> tuple[pa.Table, dict[s
             f"version {kind.readable}",
             remedy=f"restore it with the version of Ensue that wrote it, or {other}",
         )
-    wanted = query.earlier if version == 1 and query.earlier else query.now
-    if header.get("query", wanted) != wanted:
+    names = {query.now, query.earlier or query.now} if version == 1 else {query.now}
+    if header.get("query", query.now) not in names:
         raise errors.StateError(
             "the stored state belongs to another query: its pattern, conditions, order or measures "
             "differ",

@@ -1,6 +1,7 @@
-"""A state that was changed or cut is refused, whatever it is of: never loaded, never a crash.
+"""What users restore is refused where it was changed or cut: never loaded, never a crash.
 
-States written before there were checksums (the other files of this folder) have none and load.
+Each kind of state by itself is held to that in `test_kinds`. States written before there were
+checksums (the files of version 1) have none and load.
 """
 
 from __future__ import annotations
