@@ -115,19 +115,19 @@ def test_two_kinds_of_one_name_are_a_mistake() -> None:
         Kind("matcher", version=9)
 
 
-def test_parts_are_read_as_what_they_were_written_as() -> None:
-    kind = next(iter(KINDS.values()))
-    given: dict[str, Any] = {
-        "told": {"a": [1, None]},
-        "none": [],
-        "inner": b"x",
-        "few": (b"", b"y"),
-    }
-    parts = state.unpack(kind, state.pack(kind, given))
+@pytest.mark.parametrize("version", [1, 2])
+def test_parts_are_read_as_what_they_were_written_as(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "KINDS", {})
+    kind, query = Kind("new", version), Fingerprint("now", "earlier")
+    given: dict[str, Any] = {"told": {"a": [1]}, "none": [], "inner": b"x", "few": (b"", b"y")}
+    parts = state.unpack(kind, state.pack(kind, given, {"n": 3}, query), query)
     assert list(parts) == list(given) and "more" not in parts
-    assert parts.json("told") == {"a": [1, None]} and parts.json("none") == []
+    assert parts.numbers == {"n": 3}
+    assert parts.json("told") == {"a": [1]} and parts.json("none") == []
     assert parts.state("inner") == b"x" and parts.states("few") == [b"", b"y"]
-    for read_as in (parts.table, parts.schema, parts.state, parts.array):
+    for read_as in (parts.table, parts.schema, parts.state, parts.states, parts.array):
         with pytest.raises(errors.StateError, match="damaged"):
             read_as("told")
     with pytest.raises(errors.StateError, match="damaged"):

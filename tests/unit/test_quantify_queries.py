@@ -278,6 +278,21 @@ def test_foreign_state_is_refused() -> None:
         fresh.open(None, table().schema, state=Snapshot(shared=b"junk"))
 
 
+def test_state_of_another_collect_or_last_weight_is_refused() -> None:
+    def joined(collect: str, last: int) -> q.Quantity:
+        built = q.automaton("sum", collect=collect).initial("p", 0).final("q", last)
+        return built.step("p", "p", None, "x").step("p", "q", None, 1).build()
+
+    held = joined("max", 1).operator(table().schema, output="demand")
+    held.insert(table())
+    state = held.snapshot()
+    QuantifyOperator(joined("max", 1).stage, (), "demand").open(None, table().schema, state=state)
+    for other in (joined("min", 1), joined("max", 2)):
+        fresh = QuantifyOperator(other.stage, (), "demand")
+        with pytest.raises(errors.StateError, match="another query"):
+            fresh.open(None, table().schema, state=state)
+
+
 @settings(max_examples=20, deadline=None)
 @given(values=st.lists(st.integers(-5, 5), max_size=40), threads=st.integers(2, 4))
 def test_parallel_prefix_gives_the_sequential_answer(values: list[int], threads: int) -> None:
