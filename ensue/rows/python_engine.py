@@ -16,18 +16,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ensue import aggregate, errors
+from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.program import AT_END, AT_START
+from ensue.guards.reader import Lists, Match, Reader
 from ensue.kernels import automaton
 from ensue.operator.batch import Batch
 from ensue.quantities.measures import Matches
 from ensue.query import condition as c
 from ensue.rows.engines import skip_arguments, skip_error
 from ensue.scalar import kinds
-from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.infer import infer, require_boolean
-from ensue.scalar.values import Compiled, compile_value
 
 # Per start row. A place that is remembered counts as many steps as it holds rows, so that the
 # memory of failures stays near 100 MB too.
@@ -43,28 +42,15 @@ class PythonEngine:
     name: str = "python"
 
     @cached_property
-    def values(self) -> dict[c.Condition, Compiled]:
-        """Every expression the search evaluates, compiled to closures once."""
-        found: dict[c.Condition, Compiled] = {}
-        for test in self.plan.tests:
-            for part in test.correlated:
-                found[part] = compile_value(part, self._kind, self._zone)
-                for node in c.walk(part):
-                    inner = node.arguments if isinstance(node, c.Aggregate) else ()
-                    if isinstance(node, c.Aggregate) and node.where is not None:
-                        inner = (*inner, node.where)
-                    if isinstance(node, c.Navigate):
-                        inner = (node.argument,)
-                    for argument in inner:
-                        found[argument] = compile_value(argument, self._kind, self._zone)
-        return found
+    def reader(self) -> Reader:
+        return Reader(self.plan, lambda name: self.schema.field(name).type, self._zone)
 
     def check_types(self) -> None:
         """Every correlated condition has types that fit and is boolean."""
         for test in self.plan.tests:
             for part in test.correlated:
                 require_boolean(
-                    part, infer(part, self._kind, self._zone), f"a condition of {test.label}"
+                    part, infer(part, self.reader.kind, self._zone), f"a condition of {test.label}"
                 )
 
     @cached_property
@@ -73,34 +59,17 @@ class PythonEngine:
         zones = (f.type.tz for f in self.schema if pa.types.is_timestamp(f.type) and f.type.tz)
         return next(zones, kinds.DEFAULT_ZONE)
 
-    def _kind(self, leaf: c.Condition) -> kinds.Kind:
-        match leaf:
-            case c.Column(name=name):
-                return from_arrow(self.schema.field(name).type)
-            case c.Navigate(argument=argument):
-                return infer(argument, self._kind, self._zone)
-            case c.Aggregate(arguments=arguments):
-                types = [
-                    to_arrow(infer(argument, self._kind, self._zone)) for argument in arguments
-                ]
-                function = aggregate.get(leaf.function, leaf.distinct)
-                return from_arrow(function.result_type(types))
-            case c.MatchNumber():
-                return kinds.BIGINT
-            case _:
-                return kinds.STRING
-
     def find(self, batch: Batch) -> Iterator[Matches]:
         least = batch.viability()
         limits = batch.window_limits()
         skip_mode, skip_states, unmatched = skip_arguments(self.plan)
-        columns: dict[str, list[object]] = {}  # as plain values, converted once for the batch
+        lists = Lists(batch.columns)
         entries: list[list[int]] = []
         positions: list[int] = []
         for partition in range(len(batch.ends)):
             end = int(batch.ends[partition])
             cursor = batch.cursor[partition]
-            search = _Search(self.plan, self.values, columns, batch, partition, least)
+            search = _Search(self.plan, self.reader, lists, batch, partition, least)
             while cursor[0] < end:
                 start = int(cursor[0])
                 limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
@@ -139,22 +108,21 @@ def _matches(entries: list[list[int]], positions: list[int]) -> Matches:
 UNDECIDED: list[int] = []  # told apart by identity
 
 
-class _Search:
+class _Search(Match):
     """The matches of one partition."""
 
     def __init__(
         self,
         plan: Plan,
-        values: dict[c.Condition, Compiled],
-        columns: dict[str, list[object]],
+        reader: Reader,
+        lists: Lists,
         batch: Batch,
         partition: int,
         least: NDArray[np.int32],
     ) -> None:
+        super().__init__(reader, lists)
         self._plan = plan
-        self._compiled = values
         self._program = plan.program
-        self._batch = batch
         self._begin = int(batch.starts[partition])
         self._end = int(batch.ends[partition])
         self._physical_end = int(batch.starts[partition + 1])
@@ -162,14 +130,12 @@ class _Search:
         self._head = bool(batch.heads[partition])
         self._open = bool(batch.is_open[partition])
         self._least = least
-        self._values = columns
         self._path: list[int] = []
         self._start = 0
-        self._number = 0
 
     def preferred(self, start: int, limit: int, number: int) -> list[int] | None:
         """States of the preferred match from `start`; None: no match; or `UNDECIDED`."""
-        self._start, self._number, self._path = start, number, []
+        self._start, self.number, self._path = start, number, []
         failed: set[Hashable] = set()
         stack = [iter(self._program.arcs_of(0))]
         steps = 0
@@ -216,47 +182,30 @@ class _Search:
         return None
 
     def _holds(self, state: int, row: int) -> bool:
-        test = self._plan.tests[int(self._program.label[state])]
-        leaf = self._leaf(row)
+        label = int(self._program.label[state])
         try:
-            return all(self._compiled[part](leaf) is True for part in test.correlated)
+            return self.holds(self._reader.tests[label], row)
         except errors.DataError as problem:
             first = self._start - self._begin + self._base
             raise type(problem)(
-                f"DEFINE {test.label}: {problem.problem}, for the match that starts at row {first} "
-                "(counted from 0) of its partition",
+                f"DEFINE {self._plan.tests[label].label}: {problem.problem}, for the match that "
+                f"starts at row {first} (counted from 0) of its partition",
                 remedy=problem.remedy,
             ) from None
 
     # -- what a condition reads ------------------------------------------------------------------
 
-    def _leaf(self, row: int):  # type: ignore[no-untyped-def]
-        def leaf(node: c.Condition) -> object:
-            match node:
-                case c.Column(name=name):
-                    return self._column(name)[row]
-                case c.Navigate():
-                    return self._navigate(node, row)
-                case c.Aggregate():
-                    return self._aggregate(node)
-                case c.MatchNumber():
-                    return self._number
-                case c.Classifier():
-                    return self._label_at(row)
-            raise AssertionError(node)
-
-        return leaf
-
-    def _column(self, name: str) -> list[object]:
-        if name not in self._values:
-            self._values[name] = self._batch.columns[name].to_pylist()
-        return self._values[name]
-
-    def _label_at(self, row: int) -> str | None:
+    def label_at(self, row: int) -> str | None:
         index = row - self._start
         if 0 <= index < len(self._path):
             return self._program.labels[self._program.label[self._path[index]]]
         return None
+
+    def inside(self, row: int) -> bool:
+        return self._begin <= row < self._physical_end
+
+    def rows_read(self, node: c.Navigate | c.Aggregate) -> list[int]:
+        return self._rows_of(node.variable)
 
     def _rows_of(self, variable: str | None) -> list[int]:
         members = self._members(variable)
@@ -271,27 +220,6 @@ class _Search:
     @cached_property
     def _member_cache(self) -> dict[str | None, NDArray[np.bool_]]:
         return {}
-
-    def _navigate(self, node: c.Navigate, row: int) -> object:
-        rows = self._rows_of(node.variable)
-        index = node.offset if node.anchor is c.Anchor.FIRST else len(rows) - 1 - node.offset
-        if not 0 <= index < len(rows):
-            return None
-        target = rows[index] + node.shift
-        if not self._begin <= target < self._physical_end:
-            return None
-        return self._compiled[node.argument](self._leaf(target))
-
-    def _aggregate(self, node: c.Aggregate) -> object:
-        function = aggregate.get(node.function, node.distinct)
-        state = function.identity()
-        for row in self._rows_of(node.variable):
-            leaf = self._leaf(row)
-            if node.where is not None and self._compiled[node.where](leaf) is not True:
-                continue
-            values = [self._compiled[argument](leaf) for argument in node.arguments]
-            state = function.absorb(state, *values)
-        return function.finish(state)
 
     # -- memory of failures ----------------------------------------------------------------------
 

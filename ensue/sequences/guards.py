@@ -6,9 +6,9 @@ reads (the last row of A, the first two rows of B, all rows of C), those rows. `
 class per A; a condition between neighbours of a loop keeps one per last event; an aggregate keeps
 all rows of its variable, and then a class is a single run.
 
-A condition is typed once and turned into closures (`scalar/values.py`). Equality and order
-comparisons of the event with a remembered row need only that row: they are answered once per
-distinct row and event, however many classes ask.
+A condition is read on plain values (`guards/reader.py`). Equality and order comparisons of the
+event with a remembered row need only that row: they are answered once per distinct row and event,
+however many classes ask.
 """
 
 from __future__ import annotations
@@ -17,18 +17,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ensue import aggregate, errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
+from ensue.guards.reader import Lists, Match, Reader
 from ensue.query import condition as c
-from ensue.scalar import kinds as k
-from ensue.scalar.arrow_kinds import from_arrow
 from ensue.scalar.columns.rows import session_zone
-from ensue.scalar.infer import infer
-from ensue.scalar.values import Compiled, compile_value
 
 _SMALL = ("count", "sum", "avg", "min", "max")
 Rows = tuple[Any, ...]
@@ -54,21 +50,17 @@ class Guards:
     def __init__(self, plan: Plan, subsets: Subsets, columns: Mapping[str, pa.Array]) -> None:
         self._plan = plan
         self._subsets = subsets
-        self._columns = columns
-        self._lists: dict[str, list[Any]] = {}
+        self.reader = event_reader(plan, columns)
+        self.lists = Lists(columns)
         self.labels = plan.marks.labels
         self._bounds = [bound.within for bound in subsets.automaton.bounds]
         self._reads_of: dict[int, frozenset[Read]] = {}
-        self._tests: dict[int, list[tuple[c.Condition, Compiled]]] = {}
-        zone = session_zone(columns)
         for index, test in enumerate(plan.tests):
             if test.correlated:
-                self._tests[index] = [
-                    (part, compile_value(part, self._kind, zone)) for part in test.correlated
-                ]
                 self._reads_of[index] = frozenset(
                     read for part in test.correlated for read in _reads(part)
                 )
+        self._tested = tuple(self._reads_of)
         for offset in range(len(self._bounds)):
             self._reads_of[len(self.labels) + offset] = frozenset((Read("last", None, 1),))
         self.reads: tuple[Read, ...] = tuple(
@@ -84,7 +76,7 @@ class Guards:
         }
         self._kept = {read: self._depth(read) for read in self.reads}
         self.empty: Memory = ((),) * len(self.reads)
-        self.correlated = sum(1 << index for index in self._tests)
+        self.correlated = sum(1 << index for index in self._tested)
         self._live: dict[int, tuple[bool, ...]] = {}
         self._answers: dict[tuple[int, int, Memory], bool] = {}
         self._needs = {
@@ -96,7 +88,7 @@ class Guards:
 
     @property
     def needed(self) -> bool:
-        return bool(self.reads) or bool(self._tests)
+        return bool(self.reads) or bool(self._tested)
 
     def open_partition(self, begin: int, end: int, order: Sequence[float] | None) -> None:
         self._begin, self._end, self._order = begin, end, order
@@ -110,7 +102,7 @@ class Guards:
         hard = plain & self.correlated
         bits = plain & ~self.correlated
         if hard & mask:
-            for index in self._tests:
+            for index in self._tested:
                 if (hard & mask) >> index & 1:
                     bits |= self._holds(index, row, memory) << index
         for offset in range(len(self._bounds)):
@@ -145,8 +137,7 @@ class Guards:
         if answer is None:
             if len(self._answers) > 1 << 18:
                 self._answers.clear()
-            leaf = _Leaf(self, index, row, memory)
-            answer = all(test(leaf) is True for _, test in self._tests[index])
+            answer = _Class(self, index, row, memory).holds(self.reader.tests[index], row)
             self._answers[key] = answer
         return answer
 
@@ -197,14 +188,9 @@ class Guards:
         """The aggregate's state (in `rows`, if any) with one more event."""
         function = aggregate.get(node.function, node.distinct)
         state = rows[0] if rows else function.identity()
-        leaf = _Leaf(self, label, row, self.empty)
-        values = [leaf(argument) for argument in node.arguments]
+        match = _Class(self, label, row, self.empty)
+        values = [match.value(argument, row) for argument in node.arguments]
         return function.combine(state, function.lift(*values))
-
-    def column(self, name: str) -> list[Any]:
-        if name not in self._lists:
-            self._lists[name] = self._columns[name].to_pylist()
-        return self._lists[name]
 
     def rows_of(self, read: Read, index: int, row: int, memory: Memory) -> Rows:
         rows = memory[self.reads.index(read)]
@@ -219,108 +205,63 @@ class Guards:
     def inside(self, row: int) -> bool:
         return self._begin <= row < self._end
 
-    def _kind(self, node: c.Condition) -> k.Kind:
-        return leaf_kind(self._columns, node)
+
+def event_reader(plan: Plan, columns: Mapping[str, pa.Array]) -> Reader:
+    """The conditions of an event pattern, whose aggregates take columns."""
+    for test in plan.tests:
+        for node in (node for part in test.correlated for node in c.walk(part)):
+            if isinstance(node, c.Aggregate) and not _takes_columns(node):
+                raise errors.UnsupportedError(
+                    "an aggregate in a condition of an event pattern takes a column or an "
+                    "expression of one row without CLASSIFIER()",
+                    remedy="compute the expression into a column first",
+                )
+    return Reader(plan, lambda name: columns[name].type, session_zone(columns))
 
 
-def leaf_kind(columns: Mapping[str, pa.Array], node: c.Condition) -> k.Kind:
-    """The kind of a leaf of a condition over the match."""
-    match node:
-        case c.Column(name=name):
-            return from_arrow(columns[name].type)
-        case c.Navigate(argument=argument):
-            return infer(argument, lambda inner: leaf_kind(columns, inner))
-        case c.MatchNumber():
-            return k.BIGINT
-        case c.Classifier():
-            return k.STRING
-        case c.Aggregate(arguments=arguments):
-            arrays = []
-            for argument in arguments:
-                if not isinstance(argument, c.Column):
-                    raise errors.UnsupportedError(
-                        "an aggregate in a condition of an event pattern takes a column or an "
-                        "expression of one row without CLASSIFIER()",
-                        remedy="compute the expression into a column first",
-                    )
-                arrays.append(pa.array([], columns[argument.name].type))
-            function = aggregate.get(node.function, node.distinct)
-            return from_arrow(function.reduce(arrays, np.zeros(2, np.int64)).type)
-    raise AssertionError(node)
-
-
-class _Leaf:
-    """Answers for the leaves of a condition: the event under test, and rows taken before it."""
+class _Class(Match):
+    """The event under test, and rows that the class took before it."""
 
     def __init__(self, guards: Guards, index: int, row: int, memory: Memory) -> None:
+        super().__init__(guards.reader, guards.lists)
         self._guards, self._index, self._row, self._memory = guards, index, row, memory
 
-    def __call__(self, node: c.Condition) -> Any:
-        match node:
-            case c.Column(name=name):
-                return self._guards.column(name)[self._row]
-            case c.Classifier():
-                return self._guards.labels[self._index]
-            case c.Navigate():
-                return self._navigate(node)
-            case c.Aggregate():
-                return self._aggregate(node)
-            case _:
-                return None
+    def rows_read(self, node: c.Navigate | c.Aggregate) -> Rows:
+        if isinstance(node, c.Aggregate):
+            return self._rows(Read("all", node.variable, 0))
+        kind = "first" if node.anchor is c.Anchor.FIRST else "last"
+        return self._rows(Read(kind, node.variable, node.offset + 1))
 
-    def _rows(self, kind: str, variable: str | None, count: int) -> Rows:
-        read = Read(kind, variable, count)
+    def label_at(self, row: int) -> str | None:
+        if row == self._row:
+            return self._guards.labels[self._index]
+        taken = self._rows(Read("labels", None, 0))
+        return next((self._guards.labels[label] for label, r in taken if r == row), None)
+
+    def inside(self, row: int) -> bool:
+        return self._guards.inside(row)
+
+    def aggregate(self, node: c.Aggregate) -> Any:
+        if not _folds(node):
+            return super().aggregate(node)
+        function = aggregate.get(node.function, node.distinct)
+        rows = self._rows(Read("fold", node.variable, 0, node))
+        return function.finish(rows[0] if rows else function.identity())
+
+    def _rows(self, read: Read) -> Rows:
         return self._guards.rows_of(read, self._index, self._row, self._memory)
 
-    def _navigate(self, node: c.Navigate) -> Any:
-        count = node.offset + 1
-        if node.anchor is c.Anchor.FIRST:
-            rows = self._rows("first", node.variable, count)
-            if len(rows) < count:
-                return None
-            target = rows[node.offset]
-        else:
-            rows = self._rows("last", node.variable, count)
-            if len(rows) < count:
-                return None
-            target = rows[-count]
-        target += node.shift
-        if not self._guards.inside(target):
-            return None
-        if isinstance(node.argument, c.Column):
-            return self._guards.column(node.argument.name)[target]
-        label = self._index
-        if target != self._row:
-            taken = {row: label for label, row in self._rows("labels", None, 0)}
-            found = taken.get(target)
-            if found is None:
-                return None
-            label = found
-        return compile_value(node.argument, self._guards._kind)(
-            _Leaf(self._guards, label, target, self._memory)
-        )
 
-    def _aggregate(self, node: c.Aggregate) -> Any:
-        function = aggregate.get(node.function, node.distinct)
-        if _folds(node):
-            read = Read("fold", node.variable, 0, node)
-            rows = self._guards.rows_of(read, self._index, self._row, self._memory)
-            return function.finish(rows[0] if rows else function.identity())
-        state = function.identity()
-        for row in self._rows("all", node.variable, 0):
-            leaf = _Leaf(self._guards, self._index, row, self._memory)
-            if node.where is not None and leaf(node.where) is not True:
-                continue
-            values = [leaf(argument) for argument in node.arguments]
-            state = function.combine(state, function.lift(*values))
-        return function.finish(state)
+def _takes_columns(node: c.Aggregate) -> bool:
+    given = (*node.arguments, *(() if node.where is None else (node.where,)))
+    return all(isinstance(part, c.Column) for part in given)
 
 
 def _folds(node: c.Aggregate) -> bool:
     """Whether the aggregate's state is small and can be compared."""
     if node.distinct or node.where is not None or node.function not in _SMALL:
         return False
-    return all(isinstance(argument, c.Column) for argument in node.arguments)
+    return _takes_columns(node)
 
 
 def _reads(part: c.Condition) -> set[Read]:
