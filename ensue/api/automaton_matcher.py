@@ -22,6 +22,7 @@ from ensue.query.query import OrderKey
 from ensue.revision.arc_schedule import ArcSchedule, Palette
 from ensue.revision.evaluator import RevisionEvaluator, Timing
 from ensue.revision.parts import Settings
+from ensue.run import choose
 
 KIND = state.Kind("automaton", version=2, oldest=2)
 
@@ -284,7 +285,7 @@ class AutomatonMatcher(Turns):
         self._palette = Palette().with_arcs(
             {arc.name: arc for arc in automaton.machine.arcs if arc.name}
         )
-        self._evaluator = RevisionEvaluator(
+        self._evaluator = choose.revisions(
             automaton.machine,
             automaton.timing,
             schema.remove_metadata(),

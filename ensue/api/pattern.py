@@ -40,13 +40,13 @@ from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
 from ensue.rows.explain import explain
 from ensue.rows.warm import warm_up
-from ensue.run import local
+from ensue.run import choose, local
 from ensue.run.diff import compared, listings
 from ensue.run.matcher import Matcher, Options, restored
 from ensue.sequences.explain import explain_sequence
 from ensue.sequences.limits import check_listing
 from ensue.sequences.totals import Grouping
-from ensue.summary.evaluator import Summary, described
+from ensue.summary.evaluator import described
 from ensue.summary.options import SummaryOptions
 from ensue.summary.saved import KIND as SUMMARY
 
@@ -190,10 +190,14 @@ class Pattern:
         keys = ", ".join(self.query.partition_by)
         order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
         grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
+        told = (
+            f"{grouped}, sorted by {order} in the worker",
+            choose.for_matches(self.query).reason,
+        )
         if self.query.missing is not None:
-            return explain_missing(self.plan, f"{grouped}, sorted by {order} in the worker")
+            return explain_missing(self.plan, *told)
         if not self.query.row_semantics:
-            return explain_sequence(self.plan, f"{grouped}, sorted by {order} in the worker")
+            return explain_sequence(self.plan, *told)
         engine: Engine | None = None
         planned = self.plan
         if not planned.correlated:
@@ -201,7 +205,7 @@ class Pattern:
         elif data is not None:
             planned, schema = self._prepared(data)
             engine = choose_row_engine(planned, schema)
-        return explain(planned, engine, f"{grouped}, sorted by {order} in the worker")
+        return explain(planned, engine, *told)
 
     def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
         if is_spark(data):
@@ -425,7 +429,7 @@ class Pattern:
             no_stream_options(stream)
             return on_spark.run(query, options, data)
         no_stream_options(stream)
-        summary = Summary(query, options, to_arrow)
+        summary = choose.summary(query, options, to_arrow)
         return summary if data is None else summary.insert(data)
 
     def matcher(
@@ -495,4 +499,4 @@ def restore(state: bytes) -> Any:
     if options.total_text is not None:
         asked = parse_condition(options.total_text, Scope(query.variables, "total"))
         options = replace(options, total=asked)
-    return Summary(query, options, to_arrow).restore(state)
+    return choose.summary(query, options, to_arrow).restore(state)

@@ -28,6 +28,7 @@ from ensue.quantities.prefix import parallel
 from ensue.quantities.run import Outcome
 from ensue.quantities.stages import VALUE, AutomatonStage, Batch, Bound, Stage
 from ensue.query.query import OrderKey
+from ensue.run import choose
 
 Names = str | tuple[str, ...] | list[str]
 
@@ -225,7 +226,7 @@ class Quantity:
             keys, order = _names(partition_by), _orders(order_by)
             return spark.values(query.stage, table, keys, order, _taken(table, stream))
         _taken(table, stream)
-        operator = QuantifyOperator(query.stage, _names(partition_by), "defined")
+        operator = choose.quantities(query.stage, _names(partition_by), "defined")
         arranged, starts = _arranged(table, operator.partition_by, order_by)
         operator.open(None, arranged.schema)
         every = np.ones(len(starts) - 1, np.bool_)
@@ -247,7 +248,7 @@ class Quantity:
         `output` is "every" (a row per event), "defined" (per event where the query is defined: the
         ends of blocks) or "demand" (nothing until `result()`).
         """
-        operator = QuantifyOperator(self.stage, _names(partition_by), output)
+        operator = choose.quantities(self.stage, _names(partition_by), output)
         operator.open(None, _schema(schema))
         return operator
 

@@ -29,7 +29,7 @@ from ensue.operator.turns import Turns
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.run import local
+from ensue.run import choose, local
 from ensue.shared import given
 from ensue.shared.controller import ALONE, ORDERS, WORKLOADS
 from ensue.shared.engine import MATERIALISATIONS
@@ -354,7 +354,7 @@ def run_group(
     parted = {} if separate else cuts(group.queries)
     union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)
-    evaluator = SharedEvaluator(union, options)
+    evaluator = choose.shared(union, options)
     evaluator.parts = {name: [] for cut in parted.values() for name in cut.parts}
     evaluator.open(union.plan, prepared.schema, budget)
     first = union.plan.query
@@ -462,7 +462,7 @@ class Live(Turns):
         if self.history is not None:
             given.check_history(found[0].queries.values(), self.schema, self.history.schema)
         union = unite(found[0].queries)
-        self._evaluator = SharedEvaluator(union, self.workload.options, local.prepare)
+        self._evaluator = choose.shared(union, self.workload.options, local.prepare)
         self._evaluator.open(union.plan, self.schema, self.budget, self.state)
         if self.history is not None:
             self._evaluator.learn(_past(union.plan.query, self.history))

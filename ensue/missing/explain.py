@@ -8,7 +8,7 @@ from ensue.query import condition as c
 from ensue.query.sql import condition_sql, row_sql
 
 
-def explain_missing(plan: Plan, shuffle: str) -> str:
+def explain_missing(plan: Plan, shuffle: str, reason: str) -> str:
     """The plan in words."""
     query, missing = plan.query, plan.query.missing
     assert missing is not None
@@ -38,7 +38,7 @@ def explain_missing(plan: Plan, shuffle: str) -> str:
             parts.append((told, condition_sql(part)))
         lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
         lines += [f"    {where}: {text}" for where, text in parts]
-    lines += ["", "Input", f"  {shuffle}", "", "Evaluator: approximate"]
+    lines += ["", "Input", f"  {shuffle}", "", "Evaluator: approximate", f"  because {reason}"]
     if plan.correlated:
         lines.append("  without a budget: match nodes with registers of what conditions read")
         lines.append("    because conditions read other events, which may be missing")

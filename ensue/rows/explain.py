@@ -8,7 +8,7 @@ from ensue.query.sql import condition_sql, row_sql
 from ensue.rows.engines import Engine
 
 
-def explain(plan: Plan, engine: Engine | None, shuffle: str) -> str:
+def explain(plan: Plan, engine: Engine | None, shuffle: str, reason: str) -> str:
     """The plan in words. `engine` None: it depends on types that are not known yet."""
     program = plan.program
     lines = ["Row pattern: one match per start row, by preference (SQL:2016)", ""]
@@ -35,7 +35,7 @@ def explain(plan: Plan, engine: Engine | None, shuffle: str) -> str:
         lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
         lines += [f"    {where}: {text}" for where, text in parts]
     lines += ["", "Input", f"  {shuffle}"]
-    lines += ["", "Evaluator: rows"]
+    lines += ["", "Evaluator: rows", f"  because {reason}"]
     if engine is None:
         lines.append(
             "  engine: threads, or python where a type or function needs it; "

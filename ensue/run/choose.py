@@ -1,31 +1,42 @@
-"""Which evaluator runs what is asked: the only place that constructs one for a runner."""
+"""Which evaluator runs what is asked, and why: the only place that constructs one for a runner.
+
+A room constructs its own evaluators as it likes; everything outside asks here, so that the rules
+are in one place. Where there is a choice, it comes with the reason that `explain()` prints.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from ensue.automaton.plan import Plan
 from ensue.automaton.registers import Machine
+from ensue.automaton.share import Union
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.exact import missing_evaluator
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Evaluator, LaneEvaluator
 from ensue.quantities.operator import QuantifyOperator
-from ensue.quantities.stages import Stage as Question
+from ensue.quantities.stages import VALUE, Stage
 from ensue.query.query import Query
-from ensue.revision.evaluator import Timing
+from ensue.revision.evaluator import RevisionEvaluator, Timing
 from ensue.revision.ordered import OrderedRevisions
-from ensue.revision.parts import Settings as RevisionSettings
+from ensue.revision.parts import DEFAULT, Settings
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
+from ensue.shared.evaluator import Options, SharedEvaluator
+from ensue.summary.evaluator import Summary
+from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
+
+E = TypeVar("E")
 
 
 class Matcher(Evaluator, Protocol):
@@ -34,49 +45,102 @@ class Matcher(Evaluator, Protocol):
     def no_matches(self, schema: pa.Schema) -> pa.Table: ...
 
 
-def evaluator_for(query: Query, listing: Listing | None = None) -> Matcher:
-    """The evaluator that lists the matches of a query."""
+@dataclass(frozen=True)
+class Choice(Generic[E]):
+    """An evaluator, not open yet, and why it is the one."""
+
+    evaluator: E
+    reason: str
+
+
+# -- matches of one pattern -----------------------------------------------------------------------
+
+
+def for_matches(query: Query, listing: Listing | None = None) -> Choice[Matcher]:
+    """Over whole partitions, or a few that come in pieces."""
     if query.missing is not None:
-        return ApproximateEvaluator(listing)
-    return RowsEvaluator() if query.row_semantics else SequencesEvaluator(listing)
+        return Choice(ApproximateEvaluator(listing), _why(query))
+    if query.row_semantics:
+        return Choice(RowsEvaluator(), _why(query))
+    return Choice(SequencesEvaluator(listing), _why(query))
 
 
-def lane_evaluator(
+def for_lane(
     planned: Plan, listing: Listing | None = None, budget: Budget | None = None
-) -> LaneEvaluator:
-    """The evaluator that lists the matches of a query over the many keys of a lane."""
-    if planned.query.row_semantics:
-        return FlatRows()
-    if planned.query.missing is None:
-        return SequencesEvaluator(listing)
+) -> Choice[LaneEvaluator]:
+    """Over the many open keys of a stream's lane."""
+    query = planned.query
+    if query.row_semantics:
+        return Choice(FlatRows(), f"{_why(query)}; all keys of a lane in one pass")
+    if query.missing is None:
+        return Choice(SequencesEvaluator(listing), _why(query))
     if budget is not None:
-        return ApproximateEvaluator(listing)
-    return missing_evaluator(planned, listing)
+        return Choice(ApproximateEvaluator(listing), f"{_why(query)}, under a budget")
+    return Choice(missing_evaluator(planned, listing), f"{_why(query)}, and all that do are found")
 
 
-def totals_evaluator(grouping: Grouping, alone: bool = True) -> TotalsEvaluator:
+def _why(query: Query) -> str:
+    if query.missing is not None:
+        return "the pattern says allow_missing(...): matches may lack events"
+    if query.row_semantics:
+        return "the pattern has no arrows and no select(): one match per start row, by preference"
+    return "the pattern has arrows or select(): all matches, under their selection policies"
+
+
+def sequences(
+    listing: Listing | None, carried: tuple[str, ...] = (), seed: str | None = None
+) -> SequencesEvaluator:
+    """Over parts of a partition, or one draw of a sample."""
+    return SequencesEvaluator(listing, carried, seed)
+
+
+# -- everything else: one evaluator each ----------------------------------------------------------
+
+
+def shared(union: Union, options: Options, prepare: Any = None) -> SharedEvaluator:
+    """Many event patterns as one; with `prepare` they may change."""
+    return SharedEvaluator(union, options, prepare)
+
+
+def totals(grouping: Grouping, alone: bool = True) -> TotalsEvaluator:
+    """Aggregates over all matches, never listing them."""
     return TotalsEvaluator(grouping, alone)
 
 
-def summary_evaluator(options: SummaryOptions) -> SummaryEvaluator:
+def summary(query: Query, options: SummaryOptions, reader: Reader | None = None) -> Summary:
+    """What users hold of a summary."""
+    return Summary(query, options, reader)
+
+
+def summaries(options: SummaryOptions) -> SummaryEvaluator:
+    """A summary per key."""
     return SummaryEvaluator(options)
 
 
-def quantify_operator(
-    question: Question,
+def quantities(
+    stage: Stage,
     partition_by: tuple[str, ...],
-    output: str,
-    value: str,
+    output: str = "every",
+    value: str = VALUE,
     clock: str | None = None,
 ) -> QuantifyOperator:
-    return QuantifyOperator(question, partition_by, output, value, clock)
+    """A quantitative query; `clock` is the column that watermarks are of."""
+    return QuantifyOperator(stage, partition_by, output, value, clock)
+
+
+def revisions(
+    machine: Machine,
+    timing: Timing,
+    schema: pa.Schema,
+    partition_by: tuple[str, ...] = (),
+    settings: Settings = DEFAULT,
+) -> RevisionEvaluator:
+    """An automaton by hand over events in any order, with corrections."""
+    return RevisionEvaluator(machine, timing, schema, partition_by, settings)
 
 
 def ordered_revisions(
-    machine: Machine,
-    timing: Timing,
-    partition_by: tuple[str, ...],
-    settings: RevisionSettings,
+    machine: Machine, timing: Timing, partition_by: tuple[str, ...], settings: Settings
 ) -> OrderedRevisions:
-    """An automaton by hand over rows in order."""
+    """An automaton by hand over events in order."""
     return OrderedRevisions(machine, timing, partition_by, settings)

@@ -23,7 +23,7 @@ from ensue.operator.protocol import Events, key_at
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.run.choose import evaluator_for
+from ensue.run import choose
 from ensue.scalar.columns import Rows, evaluate
 from ensue.sequences.totals import Finish, Grouping, Totals
 
@@ -39,7 +39,7 @@ def run(
     planned = plan(bound)
     table = table.combine_chunks()
     prepared = prepare(planned, table)
-    evaluator = evaluator_for(bound, listing)
+    evaluator = choose.for_matches(bound, listing).evaluator
     evaluator.open(planned, prepared.schema, budget)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     complete = np.ones(len(starts) - 1, np.bool_)
@@ -85,7 +85,7 @@ def recover(query: Query, table: pa.Table, found: pa.Table) -> pa.Table:
         ends[keys[key]].append(last)
     pieces = list(recovery.tables(events, ends))
     if not pieces:
-        evaluator = evaluator_for(bound)
+        evaluator = choose.for_matches(bound).evaluator
         evaluator.open(planned, arranged.schema)
         pieces = [evaluator.no_matches(arranged.schema)]
     return finish(planned, pa.concat_tables(pieces))

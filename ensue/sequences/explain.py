@@ -12,7 +12,7 @@ from ensue.sequences.counts import countable
 from ensue.sequences.evaluator import keeps_first
 
 
-def explain_sequence(plan: Plan, shuffle: str) -> str:
+def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
     """The plan in words."""
     query = plan.query
     automaton = compile_sequence(query)
@@ -31,7 +31,7 @@ def explain_sequence(plan: Plan, shuffle: str) -> str:
             parts.append(("correlated: once per class of partial matches", condition_sql(part)))
         lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
         lines += [f"    {where}: {text}" for where, text in parts]
-    lines += ["", "Input", f"  {shuffle}", "", "Evaluator: sequences"]
+    lines += ["", "Input", f"  {shuffle}", "", "Evaluator: sequences", f"  because {reason}"]
     lines.append("  listing: the shared match graph, read lazily")
     if plan.correlated or automaton.bounds:
         lines.append("    conditions on the match so far: compiled guards, classes sorted by what")

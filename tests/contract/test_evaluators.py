@@ -16,7 +16,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.protocol import Capabilities, Events, Metrics, PatternChange
 from ensue.query.binding import bind
 from ensue.run import local
-from ensue.run.choose import evaluator_for
+from ensue.run.choose import for_matches
 
 QUERIES = {
     "automaton": ensue.pattern("A B+").define(A="x = 1", B="x = 2"),
@@ -34,7 +34,7 @@ def opened(name: str) -> tuple[Any, pa.Table, np.ndarray, Any]:
     bound = bind(query, TABLE.column_names)
     planned = plan(bound)
     ready, starts = arrange(local.prepare(planned, TABLE), ("k",), bound.order_by)
-    evaluator = evaluator_for(bound)
+    evaluator = for_matches(bound).evaluator
     evaluator.open(planned, ready.schema)
     return evaluator, ready, starts, planned
 
@@ -92,7 +92,7 @@ def test_what_it_cannot_do_it_refuses_by_name(name: str) -> None:
             evaluator.result()
     if not evaluator.capabilities.shedding:
         with pytest.raises(errors.UnsupportedError, match="budget"):
-            evaluator_for(planned.query).open(planned, ready.schema, budget=Budget(work=1))
+            for_matches(planned.query).evaluator.open(planned, ready.schema, budget=Budget(work=1))
 
 
 @pytest.mark.parametrize("name", QUERIES)

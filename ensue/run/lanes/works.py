@@ -1,6 +1,6 @@
 """What a stream is asked, as the work of its lanes: what cannot be asked of a stream is refused.
 
-matches    rows, sequences, events missing, budgets: `choose.lane_evaluator` picks the evaluator
+matches    rows, sequences, events missing, budgets: `choose.for_lane` picks the evaluator
 totals     lanes are hashed by the columns of the groups, so that all partitions of a group meet
            in one lane and its total is one number
 summary    a row per key
@@ -93,7 +93,7 @@ def _matches(
     lane: int,
     state: Snapshot | None,
 ) -> LaneEvaluator:
-    evaluator = choose.lane_evaluator(planned, listing, budget)
+    evaluator = choose.for_lane(planned, listing, budget).evaluator
     evaluator.open(planned, schema, budget, state)
     return evaluator
 
@@ -130,7 +130,7 @@ def totals_work(
 def _totals(
     planned: Plan, grouping: Grouping, schema: pa.Schema, lane: int, state: Snapshot | None
 ) -> LaneEvaluator:
-    evaluator = choose.totals_evaluator(grouping, alone=lane == 0)
+    evaluator = choose.totals(grouping, alone=lane == 0)
     evaluator.open(planned, schema, None, state)
     return evaluator
 
@@ -165,7 +165,7 @@ def summary_work(
 def _summary(
     planned: Plan, options: SummaryOptions, schema: pa.Schema, lane: int, state: Snapshot | None
 ) -> LaneEvaluator:
-    evaluator = choose.summary_evaluator(options)
+    evaluator = choose.summaries(options)
     evaluator.open(planned, schema, None, state)
     return evaluator
 
@@ -220,7 +220,7 @@ def _quantify(
     lane: int,
     state: Snapshot | None,
 ) -> LaneEvaluator:
-    operator = choose.quantify_operator(
+    operator = choose.quantities(
         asked.question, partition_by, asked.output, asked.value, clock=time
     )
     operator.open(None, schema, state=state)

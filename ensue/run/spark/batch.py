@@ -27,7 +27,7 @@ from ensue.query import rules
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
-from ensue.run.choose import evaluator_for
+from ensue.run import choose
 from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
 from ensue.sequences.totals import Finish, Grouping, Totals, completed
@@ -171,14 +171,14 @@ def _first_line(problem: Exception) -> str:
 def _output_schema(
     planned: Plan, schema: pa.Schema, listing: Listing | None, budget: Budget | None = None
 ) -> pa.Schema:
-    evaluator = evaluator_for(planned.query, listing)
+    evaluator = choose.for_matches(planned.query, listing).evaluator
     evaluator.open(planned, schema, budget)
     return evaluator.no_matches(schema).schema
 
 
 def _worker(planned: Plan, listing: Listing | None) -> Work:
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
-        evaluator = evaluator_for(planned.query, listing)
+        evaluator = choose.for_matches(planned.query, listing).evaluator
         evaluator.open(planned, schema)
         yield from matched(planned, evaluator, pieces)
 

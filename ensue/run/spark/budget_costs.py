@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue.automaton.plan import PREFIX, Plan
-from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events
+from ensue.run import choose
 from ensue.run.spark.keyed import Work, map_sorted, matched
 from ensue.run.spark.stream_operator import OBSERVED
 
@@ -49,7 +49,7 @@ def matches(
 
 def _worker(planned: Plan, listing: Listing | None, budget: Budget) -> Work:
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
-        evaluator = ApproximateEvaluator(listing)
+        evaluator = choose.for_lane(planned, listing, budget).evaluator
         evaluator.open(planned, schema, budget)
         shape = evaluator.no_matches(schema).schema
         for table in matched(planned, evaluator, pieces):

@@ -25,13 +25,13 @@ from ensue.operator.sorting import sorted_events
 from ensue.quantities.checks import check
 from ensue.quantities.groups import Groups
 from ensue.quantities.model import ALWAYS, Expression
-from ensue.quantities.operator import QuantifyOperator
 from ensue.quantities.run import column_kinds
 from ensue.quantities.stages import VALUE, WINDOW, AutomatonStage, Batch, Stage
 from ensue.query.condition import Column
 from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query
 from ensue.query.sql import row_sql
+from ensue.run import choose
 from ensue.run.spark import stream_quantify
 from ensue.run.spark.batch import analysed
 from ensue.run.spark.keyed import OUTPUT_ROWS, quoted, shuffled
@@ -103,13 +103,13 @@ def values(
     """One row per value: the ends of blocks and windows."""
     if df.isStreaming:
         return stream_quantify.run(stage, df, keys, order, "defined", VALUE, dict(options))
-    operator = QuantifyOperator(stage, keys, "defined")
+    operator = choose.quantities(stage, keys, "defined")
     keys, stage = operator.partition_by, operator.stage
     known_columns(df, keys, order)
     prepared, inner = _prepared(stage, df, list(df.columns))
     schema = arrow_schema(prepared)
     shown = arrow_schema(df).names
-    operator = QuantifyOperator(inner, keys, "defined")
+    operator = choose.quantities(inner, keys, "defined")
     operator.open(None, schema)
     output = pa.schema([f for f in operator.schema if f.name in (*shown, VALUE, WINDOW)])
     operator.insert(schema.empty_table())  # compiles; the disk cache then serves the workers
@@ -120,7 +120,7 @@ def values(
         first = next(iterator, None)
         if first is None:
             return
-        mine = QuantifyOperator(inner, keys, "defined")
+        mine = choose.quantities(inner, keys, "defined")
         mine.open(None, first.schema)
         for events in sorted_events(chain([first], iterator), first.schema, query):
             for table in mine.insert(events).tables():

@@ -36,6 +36,7 @@ from ensue.operator.protocol import Events
 from ensue.operator.sorting import sorted_events
 from ensue.query import condition as c
 from ensue.query.query import OrderKey, SkipMode, WindowKind
+from ensue.run import choose
 from ensue.run.spark.keyed import quoted
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import all_states, countable, piece_matrix, product_of
@@ -82,7 +83,7 @@ def matches(
     stretched = _stretches(planned, prepared, numbered)
     carried = (STRETCH,) if numbered else ()
     wide = _wide(schema, numbered)
-    evaluator = SequencesEvaluator(listing, carried)
+    evaluator = choose.sequences(listing, carried)
     evaluator.open(planned, wide)
     found = from_arrow_schema(evaluator.no_matches(wide).schema)
 
@@ -90,7 +91,7 @@ def matches(
         worker: SequencesEvaluator | None = None
         for events, fresh, base in _cut_events(planned, batches):
             if worker is None:
-                worker = SequencesEvaluator(listing, carried)
+                worker = choose.sequences(listing, carried)
                 worker.open(planned, events.table.schema)
             for table in worker.insert_cut(events, fresh, base).tables():
                 yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)

@@ -19,8 +19,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events
+from ensue.run import choose
 from ensue.run.spark.keyed import map_sorted
-from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import completed
 
 UNIT, WEIGHT = f"{PREFIX}unit", f"{PREFIX}weight"
@@ -28,7 +28,7 @@ UNIT, WEIGHT = f"{PREFIX}unit", f"{PREFIX}weight"
 
 def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: Listing) -> DataFrame:
     """`listing.sample` matches, or none where there are none."""
-    plain = SequencesEvaluator(listing)
+    plain = choose.sequences(listing)
     plain.open(planned, schema)
     shape = plain.no_matches(schema).schema
     wide = shape.append(pa.field(UNIT, pa.string())).append(pa.field(WEIGHT, pa.string()))
@@ -38,7 +38,7 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
         task = context.partitionId() if context is not None else 0
         for number, events in enumerate(completed(pieces)):
             unit = f"{task:08d}-{number:08d}"
-            evaluator = SequencesEvaluator(listing, seed=f"{listing.seed}-{unit}")
+            evaluator = choose.sequences(listing, seed=f"{listing.seed}-{unit}")
             evaluator.open(planned, schema)
             for table in evaluator.insert(events).tables():
                 count = table.num_rows
@@ -46,7 +46,7 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
                 weight = pa.array([str(evaluator.drawn_from)] * count)
                 yield named.append_column(WEIGHT, weight)
 
-    def choose(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = list(batches)
         if not held:
             return
@@ -71,4 +71,4 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
         yield from found.combine_chunks().to_batches()
 
     drawn = map_sorted(prepared, planned.query, draw, wide).repartition(1)
-    return drawn.mapInArrow(choose, from_arrow_schema(shape))
+    return drawn.mapInArrow(chosen, from_arrow_schema(shape))

@@ -27,7 +27,7 @@ def run(
     """A query over a streaming DataFrame; `given` are the options of streams."""
     from ensue.run.spark import quantify, stream
 
-    operator = choose.quantify_operator(question, partition_by, output, value)
+    operator = choose.quantities(question, partition_by, output, value)
     partition_by, question = operator.partition_by, operator.stage
     options = stream.Options.of(dict(given))
     stream.no_edits(options, "quantitative queries")

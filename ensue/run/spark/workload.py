@@ -29,11 +29,11 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
-from ensue.rows.evaluator import RowsEvaluator
+from ensue.run import choose
 from ensue.run.spark import batch
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.shared import given
-from ensue.shared.evaluator import Options, SharedEvaluator
+from ensue.shared.evaluator import Options
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
 from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
@@ -116,7 +116,7 @@ def _shared(
     union = unite(group.queries)
     prepared = _prepared(union.plan, df)
     schema = arrow_schema(prepared)
-    evaluator = SharedEvaluator(union, options)
+    evaluator = choose.shared(union, options)
     evaluator.open(union.plan, schema, budget)
     shape = evaluator.no_matches(schema).schema
     learned = None
@@ -146,7 +146,7 @@ def _worker(
 ) -> Work:
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         union = unite(queries)
-        evaluator = SharedEvaluator(union, options)
+        evaluator = choose.shared(union, options)
         evaluator.open(union.plan, schema, budget, learned)
         for events in pieces:
             yield from evaluator.insert(events).tables()
@@ -201,7 +201,7 @@ def rows(
     check_shedding({name: query}, {name: planned})
     prepared = _prepared(planned, df)
     schema = arrow_schema(prepared)
-    plain = RowsEvaluator()
+    plain = choose.for_matches(query).evaluator
     plain.open(planned, schema)
     shape = plain.no_matches(schema).schema
     names = (name, *(f"{name} {i}" for i in range(1, among)))
