@@ -25,7 +25,7 @@ from ensue.api.automaton_matcher import KIND, AutomatonMatcher
 from ensue.api.automaton_text import make_arc, read_edit, register_fields
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.registers import Machine
-from ensue.draw.registers import MachinePicture, text_of
+from ensue.draw.diagram import Picture
 from ensue.operator.state import unpack
 from ensue.revision.evaluator import Timing
 from ensue.revision.matches import all_matches
@@ -103,9 +103,9 @@ class Automaton:
     def machine(self) -> Machine:
         return self._machine
 
-    def plot(self) -> MachinePicture:
+    def plot(self) -> Picture:
         """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
-        return MachinePicture(self._machine)
+        return Picture(self._machine.view())
 
     def _repr_svg_(self) -> str:
         return self.plot().svg
@@ -118,9 +118,7 @@ class Automaton:
     def explain(self, data: Any = None) -> str:
         """States and arcs, where each fence is answered, and which tier runs."""
         machine = self._machine
-        lines = [f"states {', '.join(machine.states)}; start {', '.join(machine.begins)}; "
-                 f"final {', '.join(sorted(machine.finals)) or 'none'}"]  # fmt: skip
-        lines += [text_of(arc) for arc in machine.arcs]
+        lines = machine.dump().splitlines()
         kinds = self._events
         if data is not None:
             kinds = {f.name: from_arrow(f.type) for f in to_arrow(data).schema}

@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.tables import is_spark, to_arrow
+from ensue.automaton.paths import PathPrograms
+from ensue.draw.diagram import Picture
 from ensue.front.paths import parse_path
 from ensue.operator.budget import Budget
 from ensue.paths import search as engine
@@ -260,6 +262,10 @@ class Graph:
             seed,
             self._absence,
         )
+
+    def plot(self, expression: Expression) -> Picture:
+        """The automaton of an expression, or of several, as a picture: `.svg`, `.save(path)`."""
+        return Picture(PathPrograms.compile(_queries(expression)[0]).view())
 
     def explain(
         self,

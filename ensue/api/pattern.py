@@ -217,16 +217,11 @@ class Pattern:
         return bound, local.prepare(bound, table.slice(0, 0)).schema
 
     def plot(self) -> Picture:
-        """The automaton of a row pattern as a picture: `.svg`, `.dot`, `.save(path)`."""
-        if not self.query.row_semantics:
-            raise errors.UnsupportedError(
-                "plot() draws the automaton of a row pattern, and this is an event pattern",
-                remedy="q.explain() shows its places and edges",
-            )
-        return Picture(self.plan.program)
+        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
+        return Picture(self.program.view())
 
-    def _repr_svg_(self) -> str | None:
-        return self.plot().svg if self.query.row_semantics else None
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
 
     def __repr__(self) -> str:
         return f"<ensue pattern: {nodes.pattern_text(self._draft.pattern)}>"

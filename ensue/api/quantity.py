@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.draw.diagram import Picture
 from ensue.front.builder import order_key
 from ensue.operator.arrange import arrange
 from ensue.operator.protocol import Events
@@ -22,7 +23,7 @@ from ensue.quantities.checks import Report
 from ensue.quantities.groups import BoundGroups
 from ensue.quantities.model import Automaton
 from ensue.quantities.operator import QuantifyOperator
-from ensue.quantities.picture import HierarchyPicture
+from ensue.quantities.picture import view_of
 from ensue.quantities.pipes import Pipe
 from ensue.quantities.prefix import parallel
 from ensue.quantities.run import Outcome
@@ -75,9 +76,12 @@ class Quantity:
         """How each part will be evaluated, and why."""
         return "\n".join(self.stage.bind(_schema(table)).explain())
 
-    def plot(self) -> HierarchyPicture:
-        """The query as a picture, everything inside it included: `.svg`, `.save(path)`."""
-        return HierarchyPicture(self.stage)
+    def plot(self) -> Picture:
+        """The query as a picture with everything inside it: `.svg`, `.dot`, `.save(path)`."""
+        return Picture(view_of(self.stage))
+
+    def _repr_svg_(self) -> str:
+        return self.plot().svg
 
     @property
     def automaton(self) -> Automaton:

@@ -20,7 +20,8 @@ from ensue.api.pattern import Pattern
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
-from ensue.draw.shared import SharingPicture
+from ensue.automaton.view import View
+from ensue.draw.diagram import Picture
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
@@ -254,9 +255,13 @@ class Workload:
             if not group.rows
         ]
 
-    def plot(self) -> SharingPicture:
-        """The shared plan as a picture: `.svg`, `.dot`, `.save(path)`."""
-        return SharingPicture(self.plans)
+    def plot(self) -> Picture:
+        """The shared plans as a picture, row patterns each by its own: `.svg`, `.save(path)`."""
+        parts = [shared.view() for shared in self.plans]
+        for name, pattern in self.patterns.items():
+            if pattern.query.row_semantics:
+                parts.append(replace(pattern.program.view(), title=name))
+        return Picture(parts[0] if len(parts) == 1 else View(parts=tuple(parts)))
 
     def _repr_svg_(self) -> str:
         return self.plot().svg

@@ -13,7 +13,7 @@ engine keeps has a chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -23,6 +23,9 @@ from ensue import errors
 from ensue.automaton.compile import compile_query, merge_states
 from ensue.automaton.program import ACCEPT, START, Program
 from ensue.automaton.subsets import States, determinise
+from ensue.automaton.view import ACCEPT as ACCEPT_MARK
+from ensue.automaton.view import START as START_MARK
+from ensue.automaton.view import Arc, Shown, State, View
 from ensue.query.paths import EdgeTest, PathQuery
 from ensue.query.query import Query
 
@@ -32,7 +35,7 @@ DEAD = -1
 
 
 @dataclass(frozen=True)
-class PathPrograms:
+class PathPrograms(Shown):
     """The programs of several queries over one list of tests."""
 
     queries: tuple[PathQuery, ...]
@@ -53,9 +56,23 @@ class PathPrograms:
             test_of.append(tuple(-1 if label < 0 else ids[label] for label in program.label))
         return PathPrograms(tuple(queries), tuple(programs), tuple(numbers), tuple(test_of))
 
+    def view(self) -> View:
+        """Each query's steps, by what they may cross."""
+        parts = []
+        for query, program, tests in zip(self.queries, self.programs, self.test_of, strict=True):
+            shown = program.view()
+            texts = [str(self.tests[test]) for test in tests[1:]]
+            steps = [
+                replace(state, label=text, note=f"state {state.key}: {text}")
+                for state, text in zip(shown.states[1:-1], texts, strict=True)
+            ]
+            states = (shown.states[0], *steps, shown.states[-1])
+            parts.append(replace(shown, states=states, notes=(), title=query.text, ordered=False))
+        return parts[0] if len(parts) == 1 else View(parts=tuple(parts))
+
 
 @dataclass(frozen=True, eq=False)
-class PathAutomaton:
+class PathAutomaton(Shown):
     """Deterministic; `table[state, class]` is the next state or DEAD."""
 
     table: NDArray[np.int32]
@@ -67,6 +84,18 @@ class PathAutomaton:
     @property
     def states(self) -> int:
         return len(self.table)
+
+    def view(self) -> View:
+        """Arcs by the numbers of the classes they read."""
+        entries = set(self.entries.values())
+        states, arcs = [], []
+        for state, row in enumerate(self.table):
+            marks = (START_MARK,) * (state in entries) + (ACCEPT_MARK,) * bool(self.accepts(state))
+            states.append(State(str(state), marks=marks))
+            for target in sorted({int(t) for t in row if t != DEAD}):
+                classes = ", ".join(str(c) for c in np.flatnonzero(row == target))
+                arcs.append(Arc(state, target, f"class {classes}"))
+        return View(tuple(states), tuple(arcs))
 
     @property
     def cyclic(self) -> bool:

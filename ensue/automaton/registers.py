@@ -16,8 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ensue import errors
+from ensue.automaton import view
 from ensue.query import condition as c
 from ensue.query.describe import describe
+from ensue.query.sql import row_sql
 from ensue.scalar import kinds as k
 from ensue.scalar.infer import infer, require_boolean
 
@@ -75,6 +77,18 @@ class Arc:
     def text(self) -> str:
         return self.name or f"{self.source} -> {self.target}"
 
+    @property
+    def told(self) -> str:
+        """When it is taken and what it sets, in words."""
+        how = "at the end of the window" if self.closing else "ε" if self.epsilon else ""
+        when = f"when {_text(self.when)}" if self.when is not None else ""
+        changes = ", ".join(f"{name} = {_text(value)}" for name, value in self.set)
+        if self.transfer is not None:
+            changes = _text(self.transfer)
+        changed = f"set {changes}" if changes else ""
+        ignorable = "(ignorable)" if self.ignorable else ""
+        return " ".join(part for part in (how, when, changed, ignorable) if part)
+
     def living(self, since: int, till: int) -> Arc:
         """The same arc with another lifetime; a copy of its fields, since edits can be frequent."""
         found = object.__new__(Arc)
@@ -82,8 +96,15 @@ class Arc:
         return found
 
 
+def _text(value: Expression) -> str:
+    """A fence or transfer as short text."""
+    if isinstance(value, c.CONDITIONS):
+        return row_sql(value).replace("`", "").replace(FIELD, "")
+    return f"{getattr(value, '__name__', 'function')}()"
+
+
 @dataclass(frozen=True)
-class Machine:
+class Machine(view.Shown):
     """An AFA: the paper's (Q, A, q0, F, Z, E, R), where E is known once data is."""
 
     fields: tuple[Field, ...] = ()
@@ -116,6 +137,20 @@ class Machine:
 
     def with_arcs(self, arcs: Iterable[Arc]) -> Machine:
         return replace(self, arcs=tuple(arcs))
+
+    def view(self) -> view.View:
+        numbers = {name: number for number, name in enumerate(self.states)}
+        states = []
+        for name in numbers:
+            start, end = (view.START,), (view.ACCEPT,)
+            marks = start * (name in self.begins) + end * (name in self.finals)
+            states.append(view.State(name, marks=marks))
+        arcs = [
+            view.Arc(numbers[arc.source], numbers[arc.target], arc.told, arc.epsilon or arc.closing)
+            for arc in sorted(self.arcs, key=lambda arc: numbers[arc.source])
+        ]
+        notes = [f"register {field.name}: {field.kind}" for field in self.fields]
+        return view.View(tuple(states), tuple(arcs), tuple(notes))
 
     # -- checks ----------------------------------------------------------------------------------
 

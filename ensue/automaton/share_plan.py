@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ensue.automaton import view
 from ensue.automaton.share import Union, own_edges
 from ensue.automaton.subsets import START, States, determinise
 
@@ -23,7 +24,7 @@ class PlanNode:
 
 
 @dataclass(frozen=True)
-class SharingPlan:
+class SharingPlan(view.Shown):
     """The execution plan DAG G (Figure 2): node 0 is the root; loops lead back to their node."""
 
     names: tuple[str, ...]
@@ -38,6 +39,20 @@ class SharingPlan:
             if node.successors:
                 found.setdefault(node.bitmap, []).append(index)
         return {bitmap: tuple(members) for bitmap, members in found.items()}
+
+    def view(self) -> view.View:
+        states, arcs = [], []
+        for index, node in enumerate(self.nodes):
+            names = [name for i, name in enumerate(self.names) if node.complete >> i & 1]
+            degree = f"{node.bitmap.bit_count()} patterns"
+            if len(self.names) <= 12:
+                degree = self.text(node.bitmap)
+            marks = (view.ACCEPT,) if names else (view.START,) * (index == 0)
+            note = f"{node.path or view.START}: " + (", ".join(names) or degree)
+            label = node.path or view.START
+            states.append(view.State(str(index), label, marks, note, degree))
+            arcs += [view.Arc(index, target, name) for name, target in node.successors]
+        return view.View(tuple(states), tuple(arcs))
 
     def text(self, bitmap: int) -> str:
         """A label as the paper writes it: the last pattern first."""

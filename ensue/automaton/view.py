@@ -28,12 +28,13 @@ class State:
     key: str  # how arcs name it: its number, or its name
     label: str = ""  # what it takes, or what it is
     marks: tuple[str, ...] = ()  # start, accept, excluded, ...
-    note: str = ""  # more about it, where there is room
+    note: str = ""  # more about it, for a tooltip
+    detail: str = ""  # a second line
 
     @property
     def text(self) -> str:
         marks = (mark for mark in self.marks if mark != self.label)
-        return " ".join(part for part in (self.key, self.label, *marks) if part)
+        return " ".join(part for part in (self.key, self.label, *marks, self.detail) if part)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where the states and arcs of a program stand in its picture.
+"""Where the states and arcs of an automaton stand in its picture.
 
 The method is Sugiyama's: columns, then an order within each column that crosses few arcs, then
 heights that keep arcs straight. A state's column is its longest distance from the start along
@@ -7,7 +7,7 @@ them may come first. A forward arc over several columns passes through a via poi
 the same target share their via points, so that the many ways out of `A{1,20}` become one line. Back
 arcs run below in lanes of their own, shortest innermost; an arc to the same state is a loop above.
 
-Everything is computed from lists in a fixed order: one program always gives one picture.
+Everything is computed from lists in a fixed order: one automaton always gives one picture.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from ensue.automaton.program import ACCEPT, AT_END, AT_START, START, Program
+from ensue.automaton.view import ACCEPT, START, View
+from ensue.draw.svg import Point, printable, text_width
 
 RADIUS = 24.0  # of a state
 LOOP = 32.0  # height of a loop above the edge of its state
@@ -29,17 +30,29 @@ _CORNER = 12.0
 _VIA = 9.0  # half the height that a passing arc takes
 _SWEEPS = 8
 _LEVELLING = 40
-
-Point = tuple[float, float]
+MARK_SIZE = 10.0
+_LONGEST_MARK = 34
+_MARK_LINE = 13.0
+_LONG = 20.0  # half the width of a mark that needs room between columns
+STUB = 26.0  # of the arrow that points at a start state
 
 
 @dataclass(frozen=True)
 class Arc:
-    """All arcs from one state to another; `marks` says their preferences and anchors."""
+    """All arcs from one state to another; `marks` says what they are, line by line."""
 
     source: int
-    target: int  # `program.states` is the accepting end
-    marks: str
+    target: int
+    marks: tuple[str, ...] = ()
+    faint: bool = False
+
+    @property
+    def mark_size(self) -> Point:
+        """Half the width and half the height of its mark."""
+        if not self.marks:
+            return 0.0, 0.0
+        widest = max(text_width(line, MARK_SIZE) for line in self.marks)
+        return max(7.5, widest / 2 + 4), 7.5 + _MARK_LINE * (len(self.marks) - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -55,28 +68,35 @@ class Curve:
 class Layout:
     width: float
     height: float
-    centres: tuple[Point, ...]  # of the states, then of the accepting end
+    centres: tuple[Point, ...]
     curves: tuple[Curve, ...]
 
 
-def collect_arcs(program: Program) -> list[Arc]:
+def collect_arcs(view: View) -> list[Arc]:
     """The arcs to draw: those of a state to the same target as one, in order of preference."""
+    leaving: list[dict[int, list[str]]] = [{} for _ in view.states]
+    several = [0] * len(view.states)
+    solid = {(arc.source, arc.target) for arc in view.arcs if not arc.faint}
+    for arc in view.arcs:
+        several[arc.source] += 1
+    seen = [0] * len(view.states)
+    for arc in view.arcs:
+        seen[arc.source] += 1
+        number = str(seen[arc.source]) if view.ordered and several[arc.source] > 1 else ""
+        text = printable(arc.text, _LONGEST_MARK)
+        mark = " ".join(part for part in (number, text) if part)
+        leaving[arc.source].setdefault(arc.target, []).extend([mark] if mark else [])
     arcs = []
-    for source in range(program.states):
-        ways = program.arcs_of(source)
-        marks: dict[int, list[str]] = {}
-        for preference, (target, flags) in enumerate(ways, 1):
-            sign = ("^" if flags & AT_START else "") + ("$" if flags & AT_END else "")
-            number = str(preference) if len(ways) > 1 else ""
-            end = program.states if target == ACCEPT else target
-            marks.setdefault(end, []).append(" ".join(part for part in (number, sign) if part))
-        arcs += [Arc(source, target, ", ".join(filter(None, m))) for target, m in marks.items()]
+    for source, targets in enumerate(leaving):
+        for target, marks in targets.items():
+            lines = (", ".join(marks),) if view.ordered and marks else tuple(marks)
+            arcs.append(Arc(source, target, lines, (source, target) not in solid))
     return arcs
 
 
-def arrange(program: Program, half_widths: Sequence[float]) -> Layout:
-    """Places for a program whose states (then the accepting end) are that wide."""
-    return _Arrangement(program, half_widths).layout()
+def arrange(view: View, half_widths: Sequence[float]) -> Layout:
+    """Places for an automaton whose states are that wide."""
+    return _Arrangement(view, half_widths).layout()
 
 
 @dataclass
@@ -92,28 +112,30 @@ class _Item:
 
 
 class _Arrangement:
-    def __init__(self, program: Program, half_widths: Sequence[float]) -> None:
-        self.end = program.states
+    def __init__(self, view: View, half_widths: Sequence[float]) -> None:
+        self.view = view
+        self.count = len(view.states)
         self.half_widths = half_widths
-        self.arcs = collect_arcs(program)
-        self.leaving: list[list[Arc]] = [[] for _ in range(self.end + 1)]
+        self.arcs = collect_arcs(view)
+        self.leaving: list[list[Arc]] = [[] for _ in range(self.count)]
         for arc in self.arcs:
             self.leaving[arc.source].append(arc)
         self.back: set[Arc] = set()
         self.visited: list[int] = []
         self._walk()
         self.column = self._columns()
-        self.columns: list[list[_Item]] = [[] for _ in range(self.column[self.end] + 1)]
+        self.columns: list[list[_Item]] = [[] for _ in range(max(self.column) + 1)]
         self.items: dict[int, _Item] = {}
         self.vias: dict[tuple[int, int], _Item] = {}
-        self.marks: list[Point] = []
+        self.marks: list[tuple[Point, Point]] = []  # where one stands, and its size
         self._fill_columns()
 
     def _walk(self) -> None:
         """Depth first in order of preference: finds the back arcs and the order of states."""
         open_now: set[int] = set()
         seen: set[int] = set()
-        for root in range(START, self.end + 1):
+        roots = sorted(range(self.count), key=lambda s: START not in self.view.states[s].marks)
+        for root in roots:
             if root in seen:
                 continue
             stack: list[tuple[int, Iterator[Arc]]] = [(root, iter(self.leaving[root]))]
@@ -135,8 +157,8 @@ class _Arrangement:
                     stack.append((arc.target, iter(self.leaving[arc.target])))
 
     def _columns(self) -> list[int]:
-        column = [0] * (self.end + 1)
-        waiting = [0] * (self.end + 1)
+        column = [0] * self.count
+        waiting = [0] * self.count
         for arc in self.arcs:
             waiting[arc.target] += arc not in self.back
         ready = [state for state in self.visited if not waiting[state]]
@@ -147,13 +169,16 @@ class _Arrangement:
                     waiting[arc.target] -= 1
                     if not waiting[arc.target]:
                         ready.append(arc.target)
-        column[self.end] = max(1, *(c + 1 for c in column[: self.end]))
+        for state, shown in enumerate(self.view.states):
+            if shown.key == ACCEPT:
+                column[state] = 1 + max(c for other, c in enumerate(column) if other != state)
         return column
 
     def _fill_columns(self) -> None:
         for state in self.visited:
-            loop = any(arc.target == state for arc in self.leaving[state])
-            item = _Item(state, RADIUS + LOOP * loop, RADIUS)
+            loops = [arc for arc in self.leaving[state] if arc.target == state]
+            above = max((LOOP + max(0.0, 2 * a.mark_size[1] - 15) for a in loops), default=0.0)
+            item = _Item(state, RADIUS + above, RADIUS)
             self.items[state] = item
             self.columns[self.column[state]].append(item)
         for state in self.visited:
@@ -179,7 +204,9 @@ class _Arrangement:
             if key not in self.vias:
                 self.vias[key] = _Item(None, _VIA, _VIA)
                 self.columns[column].append(self.vias[key])
-            found.append(self.vias[key])
+            via = self.vias[key]
+            via.above = via.below = max(via.above, arc.mark_size[1] + 2 if arc.marks else 0.0)
+            found.append(via)
         return found
 
     def _order(self) -> None:
@@ -243,18 +270,27 @@ class _Arrangement:
             for item in column:
                 item.y += _MARGIN - top
         floor = [max(item.y + item.below for item in column) for column in self.columns]
-        centres = tuple((centres_x[self.column[s]], self.items[s].y) for s in range(self.end + 1))
+        centres = tuple((centres_x[self.column[s]], self.items[s].y) for s in range(self.count))
         curves = self._route(centres, edges, floor)
         return Layout(edges[-1][1] + _MARGIN, max(floor) + _MARGIN, centres, tuple(curves))
 
     def _column_edges(self) -> tuple[list[Point], list[float]]:
         edges: list[Point] = []
         x = _MARGIN
+        if any(s.label != START and START in s.marks for s in self.view.states):
+            x += STUB
         for column in self.columns:
-            half = max(self.half_widths[i.state] for i in column if i.state is not None)
+            states = [item.state for item in column if item.state is not None]
+            half = max(self.half_widths[state] for state in states)
+            ahead = 0.0
+            for arc in (arc for state in states for arc in self.leaving[state]):
+                if arc.source == arc.target:
+                    half = max(half, arc.mark_size[0])
+                elif arc not in self.back and arc.mark_size[0] > _LONG:
+                    ahead = max(ahead, 2 * arc.mark_size[0] + 44)
             edges.append((x, x + 2 * half))
             links = sum(len(item.links) for item in column)
-            x += 2 * half + _COLUMN_GAP + min(40.0, 2.0 * links)
+            x += 2 * half + max(ahead, _COLUMN_GAP + min(40.0, 2.0 * links))
         return edges, [(left + right) / 2 for left, right in edges]
 
     def _route(
@@ -274,16 +310,19 @@ class _Arrangement:
     def _lanes(self, floor: list[float]) -> dict[int, float]:
         """Per target of back arcs, the height of its lane; raises `floor` under the columns."""
         farthest: dict[int, int] = {}
+        room: dict[int, float] = {}
         for arc in self.arcs:
             if arc in self.back and arc.source != arc.target:
                 reach = self.column[arc.source]
                 farthest[arc.target] = max(farthest.get(arc.target, 0), reach)
+                above = max(0.0, arc.mark_size[1] - 7.5)
+                room[arc.target] = max(room.get(arc.target, 0.0), above)
         lanes = {}
         for target in sorted(farthest, key=lambda t: (farthest[t] - self.column[t], t)):
             span = range(self.column[target], farthest[target] + 1)
-            lanes[target] = max(floor[column] for column in span) + _LANE_GAP
+            lanes[target] = max(floor[column] for column in span) + _LANE_GAP + room[target]
             for column in span:
-                floor[column] = lanes[target]
+                floor[column] = lanes[target] + room[target]
         return lanes
 
     def _edge(self, state: int, centre: Point, angle: float) -> Point:
@@ -301,7 +340,8 @@ class _Arrangement:
         start = (x - RADIUS * math.sin(spread), edge)
         end = (x + RADIUS * math.sin(spread), edge)
         points = (start, (x - 30, y - lift), (x + 30, y - lift), end)
-        return Curve(arc, points, _along(points, 0.5))
+        across, top = _along(points, 0.5)
+        return Curve(arc, points, (across, top - max(0.0, arc.mark_size[1] - 7.5)))
 
     def _forward(self, arc: Arc, centres: tuple[Point, ...], edges: list[Point]) -> Curve:
         source, target = centres[arc.source], centres[arc.target]
@@ -319,18 +359,27 @@ class _Arrangement:
             _bend(points, 0.0, (right, y), 0.0)
             angle = 0.0
         _bend(points, angle, self._edge(arc.target, target, math.pi + into), into)
-        return Curve(arc, tuple(points), self._free_place(points[:4]))
+        return Curve(arc, tuple(points), self._free_place(arc, points[:4]))
 
-    def _free_place(self, piece: Sequence[Point]) -> Point:
-        """A place for a mark near the start of a curve, off the marks placed before."""
-        place = piece[0]
-        for step in range(8, 33):
-            place = _along(piece, step / 40)
-            near = any(abs(place[0] - x) < 20 and abs(place[1] - y) < 16 for x, y in self.marks)
-            if math.dist(place, piece[0]) >= 20 and not near:
-                break
-        self.marks.append(place)
-        return place
+    def _free_place(self, arc: Arc, piece: Sequence[Point]) -> Point:
+        """A place for a mark, off the marks placed before: near the start of its curve.
+
+        A long one is in the middle of the first piece, and beside it where there is no room.
+        """
+        size = arc.mark_size
+        if not arc.marks:
+            return piece[0]
+        steps = list(range(8, 33)) if size[0] <= _LONG else [20, 18, 22, 16, 24]
+        places = [_along(piece, step / 40) for step in steps]
+        fits = [p for p in places if math.dist(p, piece[0]) >= 20] or places[-1:]
+        for shift in (0.0, -8.0, 8.0, -16.0, 16.0, -24.0, 24.0):
+            for x, y in fits:
+                place = (x, y + shift)
+                if not any(_overlap(place, size, *other) for other in self.marks):
+                    self.marks.append((place, size))
+                    return place
+        self.marks.append((fits[0], size))
+        return fits[0]
 
     def _return(
         self, arc: Arc, centres: tuple[Point, ...], edges: list[Point], lane: float
@@ -363,11 +412,25 @@ class _Arrangement:
         else:
             _line(points, points[-1], approach)
             points += [(up, stop[1] + 10), (up, stop[1] + 6), stop]
-        return Curve(arc, tuple(points), (down - _CORNER - 8, lane))
+        half = arc.mark_size[0]
+        at = (down - _CORNER - max(8.0, half + 2), lane)
+        while (
+            any(_overlap(at, arc.mark_size, *other) for other in self.marks) and at[0] > up + half
+        ):
+            at = (at[0] - 8, lane)
+        self.marks.append((at, arc.mark_size))
+        return Curve(arc, tuple(points), at)
 
     def _is_lowest(self, state: int) -> bool:
         column = self.columns[self.column[state]]
         return column[-1] is self.items[state]
+
+
+def _overlap(one: Point, size: Point, other: Point, other_size: Point) -> bool:
+    return (
+        abs(one[0] - other[0]) < size[0] + other_size[0] + 4
+        and abs(one[1] - other[1]) < size[1] + other_size[1] + 1
+    )
 
 
 def _settle(column: list[_Item], wanted: list[float], weights: list[float]) -> None:

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 
 from ensue.query import condition as c
 from ensue.query import nodes
+from ensue.query.describe import describe
 
 NODE, SOURCE, EDGE = "node", "source", "edge"  # what a condition of a step may read
 
@@ -35,6 +36,14 @@ class EdgeTest:
     glob: bool = False  # labels are patterns with * and ?
     backward: bool = False  # from the edge's object to its subject
     condition: c.Condition | None = None  # over `edge`, `node` (arrived at) and `source` (left)
+
+    def __str__(self) -> str:
+        """What the step crosses, as it is written in an expression."""
+        text = "|".join(self.labels)
+        if self.negated:
+            text = f"!({text})" if text else "."
+        text = ("^" if self.backward else "") + text
+        return text if self.condition is None else f"{text}[{describe(self.condition)}]"
 
     def accepts(self, label: str) -> bool:
         if self.glob:

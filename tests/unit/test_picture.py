@@ -1,4 +1,4 @@
-"""Pictures of programs: well-formed, escaped, the same on every run, with and without Graphviz."""
+"""Pictures of automata: well-formed, escaped, the same on every run, with and without Graphviz."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import graphviz
+import pyarrow as pa
 import pytest
 
-from ensue import errors
+import ensue
+from ensue import errors, quantify
 from ensue.automaton.compile import compile_query, merge_states
-from ensue.automaton.program import Program
+from ensue.automaton.view import View
 from ensue.draw import diagram as picture
 from ensue.draw import layout
 from ensue.draw.diagram import Picture
@@ -33,8 +35,8 @@ PATTERNS = [
 ]
 
 
-def program(text: str) -> Program:
-    return merge_states(compile_query(Query(pattern=parse_pattern(text))))
+def program(text: str) -> View:
+    return merge_states(compile_query(Query(pattern=parse_pattern(text)))).view()
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def test_own_drawing_is_well_formed_and_repeatable(text: str) -> None:
 @pytest.mark.parametrize("text", PATTERNS)
 def test_states_do_not_overlap_and_stay_inside(text: str) -> None:
     compiled = program(text)
-    placed = layout.arrange(compiled, [layout.RADIUS] * (compiled.states + 1))
+    placed = layout.arrange(compiled, [layout.RADIUS] * len(compiled.states))
     for index, centre in enumerate(placed.centres):
         assert layout.RADIUS <= centre[0] <= placed.width - layout.RADIUS
         assert layout.RADIUS <= centre[1] <= placed.height - layout.RADIUS
@@ -122,7 +124,7 @@ def test_hostile_labels_stay_text(name: str) -> None:
     assert len(texts(drawn)) == 4
     assert "<script" not in drawn
     picture.dot(compiled).encode("utf-8")
-    assert picture._draw_image(compiled, "png").startswith(b"\x89PNG")
+    assert picture.draw_image(compiled, "png").startswith(b"\x89PNG")
 
 
 def test_a_label_cannot_leave_its_string_in_graphviz_source() -> None:
@@ -169,7 +171,7 @@ def test_too_many_states_give_a_note(without_dot: None) -> None:
     compiled = program(f"A{{{picture.MAX_STATES + 1}}}")
     drawn = picture.svg(compiled)
     assert texts(drawn)[0].startswith("202 states and 202 arcs: too many to draw")
-    assert picture._draw_image(compiled, "png").startswith(b"\x89PNG")
+    assert picture.draw_image(compiled, "png").startswith(b"\x89PNG")
 
 
 def test_too_many_arcs_give_a_note(without_dot: None) -> None:
@@ -190,7 +192,7 @@ def test_save_by_suffix(without_dot: None, tmp_path: Path, suffix: str, start: b
 @pytest.mark.parametrize("kind", ["png", "pdf"])
 def test_images_are_repeatable(kind: str) -> None:
     compiled = program("A {- B+ -} C")
-    assert picture._draw_image(compiled, kind) == picture._draw_image(compiled, kind)
+    assert picture.draw_image(compiled, kind) == picture.draw_image(compiled, kind)
 
 
 def test_other_suffixes_are_refused(tmp_path: Path) -> None:
@@ -202,3 +204,61 @@ def test_a_notebook_shows_the_svg(without_dot: None) -> None:
     drawn = Picture(program("A B+"))
     assert drawn._repr_svg_() == drawn.svg == picture.draw_svg(program("A B+"))
     assert drawn.dot == picture.dot(program("A B+"))
+
+
+def events(text: str) -> ensue.Pattern:
+    return ensue.pattern(text, types="kind").order_by("t").within(10)
+
+
+FALLS = (
+    ensue.Automaton(register={"r1": "int"})
+    .arc("q0", "q1", when="price < 10", set={"r1": "r1 + 1"})
+    .arc("q1", "q1")
+    .arc("q1", "q2", epsilon=True)
+    .final("q2")
+)
+GRAPH = ensue.graph(pa.table({"subject": [1], "relation": ["knows"], "object": [2]}))
+KINDS = {
+    "rows": (ensue.pattern("A B+"), {"start", "A", "B", "accept"}),
+    "events": (events("A -> B+ ->> C"), {"take A", "take B", "take C", "skip if not B", "skip"}),
+    "absence": (events("A -> !X -> B ->> !E"), {"skip if not B and not X", "skip if not E"}),
+    "missing": (events("A ->> B ->> C").allow_missing(1), {"A", "B", "C", "without B"}),
+    "workload": (
+        ensue.workload(one=events("A ->> B"), two=events("A ->> C"), rows=ensue.pattern("D E")),
+        {"start", "A B", "A C", "01", "10", "rows", "D", "E"},
+    ),
+    "automaton": (FALLS, {"q0", "q1", "q2", "ε", "when price < 10 set r1 = r1 + 1"}),
+    "quantify": (quantify.max("x"), {"max(x)", "none", "some"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_query_is_drawn_with_its_labels(
+    without_dot: None, kind: str, tmp_path: Path
+) -> None:
+    asked, labels = KINDS[kind]
+    drawn = asked.plot()
+    assert labels <= set(texts(drawn.svg))
+    assert asked._repr_svg_() == drawn.svg == asked.plot().svg
+    assert drawn.dot.startswith("digraph")
+    assert drawn.save(tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_path_expressions_are_drawn(without_dot: None) -> None:
+    assert set(texts(GRAPH.plot("knows/^likes+").svg)) == {
+        "knows/^likes+", "start", "knows", "^likes", "accept",
+    }  # fmt: skip
+    both = texts(GRAPH.plot({"one": "a[node.age > 3]", "two": "!b|."}).svg)
+    assert {"a[node.age > 3]", "!(b)"} <= set(both)
+
+
+def test_marks_do_not_cover_each_other(without_dot: None) -> None:
+    """Of patterns with several texts between the same columns."""
+    for text in ("A -> B+ ->> C", "A -> !X -> B{2,3} -> C", "(A ->> B | C ->> D)+ -> E"):
+        view = events(text).program.view()
+        placed = layout.arrange(view, [layout.RADIUS] * len(view.states))
+        boxes = [(c.mark_at, c.arc.mark_size) for c in placed.curves if c.arc.marks]
+        for index, ((x, y), (half, radius)) in enumerate(boxes):
+            assert half <= x <= placed.width - half and radius <= y <= placed.height - radius
+            for (x2, y2), (half2, radius2) in boxes[:index]:
+                assert abs(x - x2) >= half + half2 or abs(y - y2) >= radius + radius2

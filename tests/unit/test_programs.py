@@ -7,6 +7,7 @@ import pytest
 
 import ensue
 from ensue.automaton.compile import compile_query, merge_states
+from ensue.automaton.counting import counting_automaton
 from ensue.automaton.program import Program
 from ensue.front.grammar import parse_pattern
 from ensue.query.nodes import pattern_text
@@ -103,6 +104,54 @@ def test_definitions_are_part_of_a_program() -> None:
     assert one.program == ensue.pattern("A").define(A="x  >  1").program
     assert one.program != ensue.pattern("A").define(A="x > 2").program
     assert "label A: gt(x, 1)" in one.program.dump()
+
+
+EVENTS = {
+    "A -> B+ ->> C": """\
+states 4, arcs 9
+  0 start -> 1 take A
+  1 -> 2 take B
+  1 -> 1 skip if not B
+  2 -> 2 take B
+  2 -> 1 skip if not B
+  2 -> accept take C
+  2 -> 3 skip
+  3 -> accept take C
+  3 -> 3 skip
+""",
+    "A -> !X -> B": """\
+states 2, arcs 3
+  0 start -> 1 take A
+  1 -> accept take B
+  1 -> 1 skip if not B and not X
+""",
+    "A ->> !E": """\
+states 2, arcs 2
+  0 start -> 1 take A
+  1 pending -> 1 skip if not E
+""",
+}
+
+
+@pytest.mark.parametrize("text", EVENTS)
+def test_an_event_pattern_has_its_own_automaton(text: str) -> None:
+    pattern = ensue.pattern(text, types="kind").order_by("t").within(10)
+    assert pattern.program.dump() == EVENTS[text]
+    for line in EVENTS[text].splitlines()[1:]:
+        assert line in pattern.explain()
+
+
+def test_automata_print_in_one_form() -> None:
+    missing = ensue.pattern("A ->> B ->> C", types="kind").order_by("t").within(9).allow_missing(1)
+    assert "  1 A -> 2\n  1 A -> 3 without B\n" in missing.program.dump()
+    counted = counting_automaton(parse_pattern("A B+ | A"), ("A", "B"))
+    assert counted.dump() == (
+        "states 2, arcs 2\nshortest match 1\n  0 start -> 1 A\n  1 accept -> 1 B\n"
+    )
+    falls = ensue.Automaton(register={"n": "int"}).arc("a", "b", when="x < 1", set={"n": "n + 1"})
+    assert falls.final("b").machine.dump() == (
+        "states 2, arcs 1\nregister n: int\n  a start -> b when x < 1 set n = n + 1\n  b accept\n"
+    )
 
 
 @pytest.mark.parametrize(

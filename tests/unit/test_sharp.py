@@ -86,7 +86,7 @@ def test_the_picture_and_the_text_show_the_plan() -> None:
     load = ensue.workload(PAPER)
     assert "12 of the patterns alone, 7 together" in load.explain()
     assert "[110] A B E" in load.explain()
-    assert load.plot().svg.count("<rect") == 8 and "A B E" in load.plot().dot
+    assert load.plot().svg.count("<title>") == 8 and "A B E" in load.plot().dot
 
 
 def test_a_thousand_patterns_are_planned_in_seconds() -> None:
