@@ -220,7 +220,7 @@ class AutomatonMatcher(Turns):
         return RevisedDuring(begins, changes)
 
     def end(self) -> pa.Table:
-        """No event comes any more; windows that are still open end here."""
+        """All partitions are complete: windows that are open end here, and nothing stays held."""
         evaluator = self._known()
         if self._cleanse is None:
             return evaluator.end()

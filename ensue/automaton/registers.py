@@ -56,9 +56,6 @@ class Arc:
     pattern: str = ""  # the named pattern that it came with
     since: int = MINUS_INFINITY
     till: int = INFINITY
-    accepts: bool | None = None  # None: where the target is final
-    label: int = -1  # compiled queries: the event joins the match under this label
-    bits: tuple[int, int] | None = None  # compiled queries: mask and value of the event's tests
 
     @property
     def ignorable(self) -> bool:
@@ -69,8 +66,6 @@ class Arc:
             and self.transfer is None
             and not self.epsilon
             and not self.closing
-            and self.label < 0
-            and not self.accepts
         )
 
     @property
@@ -111,8 +106,6 @@ class Machine(view.Shown):
     arcs: tuple[Arc, ...] = ()
     starts: tuple[str, ...] = ()
     finals: frozenset[str] = frozenset()
-    tests: tuple[c.Condition, ...] = ()  # compiled queries: bit i of an event
-    traced: bool = False  # a match is its (label, event) pairs, not its register
     _kinds: Mapping[str, k.Kind] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -156,8 +149,6 @@ class Machine(view.Shown):
 
     def check(self) -> None:
         """Everything about the graph; raises the first thing that is wrong."""
-        if self.traced:
-            return  # compiled from a query, which was checked
         if not self.arcs:
             raise errors.QueryError(
                 "the automaton has no arc", remedy='add one: .arc("q0", "q1", when="price < 10")'

@@ -88,7 +88,7 @@ class Code:
     texts: Texts = field(default_factory=Texts)
 
     def __post_init__(self) -> None:
-        self.tests: list[c.Condition | None] = list(self.machine.tests)
+        self.tests: list[c.Condition | None] = []
         self.inputs: list[Input] = []
         self.code: list[list[int]] = []
         self._constants: dict[tuple[str, Any], int] = {}
@@ -160,7 +160,7 @@ class Code:
 
     def release(self, tests_in_use: set[int]) -> None:
         """Bits of arcs that are gone may mean something else from now on."""
-        for place in range(len(self.machine.tests), len(self.tests)):
+        for place in range(len(self.tests)):
             if place not in tests_in_use:
                 self.tests[place] = None
         self._known = {
@@ -200,7 +200,7 @@ class Code:
         functions = [arc.when, arc.transfer, *(value for _, value in arc.set)]
         if any(callable(value) for value in functions):
             return self._slow("a Python function")
-        mask, value = arc.bits or (0, 0)
+        mask, value = 0, 0
         row: list[c.Condition] = []
         rest: list[c.Condition] = []
         if arc.when is not None:
@@ -252,7 +252,7 @@ class Code:
         found = [self.compiled(arc) for arc in arcs]
         # Where an ε-arc leaves, each event that a loop takes can lead further.
         restless = {arc.source for arc in arcs if arc.epsilon}
-        table = np.zeros((max(1, len(arcs)), 11), np.int64)
+        table = np.zeros((max(1, len(arcs)), layout.ARC_COLUMNS), np.int64)
         outputs = np.zeros((max(1, len(arcs)), self.fields), np.int64)
         for index, (arc, code) in enumerate(zip(arcs, found, strict=True)):
             table[index] = self.line(arc, code, arc.source in restless)
@@ -288,11 +288,11 @@ class Code:
 
     def line(self, arc: Arc, code: Compiled, restless: bool) -> tuple[int, ...]:
         """An arc's row of `Arcs.table`."""
-        accepts = arc.target in self.machine.finals if arc.accepts is None else arc.accepts
+        accepts = arc.target in self.machine.finals
         ignorable = arc.ignorable and not accepts and not restless
         return (
             self.state(arc.source), self.state(arc.target), code.mask, code.value, code.begin,
-            code.end, ignorable, accepts, arc.label, arc.since, arc.till,
+            code.end, ignorable, accepts, arc.since, arc.till,
         )  # fmt: skip
 
     def is_quick(self, item: Compiled) -> bool:
@@ -408,7 +408,7 @@ class Code:
 
 def _code_key(arc: Arc) -> tuple[object, ...]:
     changes = tuple((name, _key(value)) for name, value in arc.set)
-    return _key(arc.when), changes, _key(arc.transfer), arc.bits
+    return _key(arc.when), changes, _key(arc.transfer)
 
 
 def _shape(node: Typed) -> object:

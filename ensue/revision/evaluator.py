@@ -35,7 +35,17 @@ from ensue.revision.kernels import changes as kernel
 from ensue.revision.kernels import output
 from ensue.revision.kernels.arcs import begins_of
 from ensue.revision.operator import Operator
-from ensue.revision.parts import DEFAULT, EMPTY_LIFETIME, FINAL, LATE, TWICE, Delta, Settings, Times
+from ensue.revision.parts import (
+    DEFAULT,
+    EMPTY_LIFETIME,
+    FINAL,
+    LATE,
+    TWICE,
+    Delta,
+    Settings,
+    Times,
+    nothing,
+)
 from ensue.revision.tier import decoded
 from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
@@ -228,13 +238,15 @@ class RevisionEvaluator(Turns):
         return self._shown([])
 
     def end(self, keys: Collection[Key] | None = None) -> pa.Table:
-        """These partitions, or all, are complete."""
+        """These partitions, or all, are complete; one that comes again starts afresh."""
         found = [self._output(name, op, op.end()) for name, op in self._all(keys)]
+        self.drop(keys)
         return self._shown(found)
 
     def drop(self, keys: Collection[Key] | None = None) -> None:
         """Forget these partitions, or all, with what they held."""
-        for name, _ in self._all(keys):
+        for name, operator in self._all(keys):
+            self._first.newest = max(self._first.newest, operator.newest)
             del self._operators[name], self._keys[name]
 
     def known(self) -> list[Key]:
@@ -279,7 +291,8 @@ class RevisionEvaluator(Turns):
     @property
     def _now(self) -> int:
         """t_curr"""
-        return max([self.watermark, *(op.newest for op in self._operators.values())])
+        newest = (operator.newest for operator in (self._first, *self._operators.values()))
+        return max(self.watermark, *newest)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -395,10 +408,10 @@ class RevisionEvaluator(Turns):
         """Rows of the kernels as a table of changes."""
         for event, arc, reason in delta.faults:
             del event
-            nothing = pa.table(
+            blank = pa.table(
                 [pa.nulls(1, column.type) for column in self.schema], schema=self.schema
             )
-            self._reject(nothing, [f"the arc {arc} failed: {reason}"])
+            self._reject(blank, [f"the arc {arc} failed: {reason}"])
         rows = delta.rows
         names, arrays = [], []
         for place, column in enumerate(self.partition_by):
@@ -463,12 +476,7 @@ class RevisionEvaluator(Turns):
 
     def _shown(self, tables: list[pa.Table]) -> pa.Table:
         if not tables:
-            empty = Delta(
-                np.zeros((0, output.OUTPUT_REGISTER + len(self.machine.fields)), np.int64),
-                np.zeros((0, 2), np.int64),
-                np.zeros(0, np.int8),
-            )
-            return self._output(0, self._first, empty)
+            return self._output(0, self._first, nothing(len(self.machine.fields)))
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     # -- state -----------------------------------------------------------------------------------

@@ -99,17 +99,13 @@ class EventOperator(ABC):
         return self._ignoring or self._wants_intervals(self.arcs)
 
     @property
-    def traced(self) -> bool:
-        return self.machine.traced
-
-    @property
     def tier(self) -> str:
         """`compiled`, or why it is plain Python."""
         return self._slow or "compiled"
 
     @property
     def keeps_rows(self) -> bool:
-        return self.settings.keep_rows or self.traced or self.tier != "compiled"
+        return self.settings.keep_rows or self.tier != "compiled"
 
     def _rebuild(self) -> None:
         """Arrays of the arcs there are; what was edited in place becomes part of them."""
@@ -155,14 +151,8 @@ class EventOperator(ABC):
         """Corrections: the same row and lifetime as the event that is withdrawn."""
         return self.change(table, times, np.full(len(times.le), -1, np.int8))
 
-    def change(
-        self,
-        table: pa.Table,
-        times: Times,
-        operations: NDArray[np.int8],
-        bits: Numbers | None = None,
-    ) -> Delta:
-        """Inserts (1) and retractions (-1) in the order of arrival; `bits` where they are known."""
+    def change(self, table: pa.Table, times: Times, operations: NDArray[np.int8]) -> Delta:
+        """Inserts (1) and retractions (-1) in the order of arrival."""
         count = len(times.le)
         status = np.zeros(count, np.int8)
         late = times.le < self.watermark
@@ -175,17 +165,16 @@ class EventOperator(ABC):
             status[empty] = EMPTY_LIFETIME
         chosen = np.flatnonzero(status == 0)
         rows = rows_of(table)
-        if bits is None:
-            bits = test_bits(self.code, rows)
+        bits = test_bits(self.code, rows)
         if self._ignores(bits):
             self._start_intervals()
         cells, nulls = input_cells(self.code, rows)
-        keys = np.empty((count, 8), np.int64)
-        keys[:, 0], keys[:, 1], keys[:, 2], keys[:, 3] = times.le, times.tie, times.name, times.re
-        keys[:, 4] = np.arange(self.next_event, self.next_event + count)
-        keys[:, 5], keys[:, 6], keys[:, 7] = times.sequence, bits, nulls
-        if self.settings.sequenced:
-            keys[:, 1] = times.sequence
+        keys = np.empty((count, layout.GIVEN), np.int64)
+        keys[:, layout.LE], keys[:, layout.RE] = times.le, times.re
+        keys[:, layout.TIE] = times.sequence if self.settings.sequenced else times.tie
+        keys[:, layout.CONTENT], keys[:, layout.SEQUENCE] = times.name, times.sequence
+        keys[:, layout.IDENTITY] = np.arange(self.next_event, self.next_event + count)
+        keys[:, layout.BITS], keys[:, layout.EVENT_NULLS] = bits, nulls
         if self.keeps_rows and count:
             self.rows.add(self.next_event, table, int(times.le.max()))
         self.next_event += count
@@ -240,17 +229,14 @@ class EventOperator(ABC):
     def _process(self, operations: Any, keys: Any, cells: Any, resume: int = NONE) -> Delta:
         status = np.zeros(len(operations), np.int8)
         faults = np.zeros((MAX_FAULTS, 3), np.int64)
-        counts = np.zeros(4, np.int64)
+        counts = np.zeros(output.COUNTS, np.int64)
         rows = np.zeros((64, output.OUTPUT_REGISTER + self.code.fields), np.int64)
-        pairs = np.zeros((64, 2), np.int64)
-        self.store, rows, pairs = self.kernels.process(
-            self.store, self.table, operations, keys, cells, self.ignoring, self.traced,
+        self.store, rows = self.kernels.process(
+            self.store, self.table, operations, keys, cells, self.ignoring,
             self.settings.sequenced, self.settings.unique, resume, status, faults, counts, rows,
-            pairs,
         )  # fmt: skip
         return Delta(
             rows[: counts[output.ROWS]],
-            pairs[: counts[output.PAIRS]],
             status,
             self._faults(faults, int(counts[output.FAULTS])),
         )
@@ -286,16 +272,12 @@ class EventOperator(ABC):
         if settled == MINUS_INFINITY:
             return delta
         if self.settings.sequenced:
-            self.kernels.clean_sequenced(self.store, settled, self.traced)
+            self.kernels.clean_sequenced(self.store, settled)
         else:
-            self.kernels.clean(self.store, settled, self.ignoring, self.traced)
+            self.kernels.clean(self.store, settled, self.ignoring)
         self._gone = {key: None for key in self._gone if key[0] >= self.watermark}
         self._drop_arcs(settled)
-        oldest = self._oldest(settled)
-        if len(delta.rows):
-            # Whoever asked may still read the rows of matches that ended with their window.
-            oldest = min(oldest, int(delta.rows[:, output.FIRST_LE].min()))
-        self.rows.drop_before(oldest)
+        self.rows.drop_before(settled)
         self._shrink()
         self._verify()
         return delta
@@ -306,19 +288,19 @@ class EventOperator(ABC):
 
     def _close(self, ending: bool) -> Delta:
         rows = np.zeros((64, output.OUTPUT_REGISTER + self.code.fields), np.int64)
-        pairs, counts = np.zeros((64, 2), np.int64), np.zeros(4, np.int64)
+        counts = np.zeros(output.COUNTS, np.int64)
         if len(self.table.closing):
-            rows, pairs = self.kernels.close_windows(
-                self.store, self.table, self.settled, ending, self.traced, rows, pairs, counts
+            rows = self.kernels.close_windows(
+                self.store, self.table, self.settled, ending, rows, counts
             )
         found = rows[: counts[output.ROWS]]
-        if len(found) > 1 and not self.traced:
+        if len(found) > 1:
             # Two ways to one register are one match; elsewhere that is one node, here it is not.
             told = (output.FIRST_EVENT, output.LAST_EVENT, output.FINAL_STATE, output.OUTPUT_NULLS)
             columns = [*told, *range(output.OUTPUT_REGISTER, found.shape[1])]
             _, first = np.unique(found[:, columns], axis=0, return_index=True)
             found = found[np.sort(first)]
-        return Delta(found, pairs[: counts[output.PAIRS]], np.zeros(0, np.int8))
+        return Delta(found, np.zeros(0, np.int8))
 
     def _drop_arcs(self, settled: int) -> None:
         """An arc can be discarded once the punctuation has passed its end (§5.4); a few at once."""
@@ -352,17 +334,6 @@ class EventOperator(ABC):
             and not self.settings.sequenced
             and any(arc.ignorable for arc in arcs)
         )
-
-    def _live_nodes(self) -> Numbers:
-        nodes = self.store.nodes[: int(self.store.control[layout.HIGH_NODE])]
-        return nodes[nodes[:, layout.AT] != NONE]
-
-    def _oldest(self, settled: int) -> int:
-        """Rows from here on may still be asked for."""
-        if not self.traced:
-            return settled
-        live = self._live_nodes()
-        return min(settled, int(live[:, layout.START].min())) if len(live) else settled
 
     def _shrink(self) -> None:
         """After a burst, arrays of which little is in use are given back."""

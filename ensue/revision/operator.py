@@ -295,17 +295,15 @@ class Operator(EventOperator):
     def _made_again(self, before: int) -> Delta:
         """All nodes behind an event."""
         rows = np.zeros((64, output.OUTPUT_REGISTER + self.code.fields), np.int64)
-        pairs, counts = np.zeros((64, 2), np.int64), np.zeros(4, np.int64)
-        rows, pairs = self.kernels.take_away(
-            self.store, before, self.code.fields, self.ignoring, self.traced, rows, pairs, counts
+        counts = np.zeros(output.COUNTS, np.int64)
+        rows = self.kernels.take_away(
+            self.store, before, self.code.fields, self.ignoring, rows, counts
         )
-        went = Delta(
-            rows[: counts[output.ROWS]], pairs[: counts[output.PAIRS]], np.zeros(0, np.int8)
-        )
+        went = Delta(rows[: counts[output.ROWS]], np.zeros(0, np.int8))
         resume = kernel.FROM_START if before == NONE else before
         came = self._process(
             np.zeros(0, np.int8),
-            np.zeros((0, 8), np.int64),
+            np.zeros((0, layout.GIVEN), np.int64),
             np.zeros((0, len(self.code.inputs)), np.int64),
             resume,
         )

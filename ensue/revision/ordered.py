@@ -97,10 +97,7 @@ class OrderedRevisions(LaneDefaults):
     def end(self, keys: Iterable[Key] | None = None) -> Output:
         if keys is None:
             self._ends = self._ends[:0]
-        ended = None if keys is None else set(keys)
-        output = self._output(self._inner.end(ended))
-        self._inner.drop(ended)
-        return output
+        return self._output(self._inner.end(None if keys is None else set(keys)))
 
     def change_arcs(
         self,

@@ -33,8 +33,7 @@ DEFAULT = Settings()
 class Delta:
     """What one call changed."""
 
-    rows: Numbers  # columns as in `revision/kernels/steps.py`
-    pairs: Numbers  # with traces: (label, event number), last event first
+    rows: Numbers  # columns as in `revision/kernels/output.py`
     status: NDArray[np.int8]
     faults: list[tuple[int, str, str]] = field(default_factory=list)  # event, arc, reason
 
@@ -58,38 +57,28 @@ class Times:
 def nothing(fields: int) -> Delta:
     return Delta(
         np.zeros((0, output.OUTPUT_REGISTER + fields), np.int64),
-        np.zeros((0, 2), np.int64),
         np.zeros(0, np.int8),
     )
 
 
 def identity(delta: Delta, row: int) -> object:
     found = delta.rows[row]
-    begin, length = int(found[output.TRACE_BEGIN]), int(found[output.TRACE_LENGTH])
     names = (output.FIRST_EVENT, output.LAST_EVENT, output.LIFETIME_RE, output.FINAL_STATE)
     return (
         tuple(found[list(names)].tolist()),
         tuple(found[output.OUTPUT_NULLS : output.OUTPUT_NULLS + 1].tolist()),
         tuple(found[output.OUTPUT_REGISTER :].tolist()),
-        delta.pairs[begin : begin + length].tobytes(),
     )
 
 
 def chosen(delta: Delta, rows: Sequence[int]) -> Delta:
-    return Delta(delta.rows[list(rows)], delta.pairs, delta.status, delta.faults)
+    return Delta(delta.rows[list(rows)], delta.status, delta.faults)
 
 
 def joined(deltas: Sequence[Delta]) -> Delta:
     """Several changes in turn as one."""
-    rows, before = [], 0
-    for delta in deltas:
-        moved = delta.rows.copy()
-        moved[:, output.TRACE_BEGIN] += before
-        before += len(delta.pairs)
-        rows.append(moved)
     return Delta(
-        np.concatenate(rows),
-        np.concatenate([delta.pairs for delta in deltas]),
+        np.concatenate([delta.rows for delta in deltas]),
         np.concatenate([delta.status for delta in deltas]),
         [fault for delta in deltas for fault in delta.faults],
     )

@@ -53,4 +53,4 @@ def keep(operator: EventOperator, promises: Mapping[c.Condition, int]) -> int:
             covers[operator.code.state(state)] = operator.kernels.at_or_before(
                 operator.store, limit - 1, INFINITY, INFINITY
             )
-    return int(operator.kernels.clean_states(operator.store, covers, operator.traced))
+    return int(operator.kernels.clean_states(operator.store, covers))

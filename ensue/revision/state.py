@@ -25,8 +25,7 @@ from ensue.scalar import kinds as k
 from ensue.scalar.infer import typed
 
 KIND = state.Kind("revision", version=2, oldest=2)
-_PLAIN = ("source", "target", "epsilon", "closing", "name", "pattern", "since", "till", "accepts",
-          "label", "bits")  # fmt: skip
+_PLAIN = ("source", "target", "epsilon", "closing", "name", "pattern", "since", "till")  # fmt: skip
 _HIGH = {"events": layout.HIGH_EVENT, "nodes": layout.HIGH_NODE, "edges": layout.HIGH_EDGE}
 
 
@@ -50,8 +49,6 @@ def arc_to_json(arc: Arc) -> dict[str, Any]:
 
 def arc_from_json(told: dict[str, Any], known: Iterable[Arc]) -> Arc:
     plain = {name: told[name] for name in _PLAIN}
-    if plain["bits"] is not None:
-        plain["bits"] = tuple(plain["bits"])
     if told.get("function"):
         for arc in known:
             if arc.name == told["name"]:

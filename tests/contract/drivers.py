@@ -376,12 +376,6 @@ class Answers(Driver):
         return {"nbytes": held.nbytes}
 
 
-class Revises(Answers):
-    """Automata by hand: `end` closes the windows, and keeps the events for what may be revised."""
-
-    forgets = begins_again = False
-
-
 class Summarizes(Answers):
     """A summary answers when asked, and is never complete."""
 

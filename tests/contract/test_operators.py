@@ -53,7 +53,6 @@ from ensue.run.lanes.works import (
     summary_work,
     totals_work,
 )
-from ensue.run.revision_stage import RevisionStage
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
@@ -209,8 +208,8 @@ EXAMPLES: dict[str, Driver] = {
     "matcher": d.Answers(lambda: PAIR.matcher(speculation=math.inf), ensue.restore, by.pairs),
     "matcher of rows": d.Answers(lambda: RUN.matcher(speculation=math.inf), ensue.restore, by.runs),
     "matcher that waits": d.Answers(PAIR.matcher, ensue.restore, by.pairs),
-    "automaton by hand": d.Revises(AUTOMATON.matcher, AUTOMATON.restore, by.pairs),
-    "revision": d.Revises(revision, revision_restored, by.pairs),
+    "automaton by hand": d.Answers(AUTOMATON.matcher, AUTOMATON.restore, by.pairs),
+    "revision": d.Answers(revision, revision_restored, by.pairs),
     "summary": d.Summarizes(
         lambda: PAIR.summarize(size=200, total="sum(B.x)"), ensue.restore, every_key
     ),
@@ -250,7 +249,6 @@ INSIDE: dict[type, str] = {  # parts that nothing but these drives
 }
 APART: dict[type, str] = {  # no runner drives them: these tests compare them with brute force
     StateSummary: "tests/unit/test_summary_counters.py",
-    RevisionStage: "tests/unit/test_revision_queries.py",
 }
 
 

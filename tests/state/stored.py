@@ -13,18 +13,13 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import ensue
 from ensue.operator import state
-from ensue.operator.buffer import AT, EVENT, KEY
-from ensue.operator.identity import row_hashes
 from ensue.operator.protocol import Snapshot
-from ensue.run.revision_stage import RevisionStage
-from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.shared.evaluator import SharedEvaluator
 from tests.contract import definitions as by
 from tests.contract import drivers as d
@@ -33,45 +28,6 @@ from tests.contract import test_operators as contract
 FOLDER = Path(__file__).parent / "stored"
 FIRST, CUT = 7, 9  # rows before the time is told, and before the state is saved
 Named = tuple[str, int]  # a kind of state and its version
-
-
-class Corrects(d.Evaluates):
-    """The stage by which AFA takes corrections."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: None, by.PAIR, by.pairs)
-        sequences = SequencesEvaluator()
-        sequences.open(self._plan, self._schema)
-        self._nothing = sequences.no_matches(self._schema)
-
-    def _prepared(self, rows: pa.Table) -> pa.Table:
-        keys = pa.array(row_hashes(rows, ["k"]).view(np.int64))
-        hidden = {AT: rows["ts"].cast(pa.int64()), KEY: keys, EVENT: rows["x"]}
-        ready = super()._prepared(rows)
-        for name, column in hidden.items():
-            ready = ready.append_column(name, column)
-        return ready
-
-    def load(self, saved: Any) -> Any:
-        made = RevisionStage(self._plan, self._schema, self._nothing)
-        if saved is not None:
-            made.restore(saved)
-        return made
-
-    def feed(self, held: Any, rows: pa.Table) -> d.Found:
-        return [held.change(self._events(rows)).came]
-
-    def mark(self, held: Any, second: int) -> d.Found:
-        return [held.advance(by.micros(second), by.moment(second)).came]
-
-    def end(self, held: Any) -> d.Found:
-        return [held.end().came]
-
-    def save(self, held: Any) -> d.Saved:
-        return bytes(held.to_bytes())
-
-    def read(self, held: Any, found: d.Found) -> list[by.Row]:
-        return d.Driver.read(self, held, found)
 
 
 class SharesUnderBudget(d.Shares):
@@ -86,7 +42,6 @@ EXAMPLES: dict[str, d.Driver] = {
         lambda: by.PAIR.matcher(speculation=math.inf, settle=0), ensue.restore, by.pairs
     ),
     "shared under a budget": SharesUnderBudget(),
-    "revision stage": Corrects(),
 }
 
 

@@ -1,6 +1,6 @@
 """Events without further ado, the common case of the AFA operator, in one loop without calls.
 
-`append` does what `process` does for inserted events where there are no intervals, traces, ε-arcs
+`append` does what `process` does for inserted events where there are no intervals, ε-arcs
 and closing arcs: the partial matches that end at the event before meet it, and matches begin with
 it. An event that comes late takes the same loop again and again: what spans it goes, and what it
 makes meets the events behind it one by one, in front of what stands there. `append` stops, and
@@ -143,11 +143,11 @@ def append(
         else:
             if change == total or operations[change] != 1:
                 break
-            le, tie, name = keys[change, 0], keys[change, 1], keys[change, 2]
+            le, tie, name = keys[change, LE], keys[change, TIE], keys[change, CONTENT]
             previous, following, slot = last, NONE, NONE
             where, position = NONE, NONE
             if sequenced:
-                number = keys[change, 5]
+                number = keys[change, SEQUENCE]
                 slot = slot_of(names, stamps, generation, number)
                 if stamps[slot] == generation and slots[slot] >= 0:
                     break
@@ -195,16 +195,16 @@ def append(
                     events = taller(events, event + 1)
                 control[HIGH_EVENT] += 1
             control[EVENTS] += 1
-            re, identity, bits = keys[change, 3], keys[change, 4], keys[change, 6]
+            re, identity, bits = keys[change, RE], keys[change, IDENTITY], keys[change, BITS]
             cause = identity
             events[event, LE] = le
             events[event, TIE] = tie
             events[event, CONTENT] = name
             events[event, RE] = re
             events[event, IDENTITY] = identity
-            events[event, SEQUENCE] = keys[change, 5]
+            events[event, SEQUENCE] = keys[change, SEQUENCE]
             events[event, BITS] = bits
-            events[event, EVENT_NULLS] = keys[change, 7]
+            events[event, EVENT_NULLS] = keys[change, EVENT_NULLS]
             events[event, REACH] = MINUS_INFINITY
             events[event, PREVIOUS] = previous
             events[event, NEXT] = following
@@ -213,7 +213,7 @@ def append(
             for column in range(columns):
                 events[event, COLUMNS + column] = values[change, column]
                 cells[inputs[column]] = values[change, column]
-                nulls[inputs[column]] = (keys[change, 7] >> column) & 1
+                nulls[inputs[column]] = (keys[change, EVENT_NULLS] >> column) & 1
             if following >= 0:
                 events[following, PREVIOUS] = event
             if sequenced:

@@ -19,7 +19,8 @@ from ensue.kernels.calls import inlined
 from ensue.revision.kernels.store import NONE
 
 # Columns of `Arcs.table`.
-SOURCE, TARGET, MASK, VALUE, BEGIN, FINISH, IGNORABLE, ACCEPTS, TRACE, SINCE, TILL = range(11)
+SOURCE, TARGET, MASK, VALUE, BEGIN, FINISH, IGNORABLE, ACCEPTS, SINCE, TILL = range(10)
+ARC_COLUMNS = 10
 # Columns of `Arcs.epochs_of`: its epochs, and the one that was asked for last.
 FIRST_EPOCH, END_EPOCH, HINT = range(3)
 # Columns of `Arcs.initial`, before the register.

@@ -173,11 +173,9 @@ def remove_spanning(
     exhaustive: bool,
     cause: int,
     fields: int,
-    traced: bool,
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> NDArray[np.int64]:
     """RemoveInvalidatedSequences: nodes from `event` on that began at the pivot or before it.
 
     By Completeness the first event without such a node ends the search; after a clean-up by
@@ -193,16 +191,14 @@ def remove_spanning(
             if begins_by(store, node, pivot):
                 found = True
                 if nodes[node, MATCH] >= 0:
-                    rows, pairs = report(
-                        store, node, -1, cause, fields, False, traced, rows, pairs, counts
-                    )
+                    rows = report(store, node, -1, cause, fields, False, rows, counts)
                 unlink_node(store, node)
-                free_node(store, node, traced)
+                free_node(store, node)
             node = after
         if not found and not exhaustive:
             break
         event = events[event, NEXT]
-    return rows, pairs
+    return rows
 
 
 @njit(cache=True, nogil=True)
@@ -210,10 +206,9 @@ def process(
     store: Store,
     arcs: Arcs,
     operations: NDArray[np.int8],
-    keys: NDArray[np.int64],  # [change, (le, tie, content, re, identity, sequence, bits, nulls)]
+    keys: NDArray[np.int64],  # [change, column of `events`]
     values: NDArray[np.int64],  # [change, column]
     ignoring: bool,
-    traced: bool,
     sequenced: bool,
     unique: bool,  # equal timestamps are refused
     resume: int,  # the event after which all is made again (a change of arcs), FROM_START or NONE
@@ -221,8 +216,7 @@ def process(
     faults: NDArray[np.int64],
     counts: NDArray[np.int64],
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-) -> tuple[Store, NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Store, NDArray[np.int64]]:
     """All changes in turn; output rows in the order in which they become known."""
     cells, nulls = arcs.cells.copy(), arcs.nulls.copy()
     floats = cells.view(np.float64)
@@ -234,7 +228,7 @@ def process(
     fields = arcs.sizes[REGISTER_FIELDS]
     most, factor = arcs.sizes[MOST_ARCS], arcs.sizes[SILENT_FACTOR]
     control = store.control
-    simple = not traced and not (arcs.silent.shape[0] or arcs.closing.shape[0])
+    simple = not (arcs.silent.shape[0] or arcs.closing.shape[0])
     plain, intervals = simple and not ignoring, simple and ignoring and not sequenced
     change = -2 if resume != NONE else -1
     while change + 1 < operations.shape[0]:
@@ -272,15 +266,15 @@ def process(
         propagate = False
         event = NONE
         count = 0
-        cause = NONE if change < 0 else keys[change, 4]
+        cause = NONE if change < 0 else keys[change, IDENTITY]
         # -- the change itself; leaves `source` and the event after which to go on ------------
         if change < 0:
             # Everything behind `resume` was taken away; go on as if it had arrived again.
             event = resume
             propagate = True
         elif operations[change] == INSERT:
-            le, tie, content = keys[change, 0], keys[change, 1], keys[change, 2]
-            number = keys[change, 5]
+            le, tie, content = keys[change, LE], keys[change, TIE], keys[change, CONTENT]
+            number = keys[change, SEQUENCE]
             last = control[LAST]
             previous, following = NONE, NONE
             where, position = 0, 0
@@ -326,11 +320,11 @@ def process(
             row[LE] = le
             row[TIE] = tie
             row[CONTENT] = content
-            row[RE] = keys[change, 3]
-            row[IDENTITY] = keys[change, 4]
+            row[RE] = keys[change, RE]
+            row[IDENTITY] = keys[change, IDENTITY]
             row[SEQUENCE] = number
-            row[BITS] = keys[change, 6]
-            row[EVENT_NULLS] = keys[change, 7]
+            row[BITS] = keys[change, BITS]
+            row[EVENT_NULLS] = keys[change, EVENT_NULLS]
             row[REACH] = MINUS_INFINITY
             row[HEAD] = NONE
             row[TAIL] = NONE
@@ -359,9 +353,8 @@ def process(
                 if previous < 0:
                     control[FIRST] = event
                 if following >= 0 and not ignoring:
-                    rows, pairs = remove_spanning(
-                        store, following, event, control[CLEANED] > 0, cause, fields, traced,
-                        rows, pairs, counts,
+                    rows = remove_spanning(
+                        store, following, event, control[CLEANED] > 0, cause, fields, rows, counts,
                     )  # fmt: skip
             need = (count + arcs.initial.shape[0]) * most * factor
             if ignoring or control[NODES] + need > store.nodes.shape[0]:
@@ -371,7 +364,7 @@ def process(
             if stays.shape[0] < count:
                 stays = np.zeros(2 * count, np.bool_)
             extend(
-                store, arcs, source, count, event, True, ignoring, traced, stays, frontier,
+                store, arcs, source, count, event, True, ignoring, stays, frontier,
                 faults, counts, cells, floats, nulls, no_ints, no_floats, no_nulls,
             )  # fmt: skip
             if ignoring and in_order:
@@ -396,9 +389,8 @@ def process(
                             raise_reach(store, store.nodes[node, AT], le)
                     else:
                         store.nodes[node, UNTIL] = previous
-                        stack, rows, pairs = cut(
-                            store, node, event, False, stack, cause, fields, traced,
-                            rows, pairs, counts,
+                        stack, rows = cut(
+                            store, node, event, False, stack, cause, fields, rows, counts,
                         )  # fmt: skip
             count = counts[CREATED]
             for index in range(count):
@@ -408,15 +400,13 @@ def process(
                 if store.nodes[node, MATCH] == ACCEPTED:
                     store.nodes[node, MATCH] = control[NEXT_MATCH]
                     control[NEXT_MATCH] += 1
-                    rows, pairs = report(
-                        store, node, 1, cause, fields, ignoring, traced, rows, pairs, counts
-                    )
+                    rows = report(store, node, 1, cause, fields, ignoring, rows, counts)
             propagate = following >= 0
         else:
-            le, tie, content = keys[change, 0], keys[change, 1], keys[change, 2]
+            le, tie, content = keys[change, LE], keys[change, TIE], keys[change, CONTENT]
             gone = NONE
             if sequenced:
-                gone = event_of(store, keys[change, 5])
+                gone = event_of(store, keys[change, SEQUENCE])
             else:
                 where, position = place_of(store, le, tie, content)
                 if where >= 0:
@@ -424,7 +414,7 @@ def process(
             if (
                 gone < 0
                 or compare(store.events, gone, le, tie, content) != 0
-                or (store.events[gone, RE] != keys[change, 3])
+                or (store.events[gone, RE] != keys[change, RE])
             ):
                 status[change] = UNKNOWN
                 continue
@@ -435,9 +425,8 @@ def process(
                     source, every = alive_at(store, previous, True, source)
                     for index in range(every):
                         node = source[index]
-                        stack, rows, pairs = cut(
-                            store, node, gone, True, stack, cause, fields, traced,
-                            rows, pairs, counts,
+                        stack, rows = cut(
+                            store, node, gone, True, stack, cause, fields, rows, counts,
                         )  # fmt: skip
                         if is_alive(store, node, gone):
                             if store.nodes[node, UNTIL] == gone:
@@ -454,13 +443,10 @@ def process(
                     store.nodes[node, SUPPORT] = -1
                     depth += 1
                     node = store.nodes[node, AFTER]
-                stack, rows, pairs = cascade(
-                    store, stack, depth, cause, fields, traced, rows, pairs, counts
-                )
+                stack, rows = cascade(store, stack, depth, cause, fields, rows, counts)
             else:
-                rows, pairs = remove_spanning(
-                    store, gone, gone, control[CLEANED] > 0, cause, fields, traced,
-                    rows, pairs, counts,
+                rows = remove_spanning(
+                    store, gone, gone, control[CLEANED] > 0, cause, fields, rows, counts,
                 )  # fmt: skip
                 if previous >= 0 and not sequenced:
                     source, count = alive_at(store, previous, False, source)
@@ -469,7 +455,7 @@ def process(
             if following >= 0:
                 store.events[following, PREVIOUS] = NONE if sequenced else previous
             if sequenced:
-                set_event(store, keys[change, 5], NONE)
+                set_event(store, keys[change, SEQUENCE], NONE)
                 if control[LAST] == gone:
                     control[LAST] = NONE
             else:
@@ -499,7 +485,7 @@ def process(
             if stays.shape[0] < count:
                 stays = np.zeros(2 * count, np.bool_)
             extend(
-                store, arcs, source, count, event, change < 0, ignoring, traced, stays, frontier,
+                store, arcs, source, count, event, change < 0, ignoring, stays, frontier,
                 faults, counts, cells, floats, nulls, no_ints, no_floats, no_nulls,
             )  # fmt: skip
             created = counts[CREATED]
@@ -521,9 +507,7 @@ def process(
                 if store.nodes[node, MATCH] == ACCEPTED:
                     store.nodes[node, MATCH] = control[NEXT_MATCH]
                     control[NEXT_MATCH] += 1
-                    rows, pairs = report(
-                        store, node, 1, cause, fields, ignoring, traced, rows, pairs, counts
-                    )
+                    rows = report(store, node, 1, cause, fields, ignoring, rows, counts)
             source, frontier = frontier, source
             count = created
-    return store, rows, pairs
+    return store, rows

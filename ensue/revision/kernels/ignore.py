@@ -32,7 +32,6 @@ from ensue.revision.kernels.arcs import (
     MASK,
     REGISTER_FIELDS,
     TARGET,
-    TRACE,
     VALUE,
     Arcs,
     epoch_at,
@@ -48,7 +47,6 @@ from ensue.revision.kernels.store import (
     BLOCK,
     BLOCKS,
     CHILD,
-    CHILDREN,
     CLEANED,
     COLUMNS,
     CONTENT,
@@ -70,7 +68,6 @@ from ensue.revision.kernels.store import (
     HIGH_EVENT,
     HIGH_NODE,
     IDENTITY,
-    LABEL,
     LAST,
     LE,
     LEAST_RE,
@@ -82,7 +79,6 @@ from ensue.revision.kernels.store import (
     NONE,
     OPEN,
     OPENED,
-    PARENT,
     PREVIOUS,
     RE,
     REACH,
@@ -147,7 +143,7 @@ def append_ignoring(
         and not control[CLEANED]
         and max(control[BLOCKS], control[HIGH_BLOCK]) + 2 <= order.shape[0]
     ):
-        le, tie, name = keys[change, 0], keys[change, 1], keys[change, 2]
+        le, tie, name = keys[change, LE], keys[change, TIE], keys[change, CONTENT]
         if compare(events, last, le, tie, name) > 0 or (unique and events[last, LE] == le):
             break
         # -- the event ------------------------------------------------------------------------
@@ -160,15 +156,15 @@ def append_ignoring(
                 events = taller(events, event + 1)
             control[HIGH_EVENT] += 1
         control[EVENTS] += 1
-        re, identity, bits = keys[change, 3], keys[change, 4], keys[change, 6]
+        re, identity, bits = keys[change, RE], keys[change, IDENTITY], keys[change, BITS]
         events[event, LE] = le
         events[event, TIE] = tie
         events[event, CONTENT] = name
         events[event, RE] = re
         events[event, IDENTITY] = identity
-        events[event, SEQUENCE] = keys[change, 5]
+        events[event, SEQUENCE] = keys[change, SEQUENCE]
         events[event, BITS] = bits
-        events[event, EVENT_NULLS] = keys[change, 7]
+        events[event, EVENT_NULLS] = keys[change, EVENT_NULLS]
         events[event, REACH] = MINUS_INFINITY
         events[event, PREVIOUS] = last
         events[event, NEXT] = NONE
@@ -176,7 +172,7 @@ def append_ignoring(
         for column in range(columns):
             events[event, COLUMNS + column] = values[change, column]
             cells[inputs[column]] = values[change, column]
-            nulls[inputs[column]] = (keys[change, 7] >> column) & 1
+            nulls[inputs[column]] = (keys[change, EVENT_NULLS] >> column) & 1
         where = control[BLOCKS] - 1
         before_block = order[where]  # of the event before
         position = fill[before_block]
@@ -310,10 +306,7 @@ def append_ignoring(
                     nodes[node, EDGE] = NONE
                     nodes[node, SUPPORT] = 1
                     nodes[node, UNTIL] = event
-                    nodes[node, PARENT] = parent
-                    nodes[node, LABEL] = table[arc, TRACE]
                     nodes[node, EVENT] = identity
-                    nodes[node, CHILDREN] = 0
                     nodes[node, FIRED] = 0
                     nodes[node, END] = le
                     nodes[node, END_NAME] = name
@@ -323,7 +316,6 @@ def append_ignoring(
                     if parent >= 0:
                         nodes[node, START_SLOT] = nodes[parent, START_SLOT]
                         nodes[node, START_NAME] = nodes[parent, START_NAME]
-                        nodes[parent, CHILDREN] += 1
                     else:
                         nodes[node, START_SLOT] = event
                         nodes[node, START_NAME] = name

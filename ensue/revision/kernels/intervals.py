@@ -194,18 +194,16 @@ def cascade(
     depth: int,
     cause: int,
     fields: int,
-    traced: bool,
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Deletes the nodes on the stack and all that has no other derivation."""
     nodes, edges = store.nodes, store.edges
     while depth:
         depth -= 1
         node = stack[depth]
         if nodes[node, MATCH] >= 0:
-            rows, pairs = report(store, node, -1, cause, fields, True, traced, rows, pairs, counts)
+            rows = report(store, node, -1, cause, fields, True, rows, counts)
         edge = nodes[node, EDGE]
         while edge >= 0:
             child = edges[edge, CHILD]
@@ -213,8 +211,8 @@ def cascade(
                 stack, depth = _lose(nodes, child, stack, depth)
             edge = edges[edge, EDGE_NEXT]
         unlink_node(store, node)
-        free_node(store, node, traced)
-    return stack, rows, pairs
+        free_node(store, node)
+    return stack, rows
 
 
 @njit(cache=True, nogil=True)
@@ -226,11 +224,9 @@ def cut(
     stack: NDArray[np.int64],
     cause: int,
     fields: int,
-    traced: bool,
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Derivations of a node after the event are no longer valid (or just those at the event)."""
     nodes, edges, events = store.nodes, store.edges, store.events
     depth = 0
@@ -250,4 +246,4 @@ def cut(
         else:
             before = edge
         edge = after
-    return cascade(store, stack, depth, cause, fields, traced, rows, pairs, counts)
+    return cascade(store, stack, depth, cause, fields, rows, counts)

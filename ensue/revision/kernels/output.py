@@ -13,12 +13,10 @@ from ensue.revision.kernels.store import (
     END_NAME,
     EVENT,
     IDENTITY,
-    LABEL,
     LE,
     LEAST_RE,
     MATCH,
     NODE_NULLS,
-    PARENT,
     REGISTERS,
     START,
     START_EVENT,
@@ -32,11 +30,10 @@ ACCEPTED = -2  # of MATCH: to be reported
 
 # Columns of output rows; the register follows.
 OPERATION, MATCH_ID, FIRST_LE, FIRST_EVENT, LAST_LE, LAST_EVENT, LIFETIME_LE, LIFETIME_RE = range(8)
-FINAL_STATE, NODE, TRACE_BEGIN, TRACE_LENGTH, CAUSE, OUTPUT_NULLS = range(8, 14)
-FIRST_NAME, LAST_NAME, OUTPUT_REGISTER = range(14, 17)
+FINAL_STATE, NODE, CAUSE, OUTPUT_NULLS, FIRST_NAME, LAST_NAME, OUTPUT_REGISTER = range(8, 15)
 
 # Places in `counts`.
-ROWS, PAIRS, FAULTS, CREATED = range(4)
+ROWS, FAULTS, CREATED, COUNTS = range(4)
 
 
 @njit(cache=True, nogil=True)
@@ -66,8 +63,6 @@ def tell(
     rows[row, OUTPUT_NULLS] = nodes[node, NODE_NULLS]
     rows[row, FIRST_NAME] = nodes[node, START_NAME]
     rows[row, LAST_NAME] = events[at, CONTENT]
-    rows[row, TRACE_BEGIN] = 0
-    rows[row, TRACE_LENGTH] = 0
     for field in range(fields):
         rows[row, OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]
 
@@ -80,12 +75,10 @@ def report(
     cause: int,  # the event that was being processed
     fields: int,
     ignoring: bool,
-    traced: bool,
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A row of output, and with traces the (label, event) pairs of the match, last event first."""
+) -> NDArray[np.int64]:
+    """A row of output; `rows` may grow."""
     nodes = store.nodes
     if counts[ROWS] == rows.shape[0]:
         rows = taller(rows, 0)
@@ -98,15 +91,4 @@ def report(
         row[LAST_EVENT] = nodes[node, EVENT]
         row[LAST_NAME] = nodes[node, END_NAME]
         row[LIFETIME_LE] = row[LAST_LE]
-    row[TRACE_BEGIN] = counts[PAIRS]
-    if traced:
-        while node >= 0:
-            if nodes[node, LABEL] >= 0:
-                if counts[PAIRS] == pairs.shape[0]:
-                    pairs = taller(pairs, 0)
-                pairs[counts[PAIRS], 0] = nodes[node, LABEL]
-                pairs[counts[PAIRS], 1] = nodes[node, EVENT]
-                counts[PAIRS] += 1
-            node = nodes[node, PARENT]
-    row[TRACE_LENGTH] = counts[PAIRS] - row[TRACE_BEGIN]
-    return rows, pairs
+    return rows

@@ -29,7 +29,6 @@ from ensue.revision.kernels.arcs import (
     SINCE,
     TARGET,
     TILL,
-    TRACE,
     VALUE,
     Arcs,
     epoch_at,
@@ -40,7 +39,6 @@ from ensue.revision.kernels.store import (
     AT,
     BEFORE,
     BITS,
-    CHILDREN,
     COLUMNS,
     CONTENT,
     EDGE,
@@ -51,13 +49,11 @@ from ensue.revision.kernels.store import (
     FIRED,
     HEAD,
     IDENTITY,
-    LABEL,
     LE,
     LEAST_RE,
     MATCH,
     NODE_NULLS,
     NONE,
-    PARENT,
     RE,
     REGISTERS,
     START,
@@ -234,7 +230,6 @@ def _derive(
     cells: NDArray[np.int64],
     nulls: NDArray[np.bool_],
     ignoring: bool,
-    traced: bool,
     frontier: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
@@ -249,13 +244,12 @@ def _derive(
         start, start_event = events[event, LE], events[event, IDENTITY]
         start_slot, least = event, events[event, RE]
         start_name = events[event, CONTENT]
-    if not traced:
-        known = _find(store, arcs, event, start, start_event, arc, cells, nulls)
-        if known >= 0:
-            nodes[known, SUPPORT] += 1
-            if ignoring and parent >= 0:
-                add_edge(store, parent, known, arc)
-            return
+    known = _find(store, arcs, event, start, start_event, arc, cells, nulls)
+    if known >= 0:
+        nodes[known, SUPPORT] += 1
+        if ignoring and parent >= 0:
+            add_edge(store, parent, known, arc)
+        return
     node = new_node(store)
     nodes[node, START] = start
     nodes[node, START_EVENT] = start_event
@@ -266,13 +260,10 @@ def _derive(
     nodes[node, SUPPORT] = 1
     nodes[node, UNTIL] = event
     nodes[node, MATCH] = ACCEPTED if arcs.table[arc, ACCEPTS] else NONE
-    nodes[node, PARENT] = parent
-    nodes[node, LABEL] = arcs.table[arc, TRACE]
     nodes[node, EVENT] = events[event, IDENTITY]
     nodes[node, END] = events[event, LE]
     nodes[node, START_NAME] = start_name
     nodes[node, END_NAME] = events[event, CONTENT]
-    nodes[node, CHILDREN] = 0
     nodes[node, FIRED] = 0
     marks = 0
     for field in range(arcs.sizes[REGISTER_FIELDS]):
@@ -282,10 +273,8 @@ def _derive(
             marks |= 1 << field
     nodes[node, NODE_NULLS] = marks
     link_node(store, node, event)
-    if parent >= 0:
-        if ignoring:
-            add_edge(store, parent, node, arc)
-        nodes[parent, CHILDREN] += 1
+    if ignoring and parent >= 0:
+        add_edge(store, parent, node, arc)
     frontier[counts[CREATED]] = node
     counts[CREATED] += 1
 
@@ -299,7 +288,6 @@ def extend(
     event: int,
     beginning: bool,  # also begin matches with the event
     ignoring: bool,
-    traced: bool,
     stays: NDArray[np.bool_],  # per source: an ignorable arc took the event
     frontier: NDArray[np.int64],  # nodes created; there is room, here and in the store
     faults: NDArray[np.int64],
@@ -352,9 +340,7 @@ def extend(
                     nodes[parent], REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
                 )
                 loaded = True
-            _derive(
-                store, arcs, parent, event, arc, cells, nulls, ignoring, traced, frontier, counts
-            )
+            _derive(store, arcs, parent, event, arc, cells, nulls, ignoring, frontier, counts)
     if beginning:
         for index in range(arcs.initial.shape[0]):
             if not arcs.initial[index, INITIAL_SINCE] <= le < arcs.initial[index, INITIAL_TILL]:
@@ -386,9 +372,7 @@ def extend(
                         _add_fault(faults, counts, identity, arc, status)
                     if status <= 0:
                         continue
-                _derive(
-                    store, arcs, NONE, event, arc, cells, nulls, ignoring, traced, frontier, counts
-                )
+                _derive(store, arcs, NONE, event, arc, cells, nulls, ignoring, frontier, counts)
     if arcs.silent.shape[0]:
         done = 0
         while done < counts[CREATED]:
@@ -412,6 +396,6 @@ def extend(
                     if status <= 0:
                         continue
                 _derive(
-                    store, arcs, parent, event, arc, cells, nulls, ignoring, traced, frontier,
+                    store, arcs, parent, event, arc, cells, nulls, ignoring, frontier,
                     counts,
                 )  # fmt: skip

@@ -25,17 +25,16 @@ from ensue.kernels.hashing import slot_of
 BLOCK = 256
 NONE = -1
 OPEN = -2  # of `until`: alive at the newest event, whichever that is
-HISTORY = -3  # of a node's event: only kept because a longer match names its event
 
-# Columns of `events`.
-LE, TIE, CONTENT, RE, IDENTITY, PREVIOUS, NEXT, HEAD, TAIL = 0, 1, 2, 3, 4, 5, 6, 7, 8
-BITS, EVENT_NULLS, REACH, SEQUENCE, COLUMNS = 9, 10, 11, 12, 13
+# Columns of `events`; those before GIVEN are also the columns of `keys`, one row per change.
+LE, TIE, CONTENT, RE, IDENTITY, SEQUENCE, BITS, EVENT_NULLS, GIVEN = range(9)
+PREVIOUS, NEXT, HEAD, TAIL, REACH, COLUMNS = range(8, 14)
 
-# Columns of `nodes`. The first are kept only where intervals, traces or closing arcs need them, so
+# Columns of `nodes`. The first are kept only where intervals or closing arcs need them, so
 # that the loop over events in order writes two cache lines and not three.
-EDGE, SUPPORT, UNTIL, PARENT, LABEL, EVENT, CHILDREN, FIRED, END, END_NAME = range(10)
-AT, START, START_EVENT, START_SLOT, START_NAME, LEAST_RE, STATE, BEFORE, AFTER = range(10, 19)
-MATCH, NODE_NULLS, REGISTERS = 19, 20, 21
+EDGE, SUPPORT, UNTIL, EVENT, FIRED, END, END_NAME = range(7)
+AT, START, START_EVENT, START_SLOT, START_NAME, LEAST_RE, STATE, BEFORE, AFTER = range(7, 16)
+MATCH, NODE_NULLS, REGISTERS = range(16, 19)
 
 # Columns of `edges`.
 CHILD, ARC, EDGE_NEXT = 0, 1, 2
@@ -380,25 +379,14 @@ def unlink_node(store: Store, node: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def free_node(store: Store, node: int, traced: bool) -> None:
-    """A node that is in no list; with traces, kept while a longer match names its event."""
+def free_node(store: Store, node: int) -> None:
+    """A node that is in no list."""
     nodes, control = store.nodes, store.control
     _free_edges(store, node)
-    if traced and nodes[node, CHILDREN] > 0:
-        nodes[node, AT] = HISTORY
-        return
-    while True:
-        parent = nodes[node, PARENT]
-        nodes[node, AT] = NONE
-        nodes[node, AFTER] = control[FREE_NODE]
-        control[FREE_NODE] = node
-        control[NODES] -= 1
-        if not traced or parent < 0:
-            return
-        nodes[parent, CHILDREN] -= 1
-        if nodes[parent, CHILDREN] > 0 or nodes[parent, AT] != HISTORY:
-            return
-        node = parent
+    nodes[node, AT] = NONE
+    nodes[node, AFTER] = control[FREE_NODE]
+    control[FREE_NODE] = node
+    control[NODES] -= 1
 
 
 @njit(cache=True, nogil=True)

@@ -89,11 +89,9 @@ def close_windows(
     arcs: Arcs,
     time: int,
     ending: bool,  # no event comes at all any more
-    traced: bool,
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> NDArray[np.int64]:
     """Matches of partial matches whose window has passed with nothing in it that ended them."""
     events, nodes, table = store.events, store.nodes, arcs.table
     cells, nulls = arcs.cells.copy(), arcs.nulls.copy()
@@ -132,9 +130,7 @@ def close_windows(
                                 continue
                         if not table[arc, ACCEPTS]:
                             continue
-                        rows, pairs = report(
-                            store, node, 1, NONE, fields, False, traced, rows, pairs, counts
-                        )
+                        rows = report(store, node, 1, NONE, fields, False, rows, counts)
                         row = rows[counts[ROWS] - 1]
                         row[MATCH_ID] = store.control[NEXT_MATCH]
                         store.control[NEXT_MATCH] += 1
@@ -153,7 +149,7 @@ def close_windows(
                                 marks |= 1 << field
                         row[OUTPUT_NULLS] = marks
             node = nodes[node, AFTER]
-    return rows, pairs
+    return rows
 
 
 @njit(cache=True, nogil=True)
@@ -181,7 +177,7 @@ def _forget_past(store: Store, node: int, kept: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
+def clean(store: Store, time: int, ignoring: bool) -> None:
     """Events before cover(time) go with their nodes; intervals that reach it move to it."""
     events, nodes, control = store.events, store.nodes, store.control
     kept = cover(store, time)
@@ -200,7 +196,7 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
                 elif nodes[node, UNTIL] != kept:
                     events[kept, REACH] = max(events[kept, REACH], events[nodes[node, UNTIL], LE])
             else:
-                free_node(store, node, traced)
+                free_node(store, node)
             node = after
         following = events[event, NEXT]
         free_event(store, event)
@@ -219,7 +215,7 @@ def clean(store: Store, time: int, ignoring: bool, traced: bool) -> None:
 
 
 @njit(cache=True, nogil=True)
-def clean_sequenced(store: Store, time: int, traced: bool) -> None:
+def clean_sequenced(store: Store, time: int) -> None:
     """With sequence numbers: of the events before `time`, only the last can get a successor."""
     events, control = store.events, store.control
     kept, first, count = NONE, NONE, 0
@@ -237,7 +233,7 @@ def clean_sequenced(store: Store, time: int, traced: bool) -> None:
         # in order.
         while kept >= 0 and first != kept:
             following = events[first, NEXT]
-            _drop_numbered(store, first, traced)
+            _drop_numbered(store, first)
             first = following
         return
     for event in range(control[HIGH_EVENT]):
@@ -249,16 +245,16 @@ def clean_sequenced(store: Store, time: int, traced: bool) -> None:
             kept = event
     for event in range(control[HIGH_EVENT]):
         if events[event, IDENTITY] >= 0 and events[event, LE] < time and event != kept:
-            _drop_numbered(store, event, traced)
+            _drop_numbered(store, event)
 
 
 @njit(cache=True, nogil=True)
-def _drop_numbered(store: Store, event: int, traced: bool) -> None:
+def _drop_numbered(store: Store, event: int) -> None:
     events = store.events
     node = events[event, HEAD]
     while node >= 0:
         after = store.nodes[node, AFTER]
-        free_node(store, node, traced)
+        free_node(store, node)
         node = after
     if events[event, NEXT] >= 0:
         events[events[event, NEXT], PREVIOUS] = NONE
@@ -274,11 +270,9 @@ def take_away(
     after: int,  # NONE: everything
     fields: int,
     ignoring: bool,
-    traced: bool,
     rows: NDArray[np.int64],
-    pairs: NDArray[np.int64],
     counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> NDArray[np.int64]:
     """All nodes behind an event; `process` with `resume` makes them again."""
     events, nodes = store.events, store.nodes
     event = store.control[FIRST] if after < 0 else events[after, NEXT]
@@ -287,17 +281,15 @@ def take_away(
         while node >= 0:
             following = nodes[node, AFTER]
             if nodes[node, MATCH] >= 0:
-                rows, pairs = report(
-                    store, node, -1, NONE, fields, ignoring, traced, rows, pairs, counts
-                )
-            free_node(store, node, traced)
+                rows = report(store, node, -1, NONE, fields, ignoring, rows, counts)
+            free_node(store, node)
             node = following
         events[event, HEAD] = NONE
         events[event, TAIL] = NONE
         events[event, REACH] = MINUS_INFINITY
         event = events[event, NEXT]
     if not ignoring:
-        return rows, pairs
+        return rows
     store.control[STALE] = 1
     event = after
     while event >= 0:
@@ -321,11 +313,11 @@ def take_away(
                     edge = onward
             node = nodes[node, AFTER]
         event = events[event, PREVIOUS]
-    return rows, pairs
+    return rows
 
 
 @njit(cache=True, nogil=True)
-def clean_states(store: Store, covers: NDArray[np.int64], traced: bool) -> int:
+def clean_states(store: Store, covers: NDArray[np.int64]) -> int:
     """Nodes of a state whose event stands before the state's cover; the number that went.
 
     Their matches stay valid, and are still withdrawn if a late event falls inside: that is decided
@@ -346,7 +338,7 @@ def clean_states(store: Store, covers: NDArray[np.int64], traced: bool) -> int:
                 and not_after(events, event, limit)
             ):
                 unlink_node(store, node)
-                free_node(store, node, traced)
+                free_node(store, node)
                 count += 1
             node = after
         event = events[event, NEXT]
