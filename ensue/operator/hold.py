@@ -139,7 +139,7 @@ def lasting(plan: Plan) -> bool:
     return bool(
         (query.measures is None and not query.rows.all_rows)
         or query.rows is Rows.ALL_WITH_UNMATCHED
-        or (plan.program.arc_flags & AT_START).any()
+        or (query.row_semantics and (plan.program.arc_flags & AT_START).any())
         or any(isinstance(node, c.MatchNumber) for atom in plan.atoms for node in c.walk(atom))
     )
 
