@@ -88,13 +88,13 @@ def _flat(settings: Settings) -> bool:
     f = RANKS["rank 2: max of block means"]
     most = settings.rows or 10 * MILLION
     table = ticks(most)
-    machine = f.stage.bind(table.schema).machine  # type: ignore[attr-defined]
+    engine = f.stage.bind(table.schema).engine  # type: ignore[attr-defined]
     sizes = [size for size in (10_000, 100_000, MILLION, 10 * MILLION) if size <= most]
 
     def run(size: int) -> None:
         # As many events in all sizes, so that each time is long enough to be read.
         for _ in range(max(1, 2 * MILLION // size)):
-            machine.run(table.slice(0, size), np.array([0, size], np.int64))
+            engine.run(table.slice(0, size), np.array([0, size], np.int64))
 
     variants: dict[str, tuple[int, Callable[[], Any]]] = {}
     for size in sizes:

@@ -1,29 +1,36 @@
 """The evaluators of conditions, asked for the value of an expression of `tests/edges.py`.
 
 Not for matches of a pattern: the code comes from the compilers that the engines use, and is run row
-by row. A machine that does not hold an expression gives its reason instead.
+by row. A machine that does not hold an expression gives its reason instead. `asks` names the
+compiler and the loops of a machine; `compilers` and `loops` find those there are.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+import ensue
 from ensue import errors
 from ensue.automaton.registers import FIELD, Arc, Field, Machine
 from ensue.guards import machine as vm
 from ensue.guards.compile import _Compiler
-from ensue.guards.operators import TooHardError, Value
+from ensue.guards.operators import Operators, TooHardError, Value
 from ensue.operator.guard_banks import load_banks
 from ensue.quantities.assemble import Assembly, bits_of, require_number
 from ensue.quantities.model import Operation
 from ensue.query import condition as c
-from ensue.revision.code import Code
+from ensue.revision.code import Code, _Coder
 from ensue.revision.kernels.quick import run_quick
 from ensue.revision.kernels.steps import run_arc
 from ensue.scalar import kinds as k
@@ -42,6 +49,60 @@ from tests.edges import (
     column_of,
     kind_of,
 )
+
+Ask = Callable[[Asked], list[Answer] | str]
+MACHINES: dict[str, Ask] = {}
+ASKED: set[Any] = set()
+
+
+def asks(*parts: Any) -> Callable[[Ask], Ask]:
+    """The compiler and the loops that give a machine's answers."""
+
+    def register(machine: Ask) -> Ask:
+        MACHINES[machine.__name__.removeprefix("by_")] = machine
+        ASKED.update(parts)
+        return machine
+
+    return register
+
+
+def compilers() -> set[type[Operators]]:
+    """Those that write an operator their own way; the others differ in their leaves alone."""
+    _modules()
+    leaves = ("_leaf", "_leaf_kind", "_clock_reading")
+    written = {
+        name
+        for name, part in vars(Operators).items()
+        if isinstance(part, (FunctionType, staticmethod)) and name not in (*leaves, "__init__")
+    }
+    found: set[type[Operators]] = set()
+    waiting = [Operators]
+    while waiting:
+        base = waiting.pop()
+        below = [one for one in base.__subclasses__() if one.__module__.startswith("ensue.")]
+        waiting += below
+        found.update(one for one in below if base is Operators or written & set(vars(one)))
+    return found
+
+
+def loops() -> set[Any]:
+    """Kernels that run code from one place to another."""
+    found = set()
+    for module in _modules():
+        for value in vars(module).values():
+            function = getattr(value, "py_func", None)
+            if function is not None and function.__module__ == module.__name__:
+                names = list(inspect.signature(function).parameters)
+                if "code" in names and "end" in names:
+                    found.add(value)
+    return found
+
+
+@cache
+def _modules() -> tuple[ModuleType, ...]:
+    names = [info.name for info in pkgutil.walk_packages(ensue.__path__, "ensue.")]
+    wanted = [name for name in names if not name.startswith(("ensue.run.spark", "ensue.spark"))]
+    return tuple(importlib.import_module(name) for name in wanted)
 
 
 def by_values(case: Asked) -> list[Answer]:
@@ -96,15 +157,16 @@ class _Rows(_Compiler):
         return value, self._finish([0, len(self._code)])
 
 
-class _NoProgram:
+class _NoMarks:
     labels: tuple[str, ...] = ()
-    states = 0
+    count = 0
 
 
 class _NoPlan:
-    program = _NoProgram()
+    marks = _NoMarks()
 
 
+@asks(_Compiler, vm.run_guard)
 def by_guards(case: Asked) -> list[Answer] | str:
     """The register machine; the reason where it does not hold the expression."""
     try:
@@ -173,6 +235,7 @@ def _read(status: int, number: Any, null: bool, kind: k.Kind, texts: list[str]) 
             return "value", None
 
 
+@asks(Assembly, vm.run_cells)
 def by_quantify(case: Asked) -> list[Answer] | str:
     """The operation of a quantity, on the cells of its arguments."""
     kinds = [KINDS[name] for name in case.names]
@@ -206,6 +269,7 @@ def by_quantify(case: Asked) -> list[Answer] | str:
     return found
 
 
+@asks(_Coder, run_arc, run_quick)
 def by_arcs(case: Asked) -> list[Answer] | str:
     """The transfer of an AFA's arc over its register; short ones run in the quick machine."""
     fields = tuple(Field(name, KINDS[name]) for name in case.names)

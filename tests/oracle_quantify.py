@@ -15,7 +15,7 @@ from ensue.quantities.model import (
     Silent,
     Step,
 )
-from ensue.scalar.values import evaluate_value
+from tests.plain_values import evaluate_value
 
 NOTHING = object()
 Event = dict[str, Any]

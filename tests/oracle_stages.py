@@ -8,7 +8,7 @@ from typing import Any
 
 from ensue.quantities.groups import Groups
 from ensue.quantities.pipes import Joined, Pipe
-from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.quantities.windows import Windows
 from tests.oracle_quantify import NOTHING, Event, evaluate, value_of
 
@@ -22,10 +22,10 @@ class Told:
     carried: Event
 
 
-def final(stage: Stage, events: Sequence[Event]) -> Any:
+def final(stage: Question, events: Sequence[Event]) -> Any:
     """The value of the whole input, or NOTHING."""
     match stage:
-        case AutomatonStage():
+        case AutomatonQuestion():
             return evaluate(stage.automaton, events)
         case Windows():
             windows = cut(stage, events)
@@ -46,10 +46,10 @@ def final(stage: Stage, events: Sequence[Event]) -> Any:
             raise AssertionError(stage)
 
 
-def told(stage: Stage, events: Sequence[Event]) -> list[Told]:
+def told(stage: Question, events: Sequence[Event]) -> list[Told]:
     """All values, in the order in which they are known."""
     match stage:
-        case AutomatonStage():
+        case AutomatonQuestion():
             values = [evaluate(stage.automaton, events[: i + 1]) for i in range(len(events))]
             return [Told(i, v, events[i]) for i, v in enumerate(values) if v is not NOTHING]
         case Windows():

@@ -27,7 +27,7 @@ from ensue.quantities.picture import view_of
 from ensue.quantities.pipes import Pipe
 from ensue.quantities.prefix import parallel
 from ensue.quantities.run import Outcome
-from ensue.quantities.stages import VALUE, AutomatonStage, Batch, Bound, Stage
+from ensue.quantities.stages import VALUE, AutomatonQuestion, Batch, Bound, Question
 from ensue.query.query import OrderKey
 from ensue.run import choose
 
@@ -37,12 +37,12 @@ Names = str | tuple[str, ...] | list[str]
 class Quantity:
     """A quantitative query; see `ensue.quantify`."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Question) -> None:
         self.stage = stage
 
     @staticmethod
     def of(automaton: Automaton) -> Quantity:
-        return Quantity(AutomatonStage(automaton))
+        return Quantity(AutomatonQuestion(automaton))
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Quantity:
 
     @property
     def automaton(self) -> Automaton:
-        if not isinstance(self.stage, AutomatonStage):
+        if not isinstance(self.stage, AutomatonQuestion):
             raise errors.UnsupportedError(
                 "this query is a pipeline of several automata", remedy="ask its parts"
             )
@@ -100,7 +100,7 @@ class Quantity:
         return Quantity(Pipe(self.stage, other.stage))
 
     def __repr__(self) -> str:
-        if isinstance(self.stage, AutomatonStage):
+        if isinstance(self.stage, AutomatonQuestion):
             return f"<quantitative query: {self.stage.automaton.name}>"
         return f"<quantitative query: {type(self.stage).__name__.lower()}>"
 

@@ -27,7 +27,7 @@ from ensue.quantities.build import MISSING
 from ensue.quantities.groups import Groups
 from ensue.quantities.model import Fold, Operation, Predicate, Weight
 from ensue.quantities.pipes import Joined
-from ensue.quantities.stages import AutomatonStage
+from ensue.quantities.stages import AutomatonQuestion
 from ensue.quantities.windows import Windows
 from ensue.query.query import WindowKind
 
@@ -81,7 +81,7 @@ def combine(
     some_parts(parts, "combine")
     operation = read_operation(op, len(parts))
     stages = [stage_of(f, "combine") for f in parts]
-    if [stage for stage in stages if not isinstance(stage, AutomatonStage)]:
+    if [stage for stage in stages if not isinstance(stage, AutomatonQuestion)]:
         return Quantity(Joined(operation, stages)).allowing(allow, assume)
     automata = [automaton_of(f, "combine") for f in parts]
     found = Quantity.of(build.combine(operation, automata))
@@ -92,7 +92,7 @@ def apply(op: Given | Operation, f: Quantity) -> Quantity:
     """op of the value of f."""
     operation = read_operation(op, 1)
     stage = stage_of(f, "apply")
-    if not isinstance(stage, AutomatonStage):
+    if not isinstance(stage, AutomatonQuestion):
         return Quantity(Joined(operation, [stage]))
     found = Quantity.of(build.apply(operation, stage.automaton))
     return found.allowing(stage.allow, stage.assume)

@@ -28,7 +28,7 @@ from ensue.quantities.model import (
     Predicate,
     Weight,
 )
-from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.query import condition as c
 
 Given = str | Callable[..., Any] | int | float | bool | None
@@ -167,13 +167,13 @@ def query_of(f: Quantity, what: str) -> Quantity:
     return f
 
 
-def stage_of(f: Quantity, what: str) -> Stage:
+def stage_of(f: Quantity, what: str) -> Question:
     return query_of(f, what).stage
 
 
 def automaton_of(f: Quantity, what: str) -> Automaton:
     stage = stage_of(f, what)
-    if not isinstance(stage, AutomatonStage):
+    if not isinstance(stage, AutomatonQuestion):
         raise errors.QueryError(
             f"{what} cannot hold a window, a group or a pipeline",
             remedy=f"apply {what} inside the window, or continue with >> after it",

@@ -37,7 +37,7 @@ from ensue.quantities.model import (
     Transition,
     Weight,
 )
-from ensue.quantities.run import Machine, column_kinds
+from ensue.quantities.run import Engine, column_kinds
 from ensue.query import condition as c
 from ensue.query import nodes as n
 from ensue.query.query import Query
@@ -66,7 +66,7 @@ def measure(
     automaton = structure(atom, query)
     table = pa.table({**columns, LABEL: labels.cast(pa.string())})
     report = _report(automaton, table.schema)
-    return Machine(automaton, table.schema, report).run(table, offsets).ends
+    return Engine(automaton, table.schema, report).run(table, offsets).ends
 
 
 _reports: dict[tuple[str, str], Any] = {}

@@ -43,7 +43,7 @@ from ensue.quantities.groups import Groups
 from ensue.quantities.memory import Indices, Memory
 from ensue.quantities.run import Extra
 from ensue.quantities.saved import fingerprint, load_memory, save_memory
-from ensue.quantities.stages import VALUE, WINDOW, Batch, Bound, Mark, Stage
+from ensue.quantities.stages import VALUE, WINDOW, Batch, Bound, Mark, Question
 from ensue.quantities.windows import Windows
 
 OUTPUTS = ("every", "defined", "demand")
@@ -58,7 +58,7 @@ class QuantifyOperator(Turns, LaneDefaults):
 
     def __init__(
         self,
-        stage: Stage,
+        stage: Question,
         keys: tuple[str, ...],
         output: str = "every",
         value: str = VALUE,
@@ -258,7 +258,7 @@ class QuantifyOperator(Turns, LaneDefaults):
         return list(self._places)
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> Question:
         return self._stage
 
     @property
@@ -328,7 +328,7 @@ class QuantifyOperator(Turns, LaneDefaults):
         return places, fresh
 
 
-def time_column(stage: Stage) -> str:
+def time_column(stage: Question) -> str:
     """The event's column that windows of time are by; empty where there are none."""
     if isinstance(stage, Windows) and stage.time is not None and stage.by.lower() != WINDOW:
         return stage.by

@@ -9,16 +9,16 @@ from itertools import count
 
 from ensue.automaton import view
 from ensue.quantities.model import Automaton, Invocation, Silent, Step, Transition
-from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.quantities.stages import AutomatonQuestion, Question
 
 
-def view_of(stage: Stage) -> view.View:
+def view_of(stage: Question) -> view.View:
     """The stage with everything inside; invocations are numbered through."""
     return _stage(stage, count(1))
 
 
-def _stage(stage: Stage, numbers: count[int]) -> view.View:
-    if isinstance(stage, AutomatonStage):
+def _stage(stage: Question, numbers: count[int]) -> view.View:
+    if isinstance(stage, AutomatonQuestion):
         return _automaton(stage.automaton, numbers)
     parts = tuple(_stage(part, numbers) for part in stage.parts())
     return view.View(title=stage.title(), parts=parts)

@@ -13,17 +13,17 @@ from ensue.quantities.checks import Report
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.model import Operation
 from ensue.quantities.run import Extra, Outcome, as_array, taken
-from ensue.quantities.stages import VALUE, Batch, Bound, Mark, Stage
+from ensue.quantities.stages import VALUE, Batch, Bound, Mark, Question
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.columns import Rows, evaluate
 
 
 @dataclass
-class Pipe(Stage):
+class Pipe(Question):
     """f >> g: each defined value of f is an event of g, with the columns it carries."""
 
-    first: Stage
-    second: Stage
+    first: Question
+    second: Question
 
     def reports(self, schema: pa.Schema | None) -> list[Report]:
         between = None
@@ -32,14 +32,14 @@ class Pipe(Stage):
             between = None if first.output_type is None else _passed(first, first.output_type)
         return self.first.reports(schema) + self.second.reports(between)
 
-    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+    def allowing(self, allow: str | None, assume: str | None) -> Question:
         return Pipe(self.first.allowing(allow, assume), self.second.allowing(allow, assume))
 
     def reads(self) -> frozenset[str] | None:
         first, second = self.first.reads(), self.second.reads()
         return None if first is None or second is None else first | second
 
-    def parts(self) -> tuple[Stage, ...]:
+    def parts(self) -> tuple[Question, ...]:
         return (self.first, self.second)
 
     def title(self) -> str:
@@ -193,16 +193,16 @@ def _joined(one: Extra | None, other: Extra | None) -> Extra | None:
 
 
 @dataclass
-class Joined(Stage):
+class Joined(Question):
     """op of several stages on the same events, where all are defined."""
 
     operation: Operation
-    operands: list[Stage]
+    operands: list[Question]
 
     def reports(self, schema: pa.Schema | None) -> list[Report]:
         return [report for part in self.operands for report in part.reports(schema)]
 
-    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+    def allowing(self, allow: str | None, assume: str | None) -> Question:
         return replace(self, operands=[p.allowing(allow, assume) for p in self.operands])
 
     def reads(self) -> frozenset[str] | None:
@@ -214,7 +214,7 @@ class Joined(Stage):
             found |= names
         return found
 
-    def parts(self) -> tuple[Stage, ...]:
+    def parts(self) -> tuple[Question, ...]:
         return tuple(self.operands)
 
     def title(self) -> str:

@@ -22,17 +22,17 @@ from ensue.guards.operators import TooHardError
 from ensue.quantities.assemble import bits_of
 from ensue.quantities.folds import FOLDS, MERGED
 from ensue.quantities.model import Automaton, Fold, State, folded, guarded
-from ensue.quantities.run import Machine, Outcome, as_array, plain_value, whole
-from ensue.quantities.stages import AutomatonStage, Bound, Stage
+from ensue.quantities.run import Engine, Outcome, as_array, plain_value, whole
+from ensue.quantities.stages import AutomatonQuestion, Bound, Question
 from ensue.quantities.tokens import Configuration, closure
 from ensue.scalar.kinds import Kind
 
 Slots = tuple[Any, ...]
 
 
-def refusal(stage: Stage) -> str:
+def refusal(stage: Question) -> str:
     """Why a query cannot be cut into chunks; empty where it can."""
-    if not isinstance(stage, AutomatonStage):
+    if not isinstance(stage, AutomatonQuestion):
         return "windows, groups and pipelines are not folds of one sequence"
     automaton = stage.automaton
     if automaton.rank:
@@ -63,15 +63,15 @@ def monoids(automaton: Automaton) -> list[Fold]:
     return [merge or FOLDS["last"] for merge in merges]
 
 
-def parallel(stage: Stage, bound: Bound, table: pa.Table, threads: int) -> Outcome:
+def parallel(stage: Question, bound: Bound, table: pa.Table, threads: int) -> Outcome:
     reason = refusal(stage)
     if reason:
         raise errors.UnsupportedError(
             f"the query cannot be evaluated in parallel: {reason}",
             remedy="leave threads out; only rank 0 with associative folds can be cut",
         )
-    machine: Machine = bound.machine  # type: ignore[attr-defined]
-    if not machine.report.tokens:
+    engine: Engine = bound.engine  # type: ignore[attr-defined]
+    if not engine.report.tokens:
         raise errors.UnsupportedError(
             "an ambiguous query is evaluated in one thread", remedy="leave threads out"
         )
@@ -79,16 +79,16 @@ def parallel(stage: Stage, bound: Bound, table: pa.Table, threads: int) -> Outco
     pieces = [table.slice(begin, size) for begin in range(0, table.num_rows, size)]
     try:
         with ThreadPoolExecutor(threads) as pool:
-            summaries = list(pool.map(lambda piece: _summary(machine, piece), pieces))
-        return _together(machine, summaries)
+            summaries = list(pool.map(lambda piece: _summary(engine, piece), pieces))
+        return _together(engine, summaries)
     except errors.DataError:
-        return machine.run(table, whole(table))
+        return engine.run(table, whole(table))
 
 
-def _together(machine: Machine, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:
-    automaton = machine.automaton
+def _together(engine: Engine, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:
+    automaton = engine.automaton
     merges = monoids(automaton)
-    tokens = {state: _typed(machine, slots) for state, slots in closure(automaton).items()}
+    tokens = {state: _typed(engine, slots) for state, slots in closure(automaton).items()}
     for summary in summaries:
         after: dict[State, Slots] = {}
         for source, slots in tokens.items():
@@ -101,31 +101,31 @@ def _together(machine: Machine, summaries: list[dict[State, dict[State, Slots]]]
     for state, actions in automaton.final.items():
         if state in tokens:
             value = automaton.output(folded(tokens[state], actions, {}))
-            return Outcome(as_array([value], machine.output_type), np.ones(1, np.bool_))
-    return Outcome(as_array([None], machine.output_type), np.zeros(1, np.bool_))
+            return Outcome(as_array([value], engine.output_type), np.ones(1, np.bool_))
+    return Outcome(as_array([None], engine.output_type), np.zeros(1, np.bool_))
 
 
-def _summary(machine: Machine, piece: pa.Table) -> dict[State, dict[State, Slots]]:
+def _summary(engine: Engine, piece: pa.Table) -> dict[State, dict[State, Slots]]:
     """From each state: the states reached, and what the slots gained on the way."""
-    automaton = machine.automaton
+    automaton = engine.automaton
     states = automaton.states
-    kept = machine.kept()
+    kept = engine.kept()
     kept.grow(len(states))
     merges = monoids(automaton)
     identities = tuple(merge.identity for merge in merges)
-    if machine.numeric is None:
+    if engine.numeric is None:
         for place, state in enumerate(states):
             configuration = Configuration(automaton)
             configuration.tokens = {state: (identities,)}
             kept.configurations[place] = configuration
-            _run_from(machine, piece, kept, place)
+            _run_from(engine, piece, kept, place)
         return {
             state: {
                 target: stack[-1] for target, stack in kept.configurations[place].tokens.items()
             }
             for place, state in enumerate(states)
         }
-    program, kinds, width = machine.numeric.program, machine.slot_kinds(), automaton.width
+    program, kinds, width = engine.numeric.program, engine.slot_kinds(), automaton.width
     start = [_bits(identity, kind) for identity, kind in zip(identities, kinds, strict=True)]
     for place in range(len(states)):
         own = int(program.own[place])
@@ -133,7 +133,7 @@ def _summary(machine: Machine, piece: pa.Table) -> dict[State, dict[State, Slots
         kept.occupied[place, place] = True
         kept.bits[place, own : own + width] = [bits for bits, _ in start]
         kept.marks[place, own : own + width] = [mark for _, mark in start]
-        _run_from(machine, piece, kept, place)
+        _run_from(engine, piece, kept, place)
     found: dict[State, dict[State, Slots]] = {}
     for place, state in enumerate(states):
         found[state] = {}
@@ -148,8 +148,8 @@ def _summary(machine: Machine, piece: pa.Table) -> dict[State, dict[State, Slots
     return found
 
 
-def _run_from(machine: Machine, piece: pa.Table, kept: Any, place: int) -> None:
-    machine.run(
+def _run_from(engine: Engine, piece: pa.Table, kept: Any, place: int) -> None:
+    engine.run(
         piece,
         whole(piece),
         kept=kept,
@@ -159,11 +159,11 @@ def _run_from(machine: Machine, piece: pa.Table, kept: Any, place: int) -> None:
     )
 
 
-def _typed(machine: Machine, slots: Slots) -> Slots:
+def _typed(engine: Engine, slots: Slots) -> Slots:
     """Slots at the start, as a chunk of the compiled loop gives those it has gained."""
-    if machine.numeric is None:
+    if engine.numeric is None:
         return slots
-    kinds = machine.slot_kinds()
+    kinds = engine.slot_kinds()
     return tuple(
         plain_value(*bits_of(value, kind), kind) for value, kind in zip(slots, kinds, strict=True)
     )

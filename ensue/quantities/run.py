@@ -64,7 +64,7 @@ def column_kinds(schema: pa.Schema) -> dict[str, Kind]:
     return {field.name: from_arrow(field.type) for field in schema}
 
 
-class Machine:
+class Engine:
     """A checked query bound to the columns of its input."""
 
     def __init__(

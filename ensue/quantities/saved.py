@@ -21,22 +21,22 @@ from ensue.quantities.general import GeneralConfiguration, Paths
 from ensue.quantities.memory import Memory
 from ensue.quantities.model import Action, Automaton, Operation
 from ensue.quantities.sketch import Sketch, restored, stored
-from ensue.quantities.stages import AutomatonStage, Stage
+from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.quantities.tokens import Configuration
 from ensue.query import stored as stored_query
 
 KIND = Kind("quantify", version=2, oldest=2)
 
 
-def fingerprint(stage: Stage, schema: pa.Schema) -> stored_query.Fingerprint:
+def fingerprint(stage: Question, schema: pa.Schema) -> stored_query.Fingerprint:
     """The same for the same query over columns of the same types."""
     reads = stage.reads()
     columns = [f"{f.name} {f.type}" for f in schema if reads is None or f.name.lower() in reads]
     return stored_query.fingerprint(None, json.dumps(_described(stage)), sorted(columns))
 
 
-def _described(stage: Stage) -> Any:
-    if isinstance(stage, AutomatonStage):
+def _described(stage: Question) -> Any:
+    if isinstance(stage, AutomatonQuestion):
         return _automaton(stage.automaton)
     return [type(stage).__name__, stage.title(), [_described(part) for part in stage.parts()]]
 
@@ -121,7 +121,7 @@ def _tokens(configuration: Any) -> Any:
 
 
 def load_memory(
-    empty: Memory, blob: bytes, stage: Stage, query: stored_query.Fingerprint
+    empty: Memory, blob: bytes, stage: Question, query: stored_query.Fingerprint
 ) -> tuple[Memory, list[Key]]:
     """What was saved, and the keys of its places; `empty` is a memory of the query."""
     parts = unpack(KIND, blob, query)
@@ -136,7 +136,7 @@ def load_memory(
     return empty, keys
 
 
-def _load(memory: Memory, path: str, parts: Parts, stage: Stage) -> None:
+def _load(memory: Memory, path: str, parts: Parts, stage: Question) -> None:
     kept = memory.kept
     if kept is not None:
         occupied, bits = parts.array(f"{path}occupied"), parts.array(f"{path}bits")

@@ -114,16 +114,6 @@ class Sketch:
         buckets = np.insert(self.buckets, place, bucket)
         return Sketch(self.error, buckets, np.insert(self.counts, place, 1))
 
-    def merged(self, other: Sketch) -> Sketch:
-        """The sketch of the values of both."""
-        if other.error != self.error:
-            raise _other_error(other.error, self.error)
-        both = np.concatenate([self.buckets, other.buckets])
-        buckets, where = np.unique(both, return_inverse=True)
-        counts = np.zeros(len(buckets), np.int64)
-        np.add.at(counts, where, np.concatenate([self.counts, other.counts]))
-        return Sketch(self.error, buckets, counts)
-
     def quantile(self, part: float) -> float | None:
         ends = np.cumsum(self.counts)
         if len(ends) == 0:

@@ -1,12 +1,12 @@
-"""Queries as stages over whole vectors: what automata, windows, groups and pipelines keep to.
+"""Questions over whole vectors: what automata, windows, groups and pipelines keep to.
 
-A *stage* takes the events of many partitions and gives a value per event where it is defined, and
-one per partition at the end. An automaton is a stage; windows (`windows.py`) and groups only cut
-the input into more partitions for the stage inside; a pipeline (`pipes.py`) feeds the defined
-values of one stage to the next. State between calls (`memory.py`) is kept per partition, at a place
-the caller names.
+A *question* takes the events of many partitions and gives a value per event where it is defined,
+and one per partition at the end. An automaton is one; windows (`windows.py`) and groups only cut
+the input into more partitions for the question inside; a pipeline (`pipes.py`) feeds the defined
+values of one to the next. State between calls (`memory.py`) is kept per partition, at a place the
+caller names.
 
-A value *carries* columns for the next stage: those of its event, or, where time and not an event
+A value *carries* columns for the next: those of its event, or, where time and not an event
 ends it, `window_start` alone, so that it does not matter when it is known that the window is over.
 """
 
@@ -23,7 +23,7 @@ from ensue import errors
 from ensue.quantities.checks import Report, check
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.model import Automaton
-from ensue.quantities.run import Extra, Machine, Outcome, column_kinds
+from ensue.quantities.run import Engine, Extra, Outcome, column_kinds
 from ensue.quantities.typing import types_of
 
 VALUE = "value"
@@ -77,7 +77,7 @@ class Mark:
     time: int
 
 
-class Stage(ABC):
+class Question(ABC):
     """A query that is checked once and bound to each schema it meets."""
 
     @abstractmethod
@@ -87,16 +87,16 @@ class Stage(ABC):
     def reports(self, schema: pa.Schema | None) -> list[Report]: ...
 
     @abstractmethod
-    def allowing(self, allow: str | None, assume: str | None) -> Stage:
-        """The stage with a cost accepted, or a declaration made, in all its automata."""
+    def allowing(self, allow: str | None, assume: str | None) -> Question:
+        """The question with a cost accepted, or a declaration made, in all its automata."""
 
     @abstractmethod
     def reads(self) -> frozenset[str] | None:
         """Names of the event's columns it reads, in lower case; None: it may read any."""
 
     @abstractmethod
-    def parts(self) -> tuple[Stage, ...]:
-        """The stages inside, in the order of their memories."""
+    def parts(self) -> tuple[Question, ...]:
+        """The questions inside, in the order of their memories."""
 
     @abstractmethod
     def title(self) -> str:
@@ -104,7 +104,7 @@ class Stage(ABC):
 
 
 class Bound(ABC):
-    """A stage that knows the columns of its events."""
+    """A question that knows the columns of its events."""
 
     schema: pa.Schema
 
@@ -149,7 +149,7 @@ class Bound(ABC):
 
 
 @dataclass
-class AutomatonStage(Stage):
+class AutomatonQuestion(Question):
     automaton: Automaton
     allow: str | None = None
     assume: str | None = None
@@ -167,7 +167,7 @@ class AutomatonStage(Stage):
             )
         return [self._reports[key]]
 
-    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+    def allowing(self, allow: str | None, assume: str | None) -> Question:
         return replace(self, allow=allow or self.allow, assume=assume or self.assume, _reports={})
 
     def reads(self) -> frozenset[str] | None:
@@ -175,7 +175,7 @@ class AutomatonStage(Stage):
             return None
         return frozenset(name.lower() for name in self.automaton.columns())
 
-    def parts(self) -> tuple[Stage, ...]:
+    def parts(self) -> tuple[Question, ...]:
         return ()
 
     def title(self) -> str:
@@ -187,25 +187,25 @@ class AutomatonStage(Stage):
         except errors.UndecidedError:
             types_of(self.automaton, column_kinds(schema))  # a column that is missing comes first
             raise
-        return BoundAutomaton(Machine(self.automaton, schema, report, self.compiled))
+        return BoundAutomaton(Engine(self.automaton, schema, report, self.compiled))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reports": dict(self._reports)}
 
 
 class BoundAutomaton(Bound):
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        self.schema = machine.schema
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.schema = engine.schema
 
     def memory(self) -> Memory:
-        return Memory(kept=self.machine.kept())
+        return Memory(kept=self.engine.kept())
 
     def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
         if batch.once:
-            return self.machine.run(batch.table, batch.starts, streaming=streaming)
+            return self.engine.run(batch.table, batch.starts, streaming=streaming)
         memory.grow(int(batch.places.max(initial=-1)) + 1)
-        return self.machine.run(
+        return self.engine.run(
             batch.table,
             batch.starts,
             streaming=streaming,
@@ -216,8 +216,8 @@ class BoundAutomaton(Bound):
         )
 
     def explain(self) -> list[str]:
-        return [f"{self.machine.automaton.name}: {self.machine.explain()}"]
+        return [f"{self.engine.automaton.name}: {self.engine.explain()}"]
 
     @property
     def output_type(self) -> pa.DataType | None:
-        return self.machine.output_type
+        return self.engine.output_type

@@ -24,16 +24,16 @@ from ensue.quantities.checks import Report
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.model import Expression, Predicate
 from ensue.quantities.run import Extra, Outcome, holds
-from ensue.quantities.stages import WINDOW, Batch, Bound, Mark, Stage
+from ensue.quantities.stages import WINDOW, Batch, Bound, Mark, Question
 from ensue.query.condition import columns
 from ensue.scalar.columns import Rows, predicate
 
 
 @dataclass
-class Windows(Stage):
+class Windows(Question):
     """f on each window, one after the other: by `rows`, by `time` of a column, or `until`."""
 
-    inner: Stage
+    inner: Question
     rows: int | None = None
     time: int | None = None  # microseconds, or units of a numeric column
     by: str = ""
@@ -43,7 +43,7 @@ class Windows(Stage):
     def reports(self, schema: pa.Schema | None) -> list[Report]:
         return self.inner.reports(schema)
 
-    def allowing(self, allow: str | None, assume: str | None) -> Stage:
+    def allowing(self, allow: str | None, assume: str | None) -> Question:
         return replace(self, inner=self.inner.allowing(allow, assume))
 
     def reads(self) -> frozenset[str] | None:
@@ -55,7 +55,7 @@ class Windows(Stage):
             own |= set(columns(self.until.tree))
         return inside | {name.lower() for name in own}
 
-    def parts(self) -> tuple[Stage, ...]:
+    def parts(self) -> tuple[Question, ...]:
         return (self.inner,)
 
     def title(self) -> str:

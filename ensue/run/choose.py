@@ -20,7 +20,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Evaluator, LaneEvaluator
 from ensue.quantities.operator import QuantifyOperator
-from ensue.quantities.stages import VALUE, Stage
+from ensue.quantities.stages import VALUE, Question
 from ensue.query.query import Query
 from ensue.revision.evaluator import RevisionEvaluator, Timing
 from ensue.revision.ordered import OrderedRevisions
@@ -118,7 +118,7 @@ def summaries(options: SummaryOptions) -> SummaryEvaluator:
 
 
 def quantities(
-    stage: Stage,
+    stage: Question,
     partition_by: tuple[str, ...],
     output: str = "every",
     value: str = VALUE,

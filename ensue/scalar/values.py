@@ -32,28 +32,6 @@ def compile_value(
     return _compiled(typed(condition, column_kind, zone))
 
 
-def evaluate_value(
-    condition: Condition,
-    leaf: Leaf,
-    column_kind: ColumnKind | None = None,
-    zone: str = k.DEFAULT_ZONE,
-) -> Any:
-    """The value of a condition; without `column_kind` the kinds are read off the values.
-
-    A Python int is then taken for a bigint and a float for a double, so that only the columns'
-    own kinds give the exact overflow of narrower types.
-    """
-    known: dict[Condition, Any] = {}
-
-    def read(node: Condition) -> Any:
-        if node not in known:
-            known[node] = leaf(node)
-        return known[node]
-
-    kinds = column_kind or (lambda node: kind_of_value(read(node)))
-    return compile_value(condition, kinds, zone)(read)
-
-
 def kind_of_value(value: Any) -> Kind:
     """The kind of a plain Python value."""
     match value:

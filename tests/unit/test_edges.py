@@ -32,6 +32,13 @@ def test_every_function_is_asked() -> None:
     assert set(edges.TEXTS) <= set(edges.ENTRIES)
 
 
+def test_every_machine_is_asked() -> None:
+    """A new compiler of conditions, or a new loop that runs code, has to answer here."""
+    compilers, loops = machines.compilers(), machines.loops()
+    assert len(compilers) >= 3 and len(loops) >= 2
+    assert not (compilers | loops) - machines.ASKED
+
+
 @pytest.mark.parametrize("name", edges.ENTRIES)
 def test_the_evaluators_agree(name: str) -> None:
     problems: list[str] = []
@@ -41,9 +48,7 @@ def test_the_evaluators_agree(name: str) -> None:
         wanted = machines.by_values(case)
         answers = {
             "columns": machines.by_columns(case, wanted),
-            "guards": machines.by_guards(case),
-            "quantify": machines.by_quantify(case),
-            "arcs": machines.by_arcs(case),
+            **{engine: ask(case) for engine, ask in machines.MACHINES.items()},
         }
         for engine, found in answers.items():
             if isinstance(found, str):

@@ -28,7 +28,7 @@ from ensue.quantities.model import (
     Silent,
     Step,
 )
-from ensue.quantities.run import Machine
+from ensue.quantities.run import Engine
 from ensue.quantities.tokens import UNDEFINED
 from ensue.query import condition as c
 from tests.oracle_quantify import NOTHING, evaluate, outputs
@@ -79,15 +79,15 @@ def compare(automaton: Automaton, streams: list[tuple[int, ...]] = STREAMS) -> s
         return "empty cycle"
     except errors.DistributivityError:
         return "not distributive"
-    machine = Machine(automaton, SCHEMA, report)
-    plain = Machine(automaton, SCHEMA, report, compiled=False)
+    engine = Engine(automaton, SCHEMA, report)
+    plain = Engine(automaton, SCHEMA, report, compiled=False)
     events = [[{"x": x} for x in stream] for stream in streams]
     expected = [evaluate(automaton, stream) for stream in events]
     twice = any(len(outputs(automaton, stream)) > 1 for stream in events)
     # All streams are partitions of one table.
     table = pa.table({"x": pa.array([x for stream in streams for x in stream], pa.int64())})
     starts = np.cumsum([0, *map(len, streams)], dtype=np.int64)
-    for evaluator in (machine, plain):
+    for evaluator in (engine, plain):
         found = evaluator.run(table, starts)
         for stream, value, end, defined in zip(
             streams, expected, found.ends.to_pylist(), found.ends_defined, strict=True
@@ -100,7 +100,7 @@ def compare(automaton: Automaton, streams: list[tuple[int, ...]] = STREAMS) -> s
         return "inconsistent"
     if report.ambiguity is not None:
         return "ambiguous"
-    assert machine.numeric is not None, machine.reason
+    assert engine.numeric is not None, engine.reason
     return "constant"
 
 

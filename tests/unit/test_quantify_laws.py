@@ -20,7 +20,7 @@ from ensue import errors
 from ensue import quantify as q
 from ensue.quantities.folds import COLLECTS, DISTRIBUTIVE, DISTRIBUTIVE_WITH_NULLS, FOLDS
 from ensue.quantities.model import Fold
-from ensue.quantities.stages import AutomatonStage
+from ensue.quantities.stages import AutomatonQuestion
 from ensue.scalar import kinds as k
 from ensue.scalar.kinds import Kind
 from tests.oracle_quantify import NOTHING, evaluate
@@ -123,7 +123,7 @@ def test_every_pair_answers_as_the_definition_or_is_refused() -> None:
         ]
         expected = evaluate(f.automaton, rows)
         table = pa.Table.from_pylist(rows, schema)
-        plain = q.Quantity(AutomatonStage(f.automaton, compiled=False))
+        plain = q.Quantity(AutomatonQuestion(f.automaton, compiled=False))
         for query in (f, plain):
             found = query.eval(table)
             assert found == (None if expected is NOTHING else expected), (pair, rows, f.automaton)

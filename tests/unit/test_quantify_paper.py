@@ -216,9 +216,9 @@ def test_linear_space_is_what_it_says() -> None:
     sizes = []
     for length in (10, 20, 40):
         table = numbers(*range(length))
-        machine = f.stage.bind(table.schema).machine  # type: ignore[attr-defined]
-        configuration = machine._configuration()
-        for holds, weights in machine._events(table, 0):
+        engine = f.stage.bind(table.schema).engine  # type: ignore[attr-defined]
+        configuration = engine._configuration()
+        for holds, weights in engine._events(table, 0):
             configuration.next(holds, weights)
         sizes.append(configuration.footprint())
     assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0])

@@ -16,7 +16,8 @@ from ensue.front.expressions import Scope, parse_condition
 from ensue.query.condition import Aggregate, Column, Condition, MatchNumber, Navigate
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.kinds import INT, STRING
-from ensue.scalar.values import compile_value, evaluate_value, kind_of_value
+from ensue.scalar.values import compile_value, kind_of_value
+from tests.plain_values import evaluate_value
 
 SCOPE = Scope(variables=("A", "B"))
 

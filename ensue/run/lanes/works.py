@@ -24,8 +24,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.match_names import MATCH
 from ensue.operator.protocol import LaneEvaluator, Snapshot
-from ensue.quantities.stages import WINDOW
-from ensue.quantities.stages import Stage as Question
+from ensue.quantities.stages import WINDOW, Question
 from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query
 from ensue.revision.evaluator import Timing

@@ -25,7 +25,7 @@ from ensue.quantities.model import (
     Step,
     Weight,
 )
-from ensue.quantities.stages import VALUE, AutomatonStage, Stage
+from ensue.quantities.stages import VALUE, AutomatonQuestion, Question
 from ensue.query import condition as c
 from ensue.query.query import OrderKey
 from ensue.query.sql import row_sql
@@ -52,10 +52,10 @@ Ways = tuple[tuple[Predicate, tuple[Action, ...]], ...]
 
 
 def plain_aggregate(
-    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: Sequence[OrderKey] = ()
+    stage: Question, df: DataFrame, keys: tuple[str, ...], order: Sequence[OrderKey] = ()
 ) -> DataFrame | None:
     """The answer by Spark's aggregation, or None where the query is more than that."""
-    if not isinstance(stage, AutomatonStage) or not keys:
+    if not isinstance(stage, AutomatonQuestion) or not keys:
         return None
     automaton = stage.automaton
     ways = _ways(automaton)

@@ -26,7 +26,7 @@ from ensue.quantities.checks import check
 from ensue.quantities.groups import Groups
 from ensue.quantities.model import ALWAYS, Expression
 from ensue.quantities.run import column_kinds
-from ensue.quantities.stages import VALUE, WINDOW, AutomatonStage, Batch, Stage
+from ensue.quantities.stages import VALUE, WINDOW, AutomatonQuestion, Batch, Question
 from ensue.query.condition import Column
 from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query
@@ -41,7 +41,7 @@ PREFIX = plan.PREFIX + "quantify_"
 
 
 def evaluate(
-    stage: Stage,
+    stage: Question,
     df: DataFrame,
     keys: tuple[str, ...],
     order: tuple[OrderKey, ...],
@@ -63,11 +63,11 @@ def evaluate(
 
 
 def _plain(
-    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+    stage: Question, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
 ) -> DataFrame | None:
     """A plain aggregate by Spark itself, once the query has passed its checks and types."""
     known_columns(df, keys, order)
-    if not isinstance(stage, AutomatonStage):
+    if not isinstance(stage, AutomatonQuestion):
         return None
     try:
         kind = stage.bind(arrow_schema(df)).output_type
@@ -80,7 +80,7 @@ def _plain(
 
 
 def label(
-    stage: Stage,
+    stage: Question,
     df: DataFrame,
     name: str,
     keys: tuple[str, ...],
@@ -94,7 +94,7 @@ def label(
 
 
 def values(
-    stage: Stage,
+    stage: Question,
     df: DataFrame,
     keys: tuple[str, ...],
     order: tuple[OrderKey, ...],
@@ -139,7 +139,7 @@ def known_columns(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, .
             )
 
 
-def _empty_value(stage: Stage, df: DataFrame) -> Any:
+def _empty_value(stage: Question, df: DataFrame) -> Any:
     bound = stage.bind(arrow_schema(df))
     starts = np.zeros(2, np.int64)
     batch = Batch.whole(bound.schema.empty_table(), starts)
@@ -147,7 +147,7 @@ def _empty_value(stage: Stage, df: DataFrame) -> Any:
 
 
 def _run(
-    stage: Stage,
+    stage: Question,
     df: DataFrame,
     keys: tuple[str, ...],
     order: tuple[OrderKey, ...],
@@ -180,27 +180,27 @@ def _run(
 
 
 def needed(
-    stage: Stage, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
+    stage: Question, df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]
 ) -> list[str]:
     """Columns the worker reads; an automaton's own arrive as computed inputs."""
     reads = stage.reads()
     if reads is None:
         return list(df.columns)
-    if isinstance(stage, AutomatonStage):
+    if isinstance(stage, AutomatonQuestion):
         reads = frozenset()
     wanted = {*keys, *(key.column for key in order)}
     return [name for name in df.columns if name in wanted or name.lower() in reads]
 
 
-def _prepared(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[DataFrame, Stage]:
+def _prepared(stage: Question, df: DataFrame, carried: list[str]) -> tuple[DataFrame, Question]:
     columns, inner = inputs(stage, df, carried)
     return df.select(*columns), inner
 
 
-def inputs(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[list[Any], Stage]:
+def inputs(stage: Question, df: DataFrame, carried: list[str]) -> tuple[list[Any], Question]:
     """Spark computes the predicates and values of an automaton into columns."""
     columns = [F.col(quoted(name)) for name in carried]
-    if not isinstance(stage, AutomatonStage):
+    if not isinstance(stage, AutomatonQuestion):
         return columns, stage
     # Types and disjointness are decided on what the user wrote, before it becomes columns.
     kinds = column_kinds(arrow_schema(df))
@@ -220,7 +220,7 @@ def inputs(stage: Stage, df: DataFrame, carried: list[str]) -> tuple[list[Any], 
     return columns, _Checked(automaton, report)
 
 
-class _Checked(AutomatonStage):
+class _Checked(AutomatonQuestion):
     """An automaton whose predicates are columns already; its report was made before that."""
 
     def __init__(self, automaton: Any, report: Any) -> None:
@@ -238,7 +238,7 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
 
 
 def _worker(
-    stage: Stage, query: Query, shown: list[str], output: pa.Schema, per_row: bool
+    stage: Question, query: Query, shown: list[str], output: pa.Schema, per_row: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         iterator = iter(batches)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from ensue.quantities.stages import Stage as Question
+from ensue.quantities.stages import Question
 from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query
 from ensue.run import choose
