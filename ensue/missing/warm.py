@@ -1,12 +1,7 @@
-"""Compile, or load from Numba's disk cache, the kernels of missing events before workers do.
-
-Without it every worker of a fresh machine compiles them by itself, at the same time.
-"""
+"""A few small queries, so that the kernels of missing events are compiled before use."""
 
 from __future__ import annotations
 
-import sys
-import threading
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import plan
+from ensue.kernels.warm import announced
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.operator.budget import Budget
 from ensue.operator.prepare import prepare
@@ -24,25 +20,11 @@ from ensue.query import nodes
 from ensue.query.missing import Effort, Missing
 from ensue.query.query import OrderKey, Query, Skip, SkipMode, Window, WindowKind
 
-PATIENCE = 2.0
-
 
 @lru_cache(maxsize=1)
+@announced
 def warm_up() -> None:
-    """Run a few small queries; does nothing the second time."""
-    message = (
-        "ensue: compiling its kernels for missing events, once per machine (cached on disk) ..."
-    )
-    timer = threading.Timer(PATIENCE, lambda: print(message, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        _run()
-    finally:
-        timer.cancel()
-
-
-def _run() -> None:
+    """Compile every kernel of missing events; does nothing the second time."""
     steps = [nodes.Label("A"), nodes.Label("B")]
     kind, ts = (c.Navigate(c.Column(name)) for name in ("kind", "ts"))
     define = [c.binary("eq", kind, c.Literal("string", step.name)) for step in steps]

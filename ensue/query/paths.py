@@ -1,6 +1,6 @@
 """Path queries: a regular expression over edges, as a frozen tree.
 
-The tree reuses `pattern.nodes`; a label of it is the number of an `EdgeTest`, what one step may
+The tree reuses `query.nodes`; a label of it is the number of an `EdgeTest`, what one step may
 cross. A path is a sequence of edges, each crossed forwards or backwards, whose tests spell a word
 of the expression; it is one path however many ways the expression can read it.
 """

@@ -1,40 +1,27 @@
-"""Compile, or load from Numba's disk cache, every kernel of the row evaluator before first use.
-
-On a fresh install that takes some seconds, once per machine: later processes, and Spark's workers
-on this host, load the cached machine code. A message says so when it takes longer than 2 seconds.
-"""
+"""A small query on each engine of the row evaluator, so that all its kernels are compiled."""
 
 from __future__ import annotations
 
-import sys
-import threading
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import bits_name, input_name, plan
+from ensue.kernels.warm import announced
 from ensue.operator.protocol import Events
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.query import Measure, OrderKey, Query, Window, WindowKind
 from ensue.rows.evaluator import RowsEvaluator
 
-_PATIENCE = 2.0
-
 
 @lru_cache(maxsize=1)
+@announced
 def warm_up() -> None:
-    """Run one small query on each compiled engine; does nothing the second time."""
-    message = "ensue: compiling its kernels, once per machine (the result is cached on disk) ..."
-    timer = threading.Timer(_PATIENCE, lambda: print(message, file=sys.stderr, flush=True))
-    timer.daemon = True
-    timer.start()
-    try:
-        for guarded in (False, True):
-            _run(guarded)
-    finally:
-        timer.cancel()
+    """Compile every kernel of row patterns; does nothing the second time."""
+    for guarded in (False, True):
+        _run(guarded)
 
 
 def _run(guarded: bool) -> None:
