@@ -8,6 +8,7 @@ tell them apart; all derive from `EnsueError`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Place:
         line = text.count("\n", 0, offset) + 1
         start = text.rfind("\n", 0, offset) + 1
         return Place(text, line, offset - start + 1)
+
+    @property
+    def offset(self) -> int:
+        """Where in the text, from 0."""
+        lines = self.text.split("\n")
+        return sum(len(line) + 1 for line in lines[: self.line - 1]) + self.column - 1
 
     def pointer(self) -> str:
         """The offending line with a caret under the column."""
@@ -48,6 +55,10 @@ class EnsueError(Exception):
     @property
     def column(self) -> int | None:
         return self.place.column if self.place else None
+
+    def at(self, place: Place) -> Self:
+        """The same error at another place."""
+        return type(self)(self.problem, remedy=self.remedy, place=place)
 
     def _message(self) -> str:
         parts = [self.problem]

@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 
 from ensue.aggregate import columns as flat
 from ensue.aggregate import total as totals
-from ensue.aggregate.base import Aggregate, Offsets, plain_type
+from ensue.aggregate.base import Offsets, plain_type
 
 _MAX_DIGITS = 38  # of a decimal in Spark
 _EXTRA_DIGITS = 4  # that an average has more than its argument
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Average(Aggregate):
+class Average(totals.Totals):
     name = "avg"
-    invertible = True
 
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
         self.check_arity(argument_types)
@@ -42,21 +41,6 @@ class Average(Aggregate):
         if pa.types.is_duration(given):
             return pa.duration("us")
         raise self.refuse_type(given, totals.NUMERIC)
-
-    def identity(self) -> totals.Total:
-        return 0, 0
-
-    def lift(self, *values: Any) -> totals.Total:
-        return totals.lift_total(values[0])
-
-    def combine(self, a: totals.Total, b: totals.Total) -> totals.Total:
-        return totals.add_totals(a, b)
-
-    def inverse(self, a: totals.Total, b: totals.Total) -> totals.Total:
-        return totals.subtract_totals(a, b)
-
-    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
-        return totals.exact_total(argument_types)
 
     def finish(self, state: totals.Total) -> Any:
         total, count = state

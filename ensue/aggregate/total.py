@@ -32,9 +32,46 @@ _INT64 = range(-(2**63), 2**63)
 EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
 
-class Sum(Aggregate):
-    name = "sum"
+class Totals(Aggregate):
+    """An aggregate whose state is a total and the number of its values: sum and avg."""
+
     invertible = True
+
+    def identity(self) -> Total:
+        return 0, 0
+
+    def lift(self, *values: Any) -> Total:
+        (value,) = values
+        if value is None:
+            return 0, 0
+        # 0.0 + x turns -0.0 into 0.0, as a sum that starts at zero does.
+        return (0.0 + value if isinstance(value, float) else value), 1
+
+    def combine(self, a: Total, b: Total) -> Total:
+        if a[1] == 0:
+            return b
+        if b[1] == 0:
+            return a
+        if isinstance(a[0], decimal.Decimal):
+            return EXACT.add(a[0], b[0]), a[1] + b[1]
+        return a[0] + b[0], a[1] + b[1]
+
+    def inverse(self, a: Total, b: Total) -> Total:
+        if a[1] == b[1]:
+            return 0, 0
+        if b[1] == 0:
+            return a
+        if isinstance(a[0], decimal.Decimal):
+            return EXACT.subtract(a[0], b[0]), a[1] - b[1]
+        return a[0] - b[0], a[1] - b[1]
+
+    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
+        """Floating point sums are rounded at each step, and infinity never goes away again."""
+        return not pa.types.is_floating(plain_type(argument_types[0]))
+
+
+class Sum(Totals):
+    name = "sum"
 
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
         self.check_arity(argument_types)
@@ -48,21 +85,6 @@ class Sum(Aggregate):
         if pa.types.is_duration(given):
             return given
         raise self.refuse_type(given, NUMERIC)
-
-    def identity(self) -> Total:
-        return 0, 0
-
-    def lift(self, *values: Any) -> Total:
-        return lift_total(values[0])
-
-    def combine(self, a: Total, b: Total) -> Total:
-        return add_totals(a, b)
-
-    def inverse(self, a: Total, b: Total) -> Total:
-        return subtract_totals(a, b)
-
-    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
-        return exact_total(argument_types)
 
     def finish(self, state: Total) -> Any:
         total, count = state
@@ -91,42 +113,6 @@ class Sum(Aggregate):
                 raise self.overflow(result)
             return flat.column(np.ascontiguousarray(parts[:, :2]), counts > 0, result)
         return None
-
-
-# -- totals as states, shared with avg -------------------------------------------------------------
-
-
-def lift_total(value: Any) -> Total:
-    if value is None:
-        return 0, 0
-    # 0.0 + x turns -0.0 into 0.0, as a sum that starts at zero does.
-    return (0.0 + value if isinstance(value, float) else value), 1
-
-
-def add_totals(a: Total, b: Total) -> Total:
-    if a[1] == 0:
-        return b
-    if b[1] == 0:
-        return a
-    if isinstance(a[0], decimal.Decimal):
-        return EXACT.add(a[0], b[0]), a[1] + b[1]
-    return a[0] + b[0], a[1] + b[1]
-
-
-def subtract_totals(a: Total, b: Total) -> Total:
-    if a[1] == b[1]:
-        return 0, 0
-    if b[1] == 0:
-        return a
-    if isinstance(a[0], decimal.Decimal):
-        return EXACT.subtract(a[0], b[0]), a[1] - b[1]
-    return a[0] - b[0], a[1] - b[1]
-
-
-def exact_total(argument_types: Sequence[pa.DataType]) -> bool:
-    """Floating point sums are rounded at each step, and infinity never goes away again."""
-    given = plain_type(argument_types[0])
-    return not pa.types.is_floating(given)
 
 
 # -- totals over columns, shared with avg ----------------------------------------------------------

@@ -471,8 +471,7 @@ class Pattern:
             for where, text in self._draft.texts():
                 found = re.search(rf"(?<![\w.]){re.escape(name[1])}\b", text, re.IGNORECASE)
                 if problem.problem.startswith(where + ":") and found:
-                    place = errors.Place.at_offset(text, found.start())
-                    return type(problem)(problem.problem, remedy=problem.remedy, place=place)
+                    return problem.at(errors.Place.at_offset(text, found.start()))
         return problem
 
 

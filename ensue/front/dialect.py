@@ -7,12 +7,16 @@ by name instead of being read as the aggregates they share it with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+
+from ensue import errors
 
 FRAME = "__FRAME"  # __FRAME('FINAL', f(...)): how a prefixed call travels through the tree
 _NAMED = ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")
@@ -36,6 +40,29 @@ def is_aggregate(node: Any) -> bool:
     if isinstance(node, exp.Any):  # also the quantifier of a comparison
         return not (isinstance(node.parent, exp.Binary) and node.parent.expression is node)
     return isinstance(node, exp.AggFunc)
+
+
+@contextmanager
+def syntax_errors(text: str, problem: str) -> Iterator[None]:
+    """What sqlglot finds wrong with a text, as an error of ours that points at the place."""
+    try:
+        yield
+    except ParseError as found:
+        detail = found.errors[0] if found.errors else {}
+        what = str(detail.get("description", found)).rstrip(".")
+        if what.startswith("Required keyword"):
+            what = "something is missing here"
+        raise errors.ConditionSyntaxError(
+            f"{problem}: {what}",
+            remedy="check the text at the mark",
+            place=errors.Place(text, detail.get("line") or 1, max(1, detail.get("col") or 1)),
+        ) from None
+    except (TokenError, RecursionError) as found:
+        raise errors.ConditionSyntaxError(
+            f"{problem}: {found}",
+            remedy="check quotes and brackets",
+            place=errors.Place.at_offset(text, 0),
+        ) from None
 
 
 def _named(name: str) -> Callable[..., exp.Expression]:

@@ -1,4 +1,4 @@
-"""SQL expression text to `pattern.condition` (`query/sql.py` prints it back).
+"""SQL expression text to `query.condition` (`query/sql.py` prints it back).
 
 sqlglot reads the scalar SQL; here its tree is mirrored into frozen nodes, and the
 match-dependent functions become `Navigate`, `Aggregate`, `Classifier` and `MatchNumber` under the
@@ -15,10 +15,9 @@ from typing import Any
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
 from ensue import errors
-from ensue.front.dialect import FRAME, is_aggregate, row_dialect
+from ensue.front.dialect import FRAME, is_aggregate, row_dialect, syntax_errors
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.query import condition as c
 from ensue.query.variables import resolve
@@ -75,25 +74,8 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
         )
     if not text.strip():
         raise errors.ConditionSyntaxError(f"{where} is empty", remedy="write an SQL expression")
-    try:
+    with syntax_errors(text, f"{where} is not an SQL expression"):
         tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))
-    except ParseError as problem:
-        detail = problem.errors[0] if problem.errors else {}
-        place = errors.Place(text, detail.get("line", 1) or 1, max(1, detail.get("col", 1) or 1))
-        what = str(detail.get("description", problem)).rstrip(".")
-        if what.startswith("Required keyword"):
-            what = "something is missing here"
-        raise errors.ConditionSyntaxError(
-            f"{where} is not an SQL expression: {what}",
-            remedy="check the text at the mark",
-            place=place,
-        ) from None
-    except (TokenError, RecursionError) as problem:
-        raise errors.ConditionSyntaxError(
-            f"{where} is not an SQL expression: {problem}",
-            remedy="check quotes and brackets",
-            place=errors.Place.at_offset(text, 0),
-        ) from None
     if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):
         raise errors.ConditionSyntaxError(
             f"{where} is a statement or has an alias, where one expression is expected",

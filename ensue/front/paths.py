@@ -211,9 +211,8 @@ class _Reader(Reader):
         try:
             found = parse_condition(text, Scope(where="the condition"))
         except errors.EnsueError as problem:
-            inner = 0 if problem.place is None else _offset(problem.place)
-            place = errors.Place.at_offset(self._text, offset + inner)
-            raise type(problem)(problem.problem, remedy=problem.remedy, place=place) from None
+            inner = 0 if problem.place is None else problem.place.offset
+            raise problem.at(errors.Place.at_offset(self._text, offset + inner)) from None
         for node in c.walk(found):
             self._check_atom(node, text, offset)
         return c.transform(found, lambda n: n.argument if isinstance(n, c.Navigate) else None)
@@ -236,8 +235,3 @@ class _Reader(Reader):
                 remedy="compute it into a column of the edges or nodes first",
                 place=errors.Place.at_offset(self._text, offset),
             )
-
-
-def _offset(place: errors.Place) -> int:
-    lines = place.text.split("\n")
-    return sum(len(line) + 1 for line in lines[: place.line - 1]) + place.column - 1

@@ -23,7 +23,7 @@ from ensue.front.clause import OVER_ALL, Clause, Item, MatchTable, Name
 from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.statement import base_dialect, clause_of, parse_statement
-from ensue.front.translate import spark_sql
+from ensue.front.translate import spark_sql, start_of
 from ensue.query import condition as c
 from ensue.query import nodes, rules
 from ensue.query.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
@@ -173,10 +173,8 @@ class _ClauseReader:
         except errors.EnsueError as problem:
             offset = self._clause.pattern_start
             if problem.place is not None:
-                offset += _offset(problem.place)
-            raise type(problem)(
-                problem.problem, remedy=problem.remedy, place=self._clause.place(offset)
-            ) from None
+                offset += problem.place.offset
+            raise problem.at(self._clause.place(offset)) from None
 
     def _definitions(self, query: Query) -> None:
         """Names of DEFINE are checked before their conditions are read."""
@@ -238,7 +236,7 @@ class _ClauseReader:
             raise errors.QueryError(
                 f"PARTITION BY {node.sql('spark')} is not a column of the input",
                 remedy="compute it in a sub-query, and partition by its name",
-                place=self._clause.place(_start(node)),
+                place=self._clause.place(start_of(node)),
             )
         return node.name
 
@@ -331,7 +329,7 @@ class _ClauseReader:
             raise errors.NavigationError(
                 f"{scope.where}: the value of IN (SELECT ...) may name columns of one row only",
                 remedy="put the IN inside the navigation, as in LAST(A.x IN (SELECT ...))",
-                place=self._clause.place(_start(node)),
+                place=self._clause.place(start_of(node)),
             )
         bare = node.copy()
         qualifier = None
@@ -363,8 +361,7 @@ class _ClauseReader:
         except errors.EnsueError as problem:
             if problem.place is not None:
                 raise
-            place = self._clause.place(self._offset_of(problem.problem))
-            raise type(problem)(problem.problem, remedy=problem.remedy, place=place) from None
+            raise problem.at(self._clause.place(self._offset_of(problem.problem))) from None
 
     def _offset_of(self, problem: str) -> int:
         clause = self._clause
@@ -388,20 +385,6 @@ def _is_aggregate(node: exp.Expression) -> bool:
     return isinstance(node, exp.AggFunc) or bool(node._meta and OVER_ALL in node.meta)
 
 
-def _offset(place: errors.Place) -> int:
-    lines = place.text.split("\n")
-    return sum(len(line) + 1 for line in lines[: place.line - 1]) + place.column - 1
-
-
-def _start(node: exp.Expression) -> int | None:
-    starts = [
-        found.meta["start"]
-        for found in node.find_all(exp.Identifier)
-        if found.meta.get("start") is not None
-    ]
-    return min(starts, default=None)
-
-
 def located(problem: errors.EnsueError, clause: Clause) -> errors.EnsueError:
     """An error about a column, found when the input's columns are known, with its place."""
     name: Any = re.search(r"'([^']+)'", problem.problem)
@@ -410,5 +393,4 @@ def located(problem: errors.EnsueError, clause: Clause) -> errors.EnsueError:
     found = re.compile(rf"\b{re.escape(name[1])}\b", re.IGNORECASE).search(
         clause.text, clause.start
     )
-    place = clause.place(found.start() if found else None)
-    return type(problem)(problem.problem, remedy=problem.remedy, place=place)
+    return problem.at(clause.place(found.start() if found else None))

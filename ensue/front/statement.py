@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from ensue import errors
 from ensue.front.clause import CLAUSE, Clause, ClauseParser, MatchTable
-from ensue.front.dialect import row_dialect
+from ensue.front.dialect import row_dialect, syntax_errors
 
 DIALECTS = ("spark", "databricks", "trino", "snowflake", "oracle", "flink")
 # Flink's SQL is closest to Spark's in quoting and functions; what differs is in `front/sql.py`.
@@ -66,21 +65,8 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
             f"the statement has {len(text):,} characters; the limit is {MAX_TEXT:,}",
             remedy="split it with views",
         )
-    try:
+    with syntax_errors(text, "the statement is not SQL"):
         trees = [tree for tree in sqlglot.parse(text, dialect=statement_dialect(dialect)) if tree]
-    except ParseError as problem:
-        detail = problem.errors[0] if problem.errors else {}
-        place = errors.Place(text, detail.get("line") or 1, max(1, detail.get("col") or 1))
-        what = str(detail.get("description", problem)).rstrip(".")
-        raise errors.ConditionSyntaxError(
-            f"the statement is not SQL: {what}", remedy="check the text at the mark", place=place
-        ) from None
-    except (TokenError, RecursionError) as problem:
-        raise errors.ConditionSyntaxError(
-            f"the statement is not SQL: {problem}",
-            remedy="check quotes and brackets",
-            place=errors.Place.at_offset(text, 0),
-        ) from None
     if len(trees) != 1:
         raise errors.ConditionSyntaxError(
             f"{len(trees)} statements were given, where one is expected",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The largest primes below 2^62: sums of two residues stay below 2^63. Found by Miller-Rabin;
-# tests/unit/test_path_counts.py checks them.
+# tests/unit/test_paths_bad_input.py checks them.
 _OFFSETS = (57, 87, 117, 143, 153, 167, 171, 195, 203, 273, 287, 317, 443, 483, 495, 575)
 PRIMES = tuple(2**62 - offset for offset in _OFFSETS)
 _SLACK_BITS = 2  # rough counts are good to far more than a factor of four

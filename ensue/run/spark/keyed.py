@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
@@ -19,7 +19,7 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.operator.protocol import Evaluator, Events
 from ensue.operator.sorting import sorted_events
-from ensue.query.query import Query
+from ensue.query.query import OrderKey, Query
 from ensue.sequences.totals import completed
 
 OUTPUT_ROWS = 10_000
@@ -31,6 +31,14 @@ Work = Callable[[pa.Schema, Iterator[Events]], Iterator[pa.Table]]
 def quoted(name: str) -> str:
     """A column's name for Spark's parser, whatever is in it."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def ordered(key: OrderKey) -> Column:
+    """A key of ORDER BY as Spark sorts by it."""
+    column = F.col(quoted(key.column))
+    if key.descending:
+        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
+    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:

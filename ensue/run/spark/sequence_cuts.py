@@ -21,7 +21,7 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, IntegralType, TimestampType
@@ -37,7 +37,7 @@ from ensue.operator.sorting import sorted_events
 from ensue.query import condition as c
 from ensue.query.query import OrderKey, SkipMode, WindowKind
 from ensue.run import choose
-from ensue.run.spark.keyed import quoted
+from ensue.run.spark.keyed import ordered, quoted
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import all_states, countable, piece_matrix, product_of
 from ensue.sequences.evaluator import SequencesEvaluator
@@ -144,11 +144,8 @@ def _stretches(planned: Plan, prepared: DataFrame, numbered: bool) -> DataFrame:
         .select(*prepared.columns, f"{place}.{STRETCH}", f"{place}.{OWN}")
     )
     if numbered:
-        first = F.col(STRETCH).asc_nulls_first() if key.nulls_first else None
-        ordered = Window.partitionBy(F.lit(0)).orderBy(
-            first if first is not None else F.col(STRETCH).asc_nulls_last()
-        )
-        earlier = ordered.rowsBetween(Window.unboundedPreceding, -1)
+        stretches = Window.partitionBy(F.lit(0)).orderBy(ordered(replace(key, column=STRETCH)))
+        earlier = stretches.rowsBetween(Window.unboundedPreceding, -1)
         counts = with_home.groupBy(STRETCH).agg(F.count(F.lit(1)).alias(BEFORE))
         before = F.coalesce(F.sum(BEFORE).over(earlier), F.lit(0)).cast("bigint")
         known = counts.select(STRETCH, before.alias(BEFORE))
@@ -221,8 +218,7 @@ def can_multiply(planned: Plan, grouping: Grouping) -> bool:
 def count_by_product(planned: Plan, prepared: DataFrame) -> DataFrame:
     """One row with the number of matches as text, in the column `count`."""
     query = planned.query
-    keys = [_ordered(key) for key in query.order_by]
-    ranged = prepared.repartitionByRange(*keys)
+    ranged = prepared.repartitionByRange(*map(ordered, query.order_by))
 
     def matrices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held = list(batches)
@@ -257,10 +253,3 @@ def count_by_product(planned: Plan, prepared: DataFrame) -> DataFrame:
     shape = type(found)(list({field.name: field for field in columns}.values()) + found.fields)
     gathered = ranged.mapInArrow(matrices, shape).repartition(1)
     return gathered.mapInArrow(product, "count string")
-
-
-def _ordered(key: OrderKey) -> Column:
-    column = F.col(quoted(key.column))
-    if key.descending:
-        return column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
-    return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()

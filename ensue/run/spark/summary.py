@@ -27,11 +27,6 @@ from ensue.summary.options import SummaryOptions, bound_total, check_options, se
 
 def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
     """A lazy DataFrame of one row per key."""
-    if df.isStreaming:
-        raise errors.UnsupportedInputError(
-            "a streaming DataFrame was given; this version summarizes batch DataFrames",
-            remedy="use a batch DataFrame, or a Summary inside foreachBatch",
-        )
     if options.budget is not None:
         raise errors.UnsupportedError(
             "a budget over all keys needs all keys in one place, and Spark spreads them",

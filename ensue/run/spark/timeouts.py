@@ -20,7 +20,7 @@ from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query, SkipMode, WindowKind
 from ensue.run.spark import batch
 from ensue.run.spark.keyed import quoted
-from ensue.run.spark.windows import numbered_rows
+from ensue.run.spark.windows import key_columns, numbered_rows, same_keys, without_keys
 
 STATUS = "status"
 _CLOCK = "_ensue_clock"
@@ -61,9 +61,7 @@ def run(query: Query, source: DataFrame) -> DataFrame:
         numbered,
     )
     failed = _failed_starts(query, numbered, matches)
-    same = F.col(w.FIRST_ROW) == F.col(_START)
-    for index, key in enumerate(query.partition_by):
-        same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_ensue_key_{index}"))
+    same = same_keys(query, F.col(w.FIRST_ROW) == F.col(_START))
     late = partial.join(failed, same, "leftsemi")
     return result.unionByName(late.select(*map(quoted, shown), F.lit("timed out").alias(STATUS)))
 
@@ -84,20 +82,11 @@ def _clocked(query: Query, numbered: DataFrame) -> DataFrame:
 
 def _failed_starts(query: Query, numbered: DataFrame, matches: DataFrame) -> DataFrame:
     """Rows at which a search began and found no match."""
-    names = list(enumerate(query.partition_by))
-    found = matches.select(
-        *(F.col(quoted(key)).alias(f"_ensue_key_{i}") for i, key in names),
-        F.col(w.FIRST_ROW),
-        F.col(w.NEXT_ROW),
-    )
-    same = F.col(w.ROW) == F.col(w.FIRST_ROW)
-    for index, key in names:
-        same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_ensue_key_{index}"))
-    rows = numbered.select(*(F.col(quoted(key)) for _, key in names), F.col(w.ROW))
-    joined = rows.join(found, same, "left").drop(*(f"_ensue_key_{i}" for i, _ in names))
+    found = matches.select(*key_columns(query), w.FIRST_ROW, w.NEXT_ROW)
+    rows = numbered.select(*map(quoted, query.partition_by), w.ROW)
+    same = same_keys(query, F.col(w.ROW) == F.col(w.FIRST_ROW))
+    joined = without_keys(query, rows.join(found, same, "left"))
     if query.skip.mode is not SkipMode.TO_NEXT_ROW:
         joined = batch.run(w.kept_rows(query), joined).where(f"{w.MATCHED}_kept = 'K'")
-    return joined.where(F.col(w.FIRST_ROW).isNull()).select(
-        *(F.col(quoted(key)).alias(f"_ensue_key_{i}") for i, key in names),
-        F.col(w.ROW).alias(_START),
-    )
+    failed = joined.where(F.col(w.FIRST_ROW).isNull())
+    return failed.select(*key_columns(query), F.col(w.ROW).alias(_START))

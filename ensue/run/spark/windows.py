@@ -17,7 +17,7 @@ from ensue import errors
 from ensue.query import window as w
 from ensue.query.query import Query, SkipMode
 from ensue.run.spark import batch
-from ensue.run.spark.keyed import quoted
+from ensue.run.spark.keyed import ordered, quoted
 
 _CURRENT = "_ensue_current"
 _KEPT = w.MATCHED + "_kept"
@@ -46,16 +46,28 @@ def numbered_rows(query: Query, source: DataFrame) -> DataFrame:
     """The source with the number of each row in its partition."""
     if not query.order_by:
         source = source.withColumn(_ARRIVAL, F.monotonically_increasing_id())
-    keys = []
-    for key in query.order_by:
-        column = F.col(quoted(key.column))
-        if key.descending:
-            keys.append(column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last())
-        else:
-            keys.append(column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last())
-    partition = [F.col(quoted(name)) for name in query.partition_by]
-    spec = SparkWindow.partitionBy(*partition).orderBy(*(keys or [F.col(_ARRIVAL)]))
+    keys = [ordered(key) for key in query.order_by] or [F.col(_ARRIVAL)]
+    spec = SparkWindow.partitionBy(*map(quoted, query.partition_by)).orderBy(*keys)
     return source.withColumn(w.ROW, F.row_number().over(spec).cast("bigint"))
+
+
+def key_columns(query: Query) -> list[Column]:
+    """The partition columns under names of their own, to be joined by `same_keys`."""
+    return [F.col(quoted(key)).alias(name) for key, name in _key_names(query)]
+
+
+def same_keys(query: Query, condition: Column) -> Column:
+    for key, name in _key_names(query):
+        condition = condition & F.col(quoted(key)).eqNullSafe(F.col(name))
+    return condition
+
+
+def without_keys(query: Query, joined: DataFrame) -> DataFrame:
+    return joined.drop(*(name for _, name in _key_names(query)))
+
+
+def _key_names(query: Query) -> list[tuple[str, str]]:
+    return [(key, f"_ensue_key_{index}") for index, key in enumerate(query.partition_by)]
 
 
 def _numbered(window: w.WindowQuery, source: DataFrame) -> DataFrame:
@@ -84,29 +96,20 @@ def _seek(window: w.WindowQuery, numbered: DataFrame) -> DataFrame:
     ends = F.col(w.END) if window.end_column is not None else None
     if ends is None and window.end is not None:
         ends = F.col(w.ROW) + F.lit(window.end)
-    heads = [F.col(quoted(k)).alias(f"_ensue_key_{i}") for i, k in _keys(query)]
     current = numbered.select(
-        *heads,
+        *key_columns(query),
         F.col(w.ROW).alias(_CURRENT),
         (F.lit(None).cast("bigint") if ends is None else ends).alias("_ensue_last"),
     )
-    same = F.col(w.ROW) >= F.col(_CURRENT)
-    same = same & (F.col("_ensue_last").isNull() | (F.col(w.ROW) <= F.col("_ensue_last")))
-    for index, key in _keys(query):
-        same = same & F.col(quoted(key)).eqNullSafe(F.col(f"_ensue_key_{index}"))
-    frames = current.join(numbered, same).drop(
-        "_ensue_last", *(f"_ensue_key_{i}" for i, _ in _keys(query))
-    )
+    inside = F.col("_ensue_last").isNull() | (F.col(w.ROW) <= F.col("_ensue_last"))
+    same = same_keys(query, (F.col(w.ROW) >= F.col(_CURRENT)) & inside)
+    frames = without_keys(query, current.join(numbered, same)).drop("_ensue_last")
     matches = batch.run(w.in_frames(window, _CURRENT), frames).where(F.col(w.MATCHED) == 1)
     renamed = matches
-    for index, key in _keys(query):
-        renamed = renamed.withColumnRenamed(key, f"_ensue_key_{index}")
-    joined = F.col(w.ROW) == F.col(_CURRENT)
-    for index, key in _keys(query):
-        joined = joined & F.col(quoted(key)).eqNullSafe(F.col(f"_ensue_key_{index}"))
-    found = numbered.join(renamed, joined, "left").drop(
-        *(f"_ensue_key_{i}" for i, _ in _keys(query))
-    )
+    for key, name in _key_names(query):
+        renamed = renamed.withColumnRenamed(key, name)
+    same = same_keys(query, F.col(w.ROW) == F.col(_CURRENT))
+    found = without_keys(query, numbered.join(renamed, same, "left"))
     matched = F.col(w.MATCHED).isNotNull()
     if query.skip.mode is SkipMode.TO_NEXT_ROW:
         return found.withColumn(w.MATCHED, matched)
@@ -117,10 +120,6 @@ def _seek(window: w.WindowQuery, numbered: DataFrame) -> DataFrame:
             starts
         )
     return kept.withColumn(w.MATCHED, starts)
-
-
-def _keys(query: Query) -> list[tuple[int, str]]:
-    return list(enumerate(query.partition_by))
 
 
 def _no_target() -> Column:
