@@ -144,10 +144,12 @@ def test(rest: list[str]) -> int:
         return call([PYTHON, "-m", "pytest"], *rest)
     # Each process of the Spark stage has a session of its own. The last stage runs the kernels as
     # plain Python: it finds out-of-range indexing that compiled code would not notice.
-    sample = [] if everything else ["--sample", "3"]
+    sample = [] if everything else ["--sample", "8"]
+    forced = [] if everything else ["--sample-forced", "4"]
+    together = ["-n", "2", "--dist", "loadgroup"]
     stages = [
-        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2"], {}),
-        ("Spark", ["tests/spark", "-n", "2", "--dist", "loadgroup"], {}),
+        ("everything but Spark", ["tests", "--ignore=tests/spark", *together, *forced], {}),
+        ("Spark", ["tests/spark", *together], {}),
         (
             "unit tests without Numba",
             ["tests/unit", "-n", "2", *sample],
