@@ -4,7 +4,8 @@ from ensue import quantify
 from ensue.api.automaton import Automaton
 from ensue.api.chain import begin
 from ensue.api.graph import Graph, graph
-from ensue.api.pattern import Pattern, pattern, restore, sase
+from ensue.api.matching import restore
+from ensue.api.pattern import Pattern, pattern, sase
 from ensue.api.sql import sql
 from ensue.api.workload import Workload, workload
 from ensue.errors import EnsueError

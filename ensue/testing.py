@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from ensue.api.pattern import Pattern
 from ensue.operator.turns import Turns
+from ensue.run.branch import MATCH_ID, NEW, OP
 from ensue.run.matcher import Matcher
-from ensue.run.pattern_lane import MATCH_ID, NEW, OP
 
 Row = dict[str, Any]
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")

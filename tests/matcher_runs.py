@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ensue.query.query import Query
 from ensue.run import local
+from ensue.run.asked import one
 from ensue.run.matcher import Matcher, Options, restored
 from tests import oracle, oracle_sequences, specs
 
@@ -39,7 +40,7 @@ class Life:
     def __post_init__(self) -> None:
         self.time = self.query.order_by[0].column
         self.options = Options(self.sigma, None, self.identity, 0, self.settle)
-        self.matcher = Matcher(self.query, self.options, "first", self.table.schema)
+        self.matcher = Matcher(one(self.query, "first"), self.options, self.table.schema)
         self.counted: dict[int, Row] = {}  # row number -> event
         self.watermark: Any = None
         self.net: Counter[str] = Counter()

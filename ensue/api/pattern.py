@@ -18,7 +18,8 @@ from typing import Any, Self
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
+from ensue.api.matching import asked_totals, matcher_of
+from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.view import Shown
 from ensue.draw.diagram import Picture
@@ -26,11 +27,9 @@ from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
-from ensue.front.steps import gap_bound
 from ensue.missing.explain import explain_missing
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
-from ensue.operator.state import kind_of
 from ensue.query import nodes
 from ensue.query.binding import bind
 from ensue.query.missing import NearlyEverythingMatchesWarning, too_generous
@@ -41,14 +40,12 @@ from ensue.rows.engines import AutomatonEngine, Engine
 from ensue.rows.explain import explain
 from ensue.rows.warm import warm_up
 from ensue.run import choose, local
+from ensue.run.branch import Options
 from ensue.run.diff import compared, listings
-from ensue.run.matcher import Matcher, Options, restored
+from ensue.run.matcher import Matcher
 from ensue.sequences.explain import explain_sequence
 from ensue.sequences.limits import check_listing
-from ensue.sequences.totals import Grouping
-from ensue.summary.evaluator import described
 from ensue.summary.options import SummaryOptions
-from ensue.summary.saved import KIND as SUMMARY
 
 
 def pattern(text: str, *, types: str | None = None) -> Pattern:
@@ -345,29 +342,7 @@ class Pattern:
             from ensue.run.spark.stream import Options
 
             stream = {n: aggregates.pop(n) for n in Options.names() if n in aggregates}
-        if not aggregates:
-            raise errors.QueryError(
-                "aggregate() was given no aggregate", remedy='write aggregate(data, n="count(*)")'
-            )
-        if big not in (None, "text"):
-            raise errors.QueryError(f"big={big!r} is not known", remedy='use big="text"')
-        names = (by,) if isinstance(by, str) else tuple(by)
-        size, distance = gap_bound(every), gap_bound(slide)
-        if distance is not None and (size is None or not 0 < distance <= size):
-            raise errors.QueryError(
-                f"slide={slide!r} does not fit every={every!r}",
-                remedy="give a size with every=..., and a positive slide that is not larger",
-            )
-        if size == 0:
-            raise errors.QueryError(
-                f"aggregate(every={every!r}): windows of time need a size",
-                remedy="write every='1 hour', or every=100 in units of a numeric order column",
-            )
-        timed = isinstance(every, str) and not every.strip().isdigit()
-        grouping = Grouping(names, size, distance, big == "text", None if every is None else timed)
-        grouping.check_names(aggregates)
-        asked = builder.expression_texts(aggregates, "measure")
-        query = replace(self._draft, measures=asked, rows=Rows.ONE).build()
+        query, grouping = asked_totals(self._draft, aggregates, by, every, slide, big)
         try:
             if is_spark(data):
                 from ensue.run.spark import batch
@@ -430,6 +405,11 @@ class Pattern:
     def matcher(
         self,
         *,
+        aggregate: Mapping[str, object] | None = None,
+        by: str | Sequence[str] = (),
+        every: str | int | None = None,
+        slide: str | int | None = None,
+        big: str | None = None,
         speculation: Any = 0,
         delay: Any = None,
         id: str | None = None,
@@ -445,11 +425,14 @@ class Pattern:
         `math.inf` at once, a length of time in between. The watermark comes from `advance`, or
         follows the newest event at a `delay`. `id` is a column that names an event, `history` how
         long events stay known behind the watermark. `settle` holds changes back until the watermark
-        is that near to the events that decided them. `budget` bounds the work per event of patterns
-        with `allow_missing` (docs/missing.md).
+        is that near to the events that decided them. Under a `budget`, matches may be missing.
+
+        `aggregate={"n": "count(*)"}` gives changes of totals in place of matches; `by`, `every`,
+        `slide` and `big` are those of `aggregate`.
         """
         options = Options(speculation, delay, id, history, settle, budget)
-        return Matcher(self.query, options, name, schema, events_table)
+        groups = (by, every, slide, big)
+        return matcher_of(self._draft, self.query, options, aggregate, groups, name, schema)
 
     def diff(self, new: Pattern, data: Any) -> Any:
         """Matches that would appear ('+') and disappear ('-') if `new` replaced this pattern.
@@ -483,14 +466,3 @@ def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
             remedy="leave it out: tables have it in their schema's metadata, streams in the "
             "progress of the query",
         )
-
-
-def restore(state: bytes) -> Any:
-    """The matcher or the summary that `snapshot()` was taken of, ready to go on."""
-    if kind_of(state) != SUMMARY.name:
-        return restored(state, events_table)
-    query, options = described(state)
-    if options.total_text is not None:
-        asked = parse_condition(options.total_text, Scope(query.variables, "total"))
-        options = replace(options, total=asked)
-    return choose.summary(query, options, to_arrow).restore(state)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.pattern import Pattern
-from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.api.tables import events_table, in_kind, is_spark, to_arrow
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
@@ -31,6 +31,9 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import choose, local
+from ensue.run.asked import Asked
+from ensue.run.branch import Options as Running
+from ensue.run.matcher import Matcher
 from ensue.shared import given
 from ensue.shared.controller import ALONE, ORDERS, WORKLOADS
 from ensue.shared.engine import MATERIALISATIONS
@@ -39,6 +42,7 @@ from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN
 from ensue.shared.offsets import cuts, joined, unite_parts
 from ensue.shared.recall import Estimate
+from ensue.shared.reports import joined_report
 
 _ONE = "the pattern"
 
@@ -215,7 +219,7 @@ class Workload:
     ) -> Live:
         """An in-process operator over rows that arrive in order; patterns may come and go.
 
-        `history` teaches it as in `matches`.
+        `history` teaches it as in `matches`. Rows out of order, and corrections: `matcher`.
         """
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
@@ -223,6 +227,27 @@ class Workload:
         kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
         rules.duplicates(kinds.names, "column of the schema")
         return Live(self, kinds, budget, state, _history(history, budget, None))
+
+    def matcher(
+        self,
+        *,
+        speculation: Any = 0,
+        delay: Any = None,
+        id: str | None = None,
+        history: Any = 0,
+        settle: Any = None,
+        schema: pa.Schema | None = None,
+        budget: Budget | None = None,
+    ) -> Matcher:
+        """The patterns over events as they come, in any order, with corrections (docs/matcher.md).
+
+        Options are those of a pattern's `matcher`. Under a `budget` the patterns share their
+        partial matches and what is shed of them; `report` says what that cost.
+        """
+        if budget is not None:
+            WORKLOADS.read(budget, self.patterns)
+        how = Running(speculation, delay, id, history, settle, budget)
+        return Matcher(Asked(self._queries(), sharing=self.options), how, schema, events_table)
 
     # -- looking ---------------------------------------------------------------------------------
 
@@ -410,19 +435,6 @@ def together(found: Mapping[str, pa.Table]) -> pa.Table:
             f"two patterns give columns of one name and different types: {problem}",
             remedy="give the measures different names, or cast them to one type",
         ) from None
-
-
-def joined_report(reports: Sequence[Report | None]) -> Report | None:
-    known = [report for report in reports if report is not None]
-    if not known:
-        return None
-    patterns = {name: e for report in known for name, e in report.patterns.items()}
-    sums = {
-        name: sum(getattr(report, name) for report in known)
-        for name in ("rows", "work", "shed", "selections", "created", "seconds", "most_records")
-    }
-    sums["rows"] = max(report.rows for report in known)  # every group reads the same ones
-    return Report(patterns, **sums)
 
 
 def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows: pa.Table) -> None:

@@ -60,6 +60,17 @@ def finish(planned: Plan, found: pa.Table) -> pa.Table:
     return pa.table(arrays, names=order)
 
 
+def finish_totals(planned: Plan, found: pa.Table) -> pa.Table:
+    """Aggregates over atoms, after the columns of the groups."""
+    rows = Rows({name: flat(found, name) for name in found.column_names}, found.num_rows, None)
+    names = [name for name in found.column_names if not name.startswith(PREFIX)]
+    arrays = [rows.columns[name] for name in names]
+    for measure in planned.outer:
+        names.append(measure.name)
+        arrays.append(evaluate(measure.value, rows))
+    return pa.table(arrays, names=names)
+
+
 def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
     """Names of the result in the standard's order: keys, then measures, then the rest."""
     query = plan.query

@@ -131,14 +131,14 @@ class Replay:
                 del self._lines[name]
         return Changes(self._joined(found), self._nothing)
 
-    def end(self, keys: Sequence[Key] | None = None) -> Changes:
-        """These keys are complete: everything of them is final."""
+    def end(self, keys: Sequence[Key] | None = None, names: Codes | None = None) -> Changes:
+        """These keys, and the hashes they are known by, are complete: all of them is final."""
         found = self._note(self._evaluator.end(keys))
-        if keys is None:
+        if names is None:
             self._lines, self._due = {}, []
         else:
-            gone = set(keys)
-            self._lines = {n: line for n, line in self._lines.items() if line.key not in gone}
+            for name in names.tolist():
+                self._lines.pop(name, None)
         return Changes(self._joined(found), self._nothing)
 
     @property

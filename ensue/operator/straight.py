@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ensue.operator.changes import Changes
 from ensue.operator.hold import Kept
@@ -36,7 +38,9 @@ class Straight:
     def advance(self, code: int, time: object) -> Changes:
         return self._changes(self._evaluator.advance(Watermark(time)))
 
-    def end(self, keys: Sequence[Key] | None = None) -> Changes:
+    def end(
+        self, keys: Sequence[Key] | None = None, names: NDArray[np.int64] | None = None
+    ) -> Changes:
         return self._changes(self._evaluator.end(keys))
 
     @property

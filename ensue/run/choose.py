@@ -79,6 +79,17 @@ def for_lane(
     return Choice(missing_evaluator(planned, listing), f"{_why(query)}, and all that do are found")
 
 
+def for_matcher(planned: Plan) -> Choice[Resumable]:
+    """Over open keys whose state can be put back, so that events may be corrected."""
+    query = planned.query
+    every = Listing(max_matches=1 << 62)
+    if query.row_semantics:
+        return Choice(PiecewiseRows(), "rows")
+    if query.missing is None:
+        return Choice(SequencesEvaluator(every), "sequences")
+    return Choice(missing_evaluator(planned, every), "sequences")
+
+
 def _why(query: Query) -> str:
     if query.missing is not None:
         return "the pattern says allow_missing(...): matches may lack events"

@@ -13,18 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.automaton.plan import PREFIX, plan
+from ensue.automaton.plan import plan
 from ensue.missing.bundles import Recovery
-from ensue.operator.arrange import arrange, flat
+from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.prepare import finish, prepare
+from ensue.operator.prepare import finish, finish_totals, prepare
 from ensue.operator.protocol import Events, key_at
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import choose
-from ensue.scalar.columns import Rows, evaluate
 from ensue.sequences.totals import Finish, Grouping, Totals
 
 __all__ = ["finish", "prepare", "recover", "run", "totals"]
@@ -99,11 +98,4 @@ def totals(query: Query, table: pa.Table, grouping: Grouping) -> pa.Table:
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
     partials = Totals(planned, grouping).partials(events)
-    found = Finish(planned, grouping, arranged.schema).table([partials])
-    rows = Rows({name: flat(found, name) for name in found.column_names}, found.num_rows, None)
-    names = [name for name in found.column_names if not name.startswith(PREFIX)]
-    arrays = [rows.columns[name] for name in names]
-    for measure in planned.outer:
-        names.append(measure.name)
-        arrays.append(evaluate(measure.value, rows))
-    return pa.table(arrays, names=names)
+    return finish_totals(planned, Finish(planned, grouping, arranged.schema).table([partials]))

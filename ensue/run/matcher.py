@@ -1,6 +1,6 @@
 """The in-process operator: events come one batch at a time, changes of the answer go out.
 
-    Cleanse (disorder, copies, corrections, σ)  →  one lane per pattern (replay)  →  changes
+    Cleanse (disorder, copies, corrections, σ)  →  a branch per pattern (replay)  →  changes
 
 Cleanse is shared: it knows every event once, and lets it through to every pattern whose lifetime it
 falls into. At σ = 0 patterns see order and nothing is ever withdrawn; at σ > 0 each keeps what may
@@ -23,34 +23,26 @@ from ensue import errors
 from ensue.operator import state
 from ensue.operator.budget import Budget
 from ensue.operator.cleanse import Cleanse, Released, event_time
-from ensue.operator.clock import HIGHEST, LOWEST
+from ensue.operator.clock import LOWEST
 from ensue.operator.intake import REASON
 from ensue.operator.protocol import Capabilities, Events, Key, key_value
 from ensue.operator.turns import Turns
-from ensue.query import stored
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.run.edits import Edits
-from ensue.run.pattern_lane import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Lane, Lifetime
+from ensue.run.asked import Asked
+from ensue.run.branch import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Branch, Lifetime, Options
+from ensue.run.edits import Edits, at_the_watermark
+from ensue.run.pattern_branch import PatternBranch
+from ensue.run.shared_branch import SharedBranch
+from ensue.run.totals_branch import TotalsBranch
+from ensue.shared.evaluator import Report
+from ensue.shared.reports import joined_report
 
 KIND = state.Kind(
     "matcher", version=2, order=("told", "cleanse", "schema", "late", "rejected", "lanes")
 )
-UNNAMED = "pattern"
 _NOTHING = pa.table({name: pa.array([], pa.string()) for name in (OP, MATCH_ID, PATTERN)})
 Reader = Callable[[Any], pa.Table]
-
-
-@dataclass(frozen=True)
-class Options:
-    """How the operator runs; what can be compared with a stored state."""
-
-    speculation: Any = 0  # σ: 0, a length of time, or math.inf
-    delay: Any = None  # the watermark follows the newest event at this distance
-    identity: str | None = None  # column that names an event inside its partition
-    history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
-    settle: Any = None  # hold changes back until the watermark is this near to what decided them
-    budget: Budget | None = None  # of patterns with allow_missing
 
 
 @dataclass
@@ -87,22 +79,25 @@ class Revised:
 class Matcher(Turns):
     """See the module and docs/matcher.md."""
 
-    capabilities = Capabilities(ordered_input=False, retraction=True, revision=True)
-
     def __init__(
         self,
-        query: Query,
+        asked: Asked,
         options: Options,
-        name: str | None = None,
         schema: pa.Schema | None = None,
         reader: Reader | None = None,
     ) -> None:
-        event_time(query.order_by)
-        self._options = options
-        self._named = name is not None
-        self._first = (name or UNNAMED, query)
+        event_time(asked.first.order_by)
+        totals = asked.totals is not None
+        self.capabilities = Capabilities(
+            ordered_input=False,
+            retraction=True,
+            revision=not totals,
+            shedding=options.budget is not None,
+            result_on_demand=totals,
+        )
+        self._asked, self._options, self._named = asked, options, asked.named
         self._read = reader or _as_table
-        self._lanes: list[Lane] = []
+        self._branches: list[Branch] = []
         self._cleanse: Cleanse | None = None
         self._mark: Any = None  # a watermark that came before the first event
         self._passed_to = LOWEST  # the watermark that the patterns know
@@ -154,7 +149,7 @@ class Matcher(Turns):
         events = self._cleanse.end(listed)
         names = None if listed is None else self._cleanse.key_hashes(listed)
         return self._shown(
-            self._through(lambda lane: lane.change(events) + lane.end(listed, names))
+            self._through(lambda branch: branch.change(events) + branch.end(listed, names))
         )
 
     def revise(
@@ -174,40 +169,54 @@ class Matcher(Turns):
                 "the columns are not known before the first event, so an edit cannot be checked",
                 remedy="insert events first, or give schema=... to matcher()",
             )
+        if self._asked.totals is not None:
+            raise self._refuse("a pattern that changes while running (revise)")
+        shared = [branch for branch in self._branches if isinstance(branch, SharedBranch)]
+        if shared:
+            lifetimes = at_the_watermark(shared, add or {}, remove, self._time)
+            return Revised(lifetimes, self._shown([]))
         edit = self._edits.checked(add or {}, remove)
         found: list[pa.Table] = []
-        for lane, end in edit.ends:
-            events = self._cleanse.between(end, lane.end_at)
-            found += lane.change(_no_events(events.table), events)
-            lane.end_at = end
-        for lane in edit.begins:
-            found += lane.change(self._cleanse.between(lane.begin, lane.end_at))
+        for branch, end in edit.ends:
+            events = self._cleanse.between(end, branch.end_at)
+            found += branch.change(_no_events(events.table), events)
+            branch.end_at = end
+        for branch in edit.begins:
+            found += branch.change(self._cleanse.between(branch.begin, branch.end_at))
             if self._cleanse.watermark > LOWEST:
-                found += lane.advance(self._cleanse.watermark, self._time, self._limit)
-        self._lanes += edit.begins
+                found += branch.advance(self._cleanse.watermark, self._time, self._limit)
+        self._branches += edit.begins
         self._named = True
         found += self._over()
-        changed = [lane for lane, _ in edit.ends] + edit.begins
-        lifetimes = {lane.name: self._lifetime(lane) for lane in changed}
+        changed = [branch for branch, _ in edit.ends] + edit.begins
+        lifetimes = {branch.name: self._lifetime(branch) for branch in changed}
         return Revised(lifetimes, self._shown(found))
+
+    def result(self) -> pa.Table:
+        """The totals as they stand, in groups that are not final; after `end()`, the last ones."""
+        if self._asked.totals is None:
+            raise self._refuse("a result on demand (result)")
+        assert self._known is self._cleanse
+        (branch,) = self._branches
+        assert isinstance(branch, TotalsBranch)
+        return branch.result()
+
+    def _refuse(self, what: str) -> errors.UnsupportedError:
+        of = "aggregates" if self._asked.totals is not None else "patterns"
+        return errors.UnsupportedError(
+            f"the matcher of {of} does not support {what}",
+            remedy="start another matcher, or give aggregate={...} where totals are asked",
+        )
 
     def snapshot(self) -> bytes:
         """The whole state, patterns included; `ensue.restore` goes on from it."""
         cleanse = self._known
         told = {
+            **self._asked.stored(),
             "options": asdict(self._options),
             "named": self._named,
-            "first": json.loads(stored.to_json(self._first[1])),
             "counted": asdict(self._counted),
-            "lanes": [
-                {
-                    "name": lane.name,
-                    "query": json.loads(stored.to_json(lane.query)),
-                    "begin": lane.begin,
-                    "end": lane.end_at,
-                }
-                for lane in self._lanes
-            ],
+            "lanes": [self._asked.saved(branch) for branch in self._branches],
         }
         parts = {
             "told": told,
@@ -215,26 +224,25 @@ class Matcher(Turns):
             "schema": cleanse.schema,
             "late": self.late,
             "rejected": self.rejected,
-            "lanes": tuple(blob for lane in self._lanes for blob in lane.to_bytes()),
+            "lanes": tuple(blob for branch in self._branches for blob in branch.to_bytes()),
         }
         return state.pack(KIND, parts)
 
     def _go_on(self, told: dict[str, Any], parts: state.Parts) -> None:
         """Take over the parts of a snapshot."""
-        schema, lanes = parts.schema("schema"), parts.states("lanes")
+        schema, states = parts.schema("schema"), parts.states("lanes")
         cleanse = self._cleanse = self._cleanse_of(schema)
         cleanse.restore(parts.state("cleanse"))
         self._named = told["named"]
         self._counted = MatcherMetrics(**told["counted"])
         self._passed_to = cleanse.watermark
         self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]
-        self._lanes = []
+        self._branches = []
         for index, saved in enumerate(told["lanes"]):
-            query = stored.from_json(json.dumps(saved["query"]))
-            lane = self._lane(saved["name"], query, schema, saved["begin"], saved["end"])
-            blobs = lanes[2 * index : 2 * index + 2]
-            lane.restore(blobs, cleanse.watermark, self._time, self._limit)
-            self._lanes.append(lane)
+            branch = self._asked.restored(saved, schema, self._options)
+            blobs = states[2 * index : 2 * index + 2]
+            branch.restore(blobs, cleanse.watermark, self._time, self._limit)
+            self._branches.append(branch)
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -270,10 +278,10 @@ class Matcher(Turns):
                 setattr(self._counted, name, value)
             self._counted.held = len(self._cleanse)
             self._counted.correctable = self._cleanse.remembered
-            self._counted.partitions = sum(len(lane.evaluator.tails.held) for lane in self._lanes)
-            self._counted.settling = sum(lane.settling for lane in self._lanes)
+            self._counted.partitions = sum(branch.partitions for branch in self._branches)
+            self._counted.settling = sum(branch.settling for branch in self._branches)
             self._counted.bytes = self.nbytes
-            under = [lane.metrics for lane in self._lanes if lane.metrics is not None]
+            under = [branch.metrics for branch in self._branches if branch.metrics is not None]
             if under:
                 self._counted.partials = sum(known.partials for known in under)
                 self._counted.shed = sum(known.shed for known in under)
@@ -284,14 +292,20 @@ class Matcher(Turns):
     def nbytes(self) -> int:
         """Of the events that wait or may be corrected, and of what patterns hold of them."""
         waiting = 0 if self._cleanse is None else self._cleanse.nbytes
-        return waiting + sum(lane.evaluator.tails.nbytes for lane in self._lanes)
+        return waiting + sum(branch.nbytes for branch in self._branches)
 
     @property
     def patterns(self) -> dict[str, Lifetime]:
         """The patterns in force, with the times of the events they apply to."""
         if self._cleanse is None:
-            return {self._first[0]: Lifetime(None, None)}
-        return {lane.name: self._lifetime(lane) for lane in self._lanes}
+            return {name: Lifetime(None, None) for name in self._asked.queries}
+        return {name: self._lifetime(branch) for branch in self._branches for name in branch.names}
+
+    @property
+    def report(self) -> Report | None:
+        """What a budget gave up of patterns that share it; None without."""
+        shared = [b.report for b in self._branches if isinstance(b, SharedBranch)]
+        return joined_report(shared)
 
     def explain(self) -> str:
         """What runs, and why."""
@@ -306,9 +320,7 @@ class Matcher(Turns):
             )
         )
         lines = [f"cleanse: speculation {sigma}: {how}"]
-        for lane in self._lanes:
-            stage = "" if sigma == 0 else ", replay since the watermark"
-            lines.append(f"{lane.name}: {lane.reason}{stage}")
+        lines += [f"{branch.name}: {branch.reason}" for branch in self._branches]
         return "\n".join(lines)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -330,9 +342,8 @@ class Matcher(Turns):
     def _open(self, schema: pa.Schema) -> list[pa.Table]:
         """The columns are known: types are checked, and evaluators made."""
         schema = schema.remove_metadata()
-        name, query = self._first
         cleanse = self._cleanse_of(schema)
-        self._lanes = [self._lane(name, query, schema)]
+        self._branches = self._asked.branches(schema, self._options)
         self._cleanse = cleanse
         if self._mark is None:
             return []
@@ -351,7 +362,7 @@ class Matcher(Turns):
                 "answers nothing ahead of it",
                 remedy="leave settle out, or give speculation=math.inf",
             )
-        bound = bind(self._first[1], schema.names)
+        bound = bind(self._asked.first, schema.names)
         return Cleanse(
             schema,
             bound.partition_by,
@@ -360,15 +371,6 @@ class Matcher(Turns):
             options.identity,
             options.delay,
             options.history,
-        )
-
-    def _lane(
-        self, name: str, query: Query, schema: pa.Schema, begin: int = LOWEST, end: int = HIGHEST
-    ) -> Lane:
-        options = self._options
-        correctable, settling = options.speculation != 0, options.settle is not None
-        return Lane(
-            name, query, schema, correctable, options.identity, begin, end, settling, options.budget
         )
 
     @property
@@ -389,23 +391,23 @@ class Matcher(Turns):
         passed = cleanse.watermark > self._passed_to
         self._passed_to = cleanse.watermark
 
-        def through(lane: Lane) -> list[pa.Table]:
-            found = lane.change(released.events, released.withdrawn)
+        def through(branch: Branch) -> list[pa.Table]:
+            found = branch.change(released.events, released.withdrawn)
             if not passed:
                 return found
-            return found + lane.advance(cleanse.watermark, self._time, self._limit)
+            return found + branch.advance(cleanse.watermark, self._time, self._limit)
 
         return self._through(through) + (self._over() if passed else [])
 
-    def _through(self, run: Callable[[Lane], list[pa.Table]]) -> list[pa.Table]:
+    def _through(self, run: Callable[[Branch], list[pa.Table]]) -> list[pa.Table]:
         """Every pattern's changes. One that fails is named; what the others changed is not lost."""
         found, self._owed = self._owed, []
-        failed: tuple[Lane, errors.EnsueError] | None = None
-        for lane in self._lanes:
+        failed: tuple[Branch, errors.EnsueError] | None = None
+        for branch in self._branches:
             try:
-                found = found + run(lane)
+                found = found + run(branch)
             except errors.EnsueError as problem:
-                failed = failed or (lane, problem)
+                failed = failed or (branch, problem)
         if failed is None:
             return found
         self._owed = found
@@ -420,12 +422,12 @@ class Matcher(Turns):
     def _over(self) -> list[pa.Table]:
         """Patterns whose lifetime the watermark has passed are complete."""
         mark = self._known.watermark
-        over = [lane for lane in self._lanes if lane.end_at <= mark]
-        self._lanes = [lane for lane in self._lanes if lane.end_at > mark]
-        return [table for lane in over for table in lane.end()]
+        over = [branch for branch in self._branches if branch.end_at <= mark]
+        self._branches = [branch for branch in self._branches if branch.end_at > mark]
+        return [table for branch in over for table in branch.end()]
 
     def _shown(self, tables: list[pa.Table]) -> pa.Table:
-        shapes = [lane.nothing for lane in self._lanes] or [_NOTHING]
+        shapes = [branch.nothing for branch in self._branches] or [_NOTHING]
         joined = pa.concat_tables([*shapes, *tables], promote_options="default").combine_chunks()
         ops = joined.column(OP).to_pylist() if joined.num_rows else []
         self._counted.matches += ops.count(NEW)
@@ -440,11 +442,14 @@ class Matcher(Turns):
 
     @property
     def _edits(self) -> Edits:
-        return Edits(self._known, self._lanes, self._lane)
+        def make(name: str, query: Query, schema: pa.Schema, *life: int) -> PatternBranch:
+            return PatternBranch(name, query, schema, self._options, *life)
 
-    def _lifetime(self, lane: Lane) -> Lifetime:
+        return Edits(self._known, self._branches, make)
+
+    def _lifetime(self, branch: Branch) -> Lifetime:
         clock = self._known.clock
-        return Lifetime(clock.time(lane.begin), clock.time(lane.end_at))
+        return Lifetime(clock.time(branch.begin), clock.time(branch.end_at))
 
 
 def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
@@ -454,8 +459,7 @@ def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
     options = Options(**told["options"])
     if options.budget is not None:
         options = replace(options, budget=Budget(**told["options"]["budget"]))
-    first = stored.from_json(json.dumps(told["first"]))
-    matcher = Matcher(first, options, None, None, reader)
+    matcher = Matcher(Asked.of_stored(told), options, None, reader)
     matcher._go_on(told, parts)
     return matcher
 

@@ -10,6 +10,10 @@ import pyarrow as pa
 
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, input_name
 from ensue.kernels import bits
+from ensue.operator.buffer import AT, EVENT, KEY
+from ensue.operator.match_names import ID
+
+_HIDDEN = (AT, KEY, EVENT, ID)
 
 
 def joined_plan(plans: Sequence[Plan]) -> Plan:
@@ -23,9 +27,13 @@ def joined_plan(plans: Sequence[Plan]) -> Plan:
 
 
 def own_table(joined: Plan, own: Plan, table: pa.Table, flags: bool = True) -> pa.Table:
-    """The columns that `own` reads out of those that were prepared for `joined`."""
+    """The columns that `own` reads out of those that were prepared for `joined`.
+
+    Hidden ones that name the events stay.
+    """
     carried = [name for name in table.column_names if not name.startswith("__ensue_")]
     names = list(own.carried(carried))
+    names += [name for name in _HIDDEN if name in table.column_names]
     columns = [table.column(name) for name in names]
     for index, expression in enumerate(own.inputs):
         names.append(input_name(index))

@@ -376,6 +376,16 @@ class Answers(Driver):
         return {"nbytes": held.nbytes}
 
 
+class Sums(Answers):
+    """A matcher of totals: its changes are those of the groups."""
+
+    def shown(self, row: Row) -> Row:
+        return {"k": row["k"], "n": int(row["n"]), "s": int(row["s"])}
+
+    def counted(self, held: Any) -> Mapping[str, int]:
+        return {"rows": held.metrics.rows}
+
+
 class Summarizes(Answers):
     """A summary answers when asked, and is never complete."""
 

@@ -32,6 +32,7 @@ from ensue.missing.tracks import Tracks
 from ensue.operator import state
 from ensue.operator.protocol import Capabilities, Snapshot
 from ensue.operator.replay import Replay
+from ensue.operator.rerun import Rerun
 from ensue.operator.settle import KIND as SETTLE
 from ensue.operator.straight import Straight
 from ensue.query.query import OrderKey
@@ -41,7 +42,6 @@ from ensue.revision.ordered import OrderedRevisions
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
 from ensue.rows.pieces import PiecewiseRows
-from ensue.run import pattern_lane
 from ensue.run.lanes.arcs import arcs_work
 from ensue.run.lanes.edits import edits_work
 from ensue.run.lanes.works import (
@@ -53,6 +53,9 @@ from ensue.run.lanes.works import (
     summary_work,
     totals_work,
 )
+from ensue.run.pattern_branch import PatternBranch
+from ensue.run.shared_branch import SharedBranch, _Straight
+from ensue.run.totals_branch import TotalsBranch
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
@@ -147,6 +150,11 @@ def live(state: Any = None) -> Any:
     return patterns.live(ROWS.schema.empty_table(), state=state)
 
 
+def totals_matcher(sigma: Any) -> Any:
+    asked = {"n": "count(*)", "s": "sum(B.x)"}
+    return PAIR.matcher(aggregate=asked, by="k", speculation=sigma)
+
+
 def counted(row: by.Row) -> by.Row:
     return {"k": row["k"], "n": int(row["count"]), "s": int(row["sum"] or 0)}
 
@@ -208,6 +216,11 @@ EXAMPLES: dict[str, Driver] = {
     "matcher": d.Answers(lambda: PAIR.matcher(speculation=math.inf), ensue.restore, by.pairs),
     "matcher of rows": d.Answers(lambda: RUN.matcher(speculation=math.inf), ensue.restore, by.runs),
     "matcher that waits": d.Answers(PAIR.matcher, ensue.restore, by.pairs),
+    "matcher under a budget": d.Answers(
+        lambda: PAIR.matcher(budget=AMPLE), ensue.restore, by.pairs
+    ),
+    "matcher of totals": d.Sums(lambda: totals_matcher(math.inf), ensue.restore, by.totals),
+    "matcher of totals that waits": d.Sums(lambda: totals_matcher(0), ensue.restore, by.totals),
     "automaton by hand": d.Answers(AUTOMATON.matcher, AUTOMATON.restore, by.pairs),
     "revision": d.Answers(revision, revision_restored, by.pairs),
     "summary": d.Summarizes(
@@ -243,7 +256,11 @@ INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Tracks: "missing under a budget",
     Straight: "matcher that waits",
     Replay: "matcher",
-    pattern_lane.Lane: "matcher",
+    PatternBranch: "matcher",
+    TotalsBranch: "matcher of totals",
+    Rerun: "matcher of totals",
+    SharedBranch: "matcher under a budget",
+    _Straight: "matcher under a budget",
     Operator: "revision",
     OrderedRevisions: "automaton stage",
 }

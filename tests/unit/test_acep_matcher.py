@@ -175,7 +175,7 @@ def test_budgets_that_a_matcher_refuses() -> None:
     budget = ensue.Budget(work=5)
     with pytest.raises(errors.UnsupportedError, match="nothing can be taken back"):
         asked("single rows", 1).matcher(schema=SCHEMA, budget=budget, speculation=math.inf)
-    exact = ensue.pattern("A ->> B", types="kind").partition_by("p").order_by("t").within(4)
+    exact = ensue.pattern("A B", types="kind").partition_by("p").order_by("t").within(4)
     with pytest.raises(errors.UnsupportedError, match="takes no budget as events come"):
         exact.matcher(schema=SCHEMA, budget=budget)
     with pytest.raises(errors.QueryError, match="leaves nothing"):

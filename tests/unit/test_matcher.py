@@ -16,7 +16,7 @@ import ensue
 from ensue import errors
 from ensue.operator import cleanse, replay, segments
 from ensue.rows.evaluator import KIND as ROWS
-from ensue.run.pattern_lane import Lifetime
+from ensue.run.branch import Lifetime
 
 FALL = ensue.pattern("A B+ C").define(A="x = 1", B="x = 2", C="x = 3")
 FALL = FALL.partition_by("k").order_by("t")
@@ -370,7 +370,7 @@ def test_what_is_kept_is_bounded_by_the_watermark(pattern: ensue.Pattern) -> Non
     kept = []
     for begin in range(0, 5000, 250):
         matcher.insert(rows(*((f"{t % 3}", t, 1 + t % 3) for t in range(begin, begin + 250))))
-        kept.append(sum(lane.correctable for lane in matcher._lanes))
+        kept.append(sum(branch.stage.rows for branch in matcher._branches))
     assert max(kept) <= 3 * 400
     assert matcher.metrics.correctable <= 101
 

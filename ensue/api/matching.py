@@ -1,0 +1,93 @@
+"""Matchers as users ask for them, and what a snapshot holds restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.api.tables import events_table, to_arrow
+from ensue.front import builder
+from ensue.front.expressions import Scope, parse_condition
+from ensue.front.steps import gap_bound
+from ensue.operator.state import kind_of
+from ensue.query.query import Query, Rows
+from ensue.run import choose
+from ensue.run.asked import one
+from ensue.run.branch import Options
+from ensue.run.matcher import Matcher, restored
+from ensue.sequences.totals import Grouping
+from ensue.shared.controller import ALONE
+from ensue.summary.evaluator import described
+from ensue.summary.saved import KIND as SUMMARY
+
+
+def asked_totals(
+    draft: builder.Draft,
+    aggregates: Mapping[str, object],
+    by: str | Sequence[str],
+    every: str | int | None,
+    slide: str | int | None,
+    big: str | None,
+) -> tuple[Query, Grouping]:
+    """The query whose measures are the aggregates, and how their totals are grouped."""
+    if not aggregates:
+        raise errors.QueryError(
+            "aggregate() was given no aggregate", remedy='write aggregate(data, n="count(*)")'
+        )
+    if big not in (None, "text"):
+        raise errors.QueryError(f"big={big!r} is not known", remedy='use big="text"')
+    names = (by,) if isinstance(by, str) else tuple(by)
+    size, distance = gap_bound(every), gap_bound(slide)
+    if distance is not None and (size is None or not 0 < distance <= size):
+        raise errors.QueryError(
+            f"slide={slide!r} does not fit every={every!r}",
+            remedy="give a size with every=..., and a positive slide that is not larger",
+        )
+    if size == 0:
+        raise errors.QueryError(
+            f"aggregate(every={every!r}): windows of time need a size",
+            remedy="write every='1 hour', or every=100 in units of a numeric order column",
+        )
+    timed = isinstance(every, str) and not every.strip().isdigit()
+    grouping = Grouping(names, size, distance, big == "text", None if every is None else timed)
+    grouping.check_names(aggregates)
+    asked = builder.expression_texts(dict(aggregates), "measure")
+    return replace(draft, measures=asked, rows=Rows.ONE).build(), grouping
+
+
+def matcher_of(
+    draft: builder.Draft,
+    query: Query,
+    options: Options,
+    aggregate: Mapping[str, object] | None,
+    groups: tuple[Any, Any, Any, Any],
+    name: str | None,
+    schema: pa.Schema | None,
+) -> Matcher:
+    """The matcher of one pattern, or of aggregates over its matches."""
+    if options.budget is not None and query.missing is None:
+        ALONE.read(options.budget)
+    if aggregate is not None:
+        totals = asked_totals(draft, aggregate, *groups)
+        return Matcher(one(totals[0], name, totals[1]), options, schema, events_table)
+    if groups != ((), None, None, None):
+        raise errors.QueryError(
+            "by, every, slide and big group aggregates, and there is none",
+            remedy='write matcher(aggregate={"n": "count(*)"}, by=...)',
+        )
+    return Matcher(one(query, name), options, schema, events_table)
+
+
+def restore(state: bytes) -> Any:
+    """Restore a matcher or a summary from a snapshot."""
+    if kind_of(state) != SUMMARY.name:
+        return restored(state, events_table)
+    query, options = described(state)
+    if options.total_text is not None:
+        asked = parse_condition(options.total_text, Scope(query.variables, "total"))
+        options = replace(options, total=asked)
+    return choose.summary(query, options, to_arrow).restore(state)

@@ -1,0 +1,239 @@
+"""What stands behind Cleanse in a matcher: one pattern (or several that share), with its lifetime.
+
+A pattern with the lifetime [begin, end) sees exactly the events with a time in it, as if there were
+no others (AFA §2.3: an arc is triggered only by events whose time lies in its lifetime). When the
+watermark passes the end, its partitions are complete.
+
+`PatternBranch` lists matches, `TotalsBranch` aggregates over them, `SharedBranch` lists those of
+patterns under one budget. Each shapes the output of its evaluator as rows of the changes table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX, Plan
+from ensue.operator.arrange import flat
+from ensue.operator.budget import Budget
+from ensue.operator.buffer import AT, EVENT, KEY, numbers
+from ensue.operator.changes import Changes
+from ensue.operator.clock import HIGHEST, LOWEST
+from ensue.operator.identity import Hashes, as_text, folded, text_hash
+from ensue.operator.match_names import ID
+from ensue.operator.prepare import prepare
+from ensue.operator.protocol import Events, Key, Metrics
+from ensue.query.query import Query, Rows
+from ensue.query.stored import to_json
+
+OP, MATCH_ID, PATTERN = "op", "match_id", "pattern"
+NEW, WITHDRAWN = "+", "-"
+Names = NDArray[np.int64] | None  # hashes of keys; None: of all
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a matcher runs; what can be compared with a stored state."""
+
+    speculation: Any = 0  # σ: 0, a length of time, or math.inf
+    delay: Any = None  # the watermark follows the newest event at this distance
+    identity: str | None = None  # column that names an event inside its partition
+    history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
+    settle: Any = None  # hold changes back until the watermark is this near to what decided them
+    budget: Budget | None = None  # best effort: of all patterns together
+
+    @property
+    def correctable(self) -> bool:
+        """Whether patterns see events that may still be corrected."""
+        return bool(self.speculation != 0)
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """Times of the events that a pattern applies to: from `begin` on, before `end`; None: open."""
+
+    begin: Any
+    end: Any
+
+
+class Stage(Protocol):
+    """An evaluator behind Cleanse: events and time in, changes out."""
+
+    @property
+    def rows(self) -> int:
+        """Events that may still be corrected."""
+
+    def change(self, added: Events, removed: Events | None = None) -> Changes: ...
+    def advance(self, code: int, time: object) -> Changes: ...
+    def end(self, keys: Sequence[Key] | None = None, names: Names = None) -> Changes: ...
+    def to_bytes(self) -> bytes: ...
+    def restore(self, blob: bytes, code: int, time: object) -> None: ...
+
+
+class Branch(ABC):
+    """See the module."""
+
+    stage: Stage
+    reason: str  # which evaluator, and why
+    nothing: pa.Table  # no changes: the columns
+
+    def __init__(self, queries: dict[str, Query], begin: int = LOWEST, end: int = HIGHEST) -> None:
+        self.queries = queries
+        self.begin, self.end_at = begin, end
+        self.failed: errors.EnsueError | None = None
+        self._limit = LOWEST  # what was decided before it may go out, where changes are held back
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.queries)
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.queries)
+
+    @property
+    @abstractmethod
+    def partitions(self) -> int:
+        """Open partitions."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Of what the evaluator holds."""
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """Of what runs under a budget."""
+        return None
+
+    @property
+    def _owes(self) -> bool:
+        """Whether there is something to tell before any event."""
+        return False
+
+    @abstractmethod
+    def _shaped(self, found: pa.Table, op: str) -> list[pa.Table]:
+        """Rows of the evaluator's output as rows of the changes table."""
+
+    @abstractmethod
+    def _ready(self, events: Events) -> Events:
+        """Events with the columns that the evaluator reads."""
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def change(self, added: Events, removed: Events | None = None) -> list[pa.Table]:
+        added = self._within(added)
+        removed = None if removed is None else self._within(removed)
+        if removed is None or not removed.table.num_rows:
+            if not added.table.num_rows and not self._owes:
+                return []
+            return self._guarded(lambda: self.stage.change(self._ready(added)))
+        # Of what is taken back, only the names matter.
+        gone = replace(removed, table=removed.table.select([AT, KEY, EVENT]))
+        return self._guarded(lambda: self.stage.change(self._ready(added), gone))
+
+    def advance(self, code: int, time: Any, limit: int = LOWEST) -> list[pa.Table]:
+        """A watermark; changes decided before `limit` go out, where changes are held back."""
+        self._limit = limit
+        return self._guarded(lambda: self.stage.advance(code, time))
+
+    def end(self, keys: Sequence[Key] | None = None, names: Names = None) -> list[pa.Table]:
+        """These keys, and the hashes they are known by, are complete."""
+        return self._guarded(lambda: self.stage.end(keys, names))
+
+    @property
+    def settling(self) -> int:
+        """Changes held back."""
+        return 0
+
+    def to_bytes(self) -> list[bytes]:
+        """The state of the evaluator, and the changes held back."""
+        return [self.stage.to_bytes(), b""]
+
+    def restore(self, blobs: Sequence[bytes], code: int, time: Any, limit: int) -> None:
+        self._limit = limit
+        self.stage.restore(blobs[0], code, time)
+
+    def _guarded(self, run: Callable[[], Changes]) -> list[pa.Table]:
+        """A condition that fails on the data stops this branch, not the others."""
+        if self.failed is not None:
+            return []
+        try:
+            changes = self._let_out(run())
+            both = ((changes.went, WITHDRAWN), (changes.came, NEW))
+            return [
+                part for found, op in both if found.num_rows for part in self._shaped(found, op)
+            ]
+        except errors.EnsueError as problem:
+            self.failed = problem
+            raise
+
+    def _let_out(self, changes: Changes) -> Changes:
+        return changes
+
+    def _within(self, events: Events) -> Events:
+        """Events of the lifetime."""
+        if (self.begin == LOWEST and self.end_at == HIGHEST) or not events.table.num_rows:
+            return events
+        times = numbers(events.table, AT)
+        inside = (times >= self.begin) & (times < self.end_at)
+        if inside.all():
+            return events
+        sizes = np.add.reduceat(inside.astype(np.int64), events.starts[:-1])
+        sizes = sizes[sizes > 0]
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        complete = np.zeros(len(sizes), np.bool_)
+        return Events(events.table.filter(pa.array(inside)).combine_chunks(), starts, complete)
+
+
+def prepared(plan: Plan, table: pa.Table, identity: str | None) -> pa.Table:
+    """The plan's columns and the hidden ones that name the events."""
+    names = [name for name in table.column_names if not name.startswith(PREFIX)]
+    ready = prepare(plan, table.select(names).combine_chunks())
+    for name in (AT, KEY, EVENT):
+        ready = ready.append_column(name, flat(table, name))
+    if identity is not None:
+        ready = ready.append_column(ID, flat(table, identity))
+    return ready
+
+
+def with_hidden(schema: pa.Schema) -> pa.Table:
+    """No events, with the hidden columns that Cleanse adds."""
+    fields = [*schema, *(pa.field(name, pa.int64()) for name in (AT, KEY, EVENT))]
+    return pa.schema(fields).empty_table()
+
+
+class Seeds:
+    """What the names of a pattern's rows begin with, so that two patterns' differ."""
+
+    def __init__(self, name: str, query: Query) -> None:
+        told = replace(query, measures=None, rows=Rows.ONE)
+        digest = hashlib.sha256(f"{name} {to_json(told)}".encode()).hexdigest()
+        self._name = name
+        self._seeds = (text_hash(digest), text_hash(digest + "'"))
+
+    def changes(self, shown: pa.Table, op: str, halves: tuple[Hashes, Hashes]) -> pa.Table:
+        """Rows with their operation, the name of what they are of, and the pattern."""
+        for name in (OP, MATCH_ID, PATTERN):
+            if name in shown.column_names:
+                raise errors.DuplicateNameError(
+                    f"the column {name!r} of the matches has the name of a column of the changes",
+                    remedy="choose another name for the measure",
+                )
+        rows = shown.num_rows
+        high, low = (
+            folded(half, np.full(rows, seed))
+            for half, seed in zip(halves, self._seeds, strict=True)
+        )
+        ops = pa.array([op] * rows, pa.string())
+        patterns = pa.array([self._name] * rows, pa.string())
+        names = [OP, MATCH_ID, PATTERN, *shown.column_names]
+        return pa.table([ops, as_text(high, low), patterns, *shown.columns], names=names)
