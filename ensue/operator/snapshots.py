@@ -32,7 +32,5 @@ def from_bytes(blob: bytes, query: Fingerprint = state.NO_QUERY) -> Snapshot:
     parts = state.unpack(KIND, blob, query)
     keys = parts.table("keys")
     names = [name for name in keys.column_names if name != _STATE]
-    entries = {
-        key_at(keys, row, names): keys[_STATE][row].as_py() for row in range(keys.num_rows)
-    }
+    entries = {key_at(keys, row, names): keys[_STATE][row].as_py() for row in range(keys.num_rows)}
     return Snapshot(entries, parts.state("shared"))

@@ -10,7 +10,6 @@ all changes is what a run over the ordered, corrected events gives (SEMANTICS, d
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
