@@ -27,6 +27,7 @@ from ensue.revision.ordered import OrderedRevisions
 from ensue.revision.parts import DEFAULT, Settings
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
+from ensue.rows.pieces import PiecewiseRows
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
@@ -37,6 +38,7 @@ from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
 
 E = TypeVar("E")
+_UNLIMITED = 1 << 62  # matches: those of a stream have no number
 
 
 class Matcher(Evaluator, Protocol):
@@ -79,15 +81,23 @@ def for_lane(
     return Choice(missing_evaluator(planned, listing), f"{_why(query)}, and all that do are found")
 
 
-def for_matcher(planned: Plan) -> Choice[Resumable]:
-    """Over open keys whose state can be put back, so that events may be corrected."""
-    query = planned.query
-    every = Listing(max_matches=1 << 62)
+def for_matcher(planned: Plan) -> Choice[PiecewiseRows | SequencesEvaluator]:
+    """Over open keys whose state can be put back, so that their events may be corrected."""
+    query, every = planned.query, Listing(max_matches=_UNLIMITED)
     if query.row_semantics:
-        return Choice(PiecewiseRows(), "rows")
+        return Choice(PiecewiseRows(), "rows: one match per start, by preference")
     if query.missing is None:
-        return Choice(SequencesEvaluator(every), "sequences")
-    return Choice(missing_evaluator(planned, every), "sequences")
+        return Choice(
+            SequencesEvaluator(every), "sequences: all matches under their selection policies"
+        )
+    return Choice(
+        missing_evaluator(planned, every), "sequences: all matches, also those that lack events"
+    )
+
+
+def best_effort() -> ApproximateEvaluator:
+    """Matches that lack events as they come, under a budget."""
+    return ApproximateEvaluator(Listing(max_matches=_UNLIMITED))
 
 
 def _why(query: Query) -> str:

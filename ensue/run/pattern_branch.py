@@ -11,27 +11,22 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import plan
-from ensue.missing.evaluator import ApproximateEvaluator
-from ensue.missing.exact import missing_evaluator
 from ensue.operator.budget import Budget
 from ensue.operator.buffer import numbers
 from ensue.operator.changes import Changes
 from ensue.operator.clock import HIGHEST, LOWEST
-from ensue.operator.listing import Listing
 from ensue.operator.match_names import EVENTS, HIGH, LOW
 from ensue.operator.prepare import finish
 from ensue.operator.protocol import Events, Key, Metrics
-from ensue.operator.replay import Replay, Resumable
+from ensue.operator.replay import Replay
 from ensue.operator.settle import Settle
 from ensue.operator.straight import Ordered, Straight
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.rows.pieces import PiecewiseRows
+from ensue.run import choose
 from ensue.run.branch import NEW, Branch, Names, Options, Seeds, prepared, with_hidden
-from ensue.sequences.evaluator import SequencesEvaluator
-
-_UNLIMITED = 1 << 62
 
 
 class PatternBranch(Branch):
@@ -69,29 +64,18 @@ class PatternBranch(Branch):
 
     def _open_under(self, budget: Budget, schema: pa.Schema, correctable: bool) -> None:
         refuse_corrections(correctable)
-        evaluator = ApproximateEvaluator(Listing(max_matches=_UNLIMITED))
+        evaluator = choose.best_effort()
         evaluator.open(self.plan, schema, budget)
         self.evaluator, self._under = evaluator, evaluator.metrics
         self.reason = "events missing under a budget: the most promising partial matches"
         self.stage = Straight(evaluator, evaluator.no_matches(schema))
 
     def _open_exact(self, schema: pa.Schema, correctable: bool, settling: bool) -> None:
-        evaluator: Resumable
-        if self._bound.row_semantics:
-            rows = PiecewiseRows()
-            rows.open(self.plan, schema)
-            evaluator = rows
-            self.reason = f"rows ({rows.engine.name}): {rows.engine.reason}"
-        else:
-            every = Listing(max_matches=_UNLIMITED)
-            sequences = (
-                SequencesEvaluator(every)
-                if self._bound.missing is None
-                else missing_evaluator(self.plan, every)
-            )
-            sequences.open(self.plan, schema)
-            evaluator = sequences
-            self.reason = "sequences: all matches under their selection policies"
+        choice = choose.for_matcher(self.plan)
+        evaluator, self.reason = choice.evaluator, choice.reason
+        evaluator.open(self.plan, schema)
+        if isinstance(evaluator, PiecewiseRows):
+            self.reason = f"rows ({evaluator.engine.name}): {evaluator.engine.reason}"
         self.evaluator = evaluator
         nothing = evaluator.no_matches(schema)
         self.stage = Straight(evaluator, nothing)

@@ -24,6 +24,7 @@ from ensue.operator.protocol import Events, Key, Metrics, Output, PatternChange,
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
+from ensue.run import choose
 from ensue.run.branch import NEW, Branch, Names, Options, Seeds, prepared, with_hidden
 from ensue.run.pattern_branch import listed, refuse_corrections
 from ensue.shared.evaluator import Options as Sharing
@@ -56,7 +57,7 @@ class SharedBranch(Branch):
     def _opened(self, state: Snapshot | None) -> SharedEvaluator:
         bound = {n: rules.check(bind(q, self._schema.names)) for n, q in self.queries.items()}
         union = unite(bound)
-        evaluator = SharedEvaluator(union, self._sharing, self._prepared)
+        evaluator = choose.shared(union, self._sharing, self._prepared)
         full = with_hidden(self._schema).schema
         evaluator.open(union.plan, full, self._options.budget, state)
         return evaluator

@@ -19,6 +19,7 @@ from ensue.operator.rerun import Ahead, Rerun
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
+from ensue.run import choose
 from ensue.run.branch import NEW, Branch, Options, Seeds, prepared, with_hidden
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
@@ -46,7 +47,7 @@ class TotalsBranch(Branch):
         ready = prepared(planned, with_hidden(schema), self._identity).schema
 
         def make(state: Snapshot | None) -> TotalsEvaluator:
-            evaluator = TotalsEvaluator(grouping)
+            evaluator = choose.totals(grouping)
             evaluator.open(planned, ready, None, state)
             return evaluator
 
