@@ -72,6 +72,8 @@ class _Register:
 
 
 class _Compiler(Operators):
+    _side_by_side = True  # the rows of a match, so that the first and the last are known
+
     def __init__(self, plan: Plan, input_kind: Mapping[str, kinds.Kind]) -> None:
         super().__init__(session_zone(input_kind))
         self._plan = plan
@@ -95,16 +97,17 @@ class _Compiler(Operators):
             self._label, self._cells = index, 0
             self._reads[index] = set()
             if test.correlated:
-                value = self._condition(c.conjunction(list(test.correlated)))
-                if value.kind.name not in ("boolean", "null"):
-                    raise TooHardError(
-                        f"the condition of {test.label} is {value.kind}, not boolean"
-                    )
-                # The verdict is read from the last destination, whatever the code's shape.
-                self._emit(vm.MOVE_INT, self._cell(), value.cell)
-            self._most_cells = max(self._most_cells, self._cells)
+                self._verdict(c.conjunction(list(test.correlated)), test.label)
             offsets.append(len(self._code))
         return self._finish(offsets)
+
+    def _verdict(self, condition: c.Condition, label: str) -> None:
+        value = self._condition(condition)
+        if value.kind.name not in ("boolean", "null"):
+            raise TooHardError(f"the condition of {label} is {value.kind}, not boolean")
+        # The verdict is read from the last destination, whatever the code's shape.
+        self._emit(vm.MOVE_INT, self._cell(), value.cell)
+        self._most_cells = max(self._most_cells, self._cells)
 
     def _leaf(self, node: c.Condition) -> Value:
         match node:
@@ -194,7 +197,7 @@ class _Compiler(Operators):
         row = self._cell()
         if conditions.is_neighbour(node):
             self._emit(vm.ROW, row)
-        elif node.variable is None:
+        elif node.variable is None and self._side_by_side:
             first = node.anchor is c.Anchor.FIRST
             self._emit(vm.FIRST_ROW if first else vm.LAST_ROW, row, node.offset)
         else:

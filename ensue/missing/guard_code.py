@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ensue.automaton import conditions
 from ensue.automaton.letters import LetterStates
 from ensue.automaton.plan import Plan
-from ensue.guards import machine as vm
 from ensue.guards.compile import Guards
 from ensue.guards.operators import TooHardError
 from ensue.query import condition as c
@@ -59,13 +58,7 @@ class _PartCompiler(_EventCompiler):
             self._label, self._reads[index] = index, set()
             for part in test.correlated:
                 self._cells = 0
-                value = self._condition(part)
-                if value.kind.name not in ("boolean", "null"):
-                    raise TooHardError(
-                        f"the condition of {test.label} is {value.kind}, not boolean"
-                    )
-                self._emit(vm.MOVE_INT, self._cell(), value.cell)
-                self._most_cells = max(self._most_cells, self._cells)
+                self._verdict(part, test.label)
                 rows += self._rows_read(part)
                 gone.append(self._aggregated(part))
                 offsets.append(len(self._code))

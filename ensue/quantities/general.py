@@ -30,7 +30,7 @@ from ensue.quantities.model import (
     Weight,
     folded,
 )
-from ensue.quantities.tokens import UNDEFINED
+from ensue.quantities.tokens import UNDEFINED, sources_first
 
 Slots = tuple[Value, ...]
 
@@ -226,7 +226,7 @@ class GeneralConfiguration:
                 self._add(placed, transition.target, moved)
 
     def _order(self) -> list[int]:
-        """Silent transitions, sources first; the check for cycles is that of `tokens.py`."""
+        """Silent transitions, sources first."""
         cached = self.automaton._cache.get("general order")
         if cached is None:
             silent = [
@@ -234,7 +234,7 @@ class GeneralConfiguration:
                 for index, transition in enumerate(self.automaton.transitions)
                 if isinstance(transition, Silent) or index in self._empty
             ]
-            cached = self.automaton._cache["general order"] = _sorted(self.automaton, silent)
+            cached = self.automaton._cache["general order"] = sources_first(self.automaton, silent)
         return list(cached)
 
     def _invoke(self, placed: Mapping[State, Paths]) -> None:
@@ -300,19 +300,3 @@ def _distinct(flights: list[_Flight]) -> list[_Flight]:
     for flight in flights:
         shapes.setdefault(flight.shape(), []).append(flight)
     return [same[0] for same in shapes.values() if len(same) == 1]
-
-
-def _sorted(automaton: Automaton, silent: list[int]) -> list[int]:
-    ordered: list[int] = []
-    waiting = silent
-    while waiting:
-        targets = {automaton.transitions[index].target for index in waiting}
-        ready = [w for w in waiting if automaton.transitions[w].source not in targets]
-        if not ready:
-            from ensue.quantities.tokens import silent_order
-
-            silent_order(automaton)
-            raise AssertionError("a cycle that the ordering of tokens.py does not see")
-        ordered += ready
-        waiting = [w for w in waiting if w not in ready]
-    return ordered

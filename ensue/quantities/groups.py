@@ -15,32 +15,22 @@ from ensue import errors
 from ensue.kernels.order import first_rows
 from ensue.operator.arrange import group_codes
 from ensue.operator.protocol import key_value
-from ensue.quantities.checks import Report
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.run import Extra, Outcome, taken
-from ensue.quantities.stages import VALUE, Batch, Bound, Question
+from ensue.quantities.stages import VALUE, Around, Batch, Bound, Question
 from ensue.scalar.moments import values_of
 
 
 @dataclass
-class Groups(Question):
+class Groups(Around):
     """f for each value of the key columns."""
 
     keys: tuple[str, ...]
     inner: Question
 
-    def reports(self, schema: pa.Schema | None) -> list[Report]:
-        return self.inner.reports(schema)
-
-    def allowing(self, allow: str | None, assume: str | None) -> Question:
-        return Groups(self.keys, self.inner.allowing(allow, assume))
-
     def reads(self) -> frozenset[str] | None:
         inside = self.inner.reads()
         return None if inside is None else inside | {name.lower() for name in self.keys}
-
-    def parts(self) -> tuple[Question, ...]:
-        return (self.inner,)
 
     def title(self) -> str:
         return f"for each {', '.join(self.keys)}"

@@ -43,6 +43,7 @@ _FAMILIES: dict[type, tuple[Any, ...]] = {
     list: ([], [1], [2, 3]),
     frozenset: (frozenset(), frozenset({1}), frozenset({1, 2})),
 }
+Refuse = Callable[[str, tuple[Any, ...], Any, Any], None]
 _TRIALS = 200  # where a value has several slots, and its combinations are too many
 _FAILURES = (errors.EnsueError, ArithmeticError, TypeError, ValueError, AttributeError, LookupError)
 _SAMPLES = "give the values that occur, as in samples=(1, 2, 6), if such never do"
@@ -64,14 +65,10 @@ def require_monoid(fold: Fold, identity: Any, samples: Sequence[Any] = ()) -> No
         operation = FOLDS[MERGED.get(fold.name, fold.name)].function
     chosen = tuple(samples) or samples_like([identity])
 
-    def refuse(law: str, values: tuple[Any, ...], one: Any, other: Any) -> None:
-        shown = ", ".join(map(repr, values))
-        raise errors.LawError(
-            f"the fold {fold} is not a monoid with the identity {identity!r}: {law} of ({shown}) "
-            f"gives {one!r} and {other!r}",
-            remedy=f"leave monoid out, and the fold runs in one thread; or {_SAMPLES}",
-        )
-
+    refuse = _refusal(
+        f"the fold {fold} is not a monoid with the identity {identity!r}: ",
+        f"leave monoid out, and the fold runs in one thread; or {_SAMPLES}",
+    )
     for x in chosen:
         for pair in ((identity, x), (x, identity)):
             found = _tried(operation, *pair)
@@ -86,14 +83,10 @@ def require_collect(collect: Collect | None, alike: Iterable[Any]) -> None:
         return
     chosen = collect.samples or samples_like(alike)
 
-    def refuse(law: str, values: tuple[Any, ...], one: Any, other: Any) -> None:
-        shown = ", ".join(map(repr, values))
-        raise errors.LawError(
-            f"the collect operation {collect} must not depend on the order of paths, and "
-            f"{law} of ({shown}) gives {one!r} and {other!r}",
-            remedy=f"use one of {', '.join(COLLECTS)}; or {_SAMPLES}",
-        )
-
+    refuse = _refusal(
+        f"the collect operation {collect} must not depend on the order of paths, and ",
+        f"use one of {', '.join(COLLECTS)}; or {_SAMPLES}",
+    )
     for x, y in itertools.combinations(chosen, 2):
         one, other = _tried(collect.function, x, y), _tried(collect.function, y, x)
         if _FAILED not in (one, other) and not same(one, other):
@@ -101,11 +94,17 @@ def require_collect(collect: Collect | None, alike: Iterable[Any]) -> None:
     _associative(collect.function, chosen, refuse)
 
 
-def _associative(
-    operation: Callable[..., Any],
-    samples: tuple[Any, ...],
-    refuse: Callable[[str, tuple[Any, ...], Any, Any], None],
-) -> None:
+def _refusal(rule: str, remedy: str) -> Refuse:
+    def refuse(law: str, values: tuple[Any, ...], one: Any, other: Any) -> None:
+        shown = ", ".join(map(repr, values))
+        raise errors.LawError(
+            f"{rule}{law} of ({shown}) gives {one!r} and {other!r}", remedy=remedy
+        )
+
+    return refuse
+
+
+def _associative(operation: Callable[..., Any], samples: tuple[Any, ...], refuse: Refuse) -> None:
     for x, y, z in itertools.product(samples, repeat=3):
         first, last = _tried(operation, x, y), _tried(operation, y, z)
         if first is _FAILED or last is _FAILED:

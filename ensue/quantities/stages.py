@@ -103,6 +103,21 @@ class Question(ABC):
         """What it is, in a line: for pictures, and to tell one query's state from another's."""
 
 
+class Around(Question):
+    """A question that cuts its input into more partitions for the one inside."""
+
+    inner: Question
+
+    def reports(self, schema: pa.Schema | None) -> list[Report]:
+        return self.inner.reports(schema)
+
+    def allowing(self, allow: str | None, assume: str | None) -> Question:
+        return replace(self, inner=self.inner.allowing(allow, assume))  # type: ignore[type-var]
+
+    def parts(self) -> tuple[Question, ...]:
+        return (self.inner,)
+
+
 class Bound(ABC):
     """A question that knows the columns of its events."""
 

@@ -53,17 +53,23 @@ def silent_order(automaton: Automaton) -> list[tuple[int, Value]]:
             outputs = [empty_output(a) for a in transition.automata]
             if all(o is not UNDEFINED for o in outputs):
                 silent.append((index, transition.operation(*outputs)))
-    ordered: list[tuple[int, Value]] = []
-    waiting = silent
-    while waiting:
-        targets = {automaton.transitions[index].target for index, _ in waiting}
-        ready = [w for w in waiting if automaton.transitions[w[0]].source not in targets]
-        if not ready:
-            raise _cycle(automaton, [index for index, _ in waiting])
-        ordered += ready
-        waiting = [w for w in waiting if w not in ready]
+    results = dict(silent)
+    ordered = [(index, results[index]) for index in sources_first(automaton, list(results))]
     automaton._cache["silent"] = ordered
     return list(ordered)
+
+
+def sources_first(automaton: Automaton, silent: list[int]) -> list[int]:
+    """Silent transitions in an order in which each comes after those that lead to it."""
+    ordered: list[int] = []
+    while silent:
+        targets = {automaton.transitions[index].target for index in silent}
+        ready = [index for index in silent if automaton.transitions[index].source not in targets]
+        if not ready:
+            raise _cycle(automaton, silent)
+        ordered += ready
+        silent = [index for index in silent if index not in ready]
+    return ordered
 
 
 def _cycle(automaton: Automaton, indices: list[int]) -> errors.EmptyCycleError:

@@ -13,24 +13,23 @@ so the values are the same at once, in pieces and with any watermarks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.quantities.checks import Report
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.model import Expression, Predicate
 from ensue.quantities.run import Extra, Outcome, holds
-from ensue.quantities.stages import WINDOW, Batch, Bound, Mark, Question
+from ensue.quantities.stages import WINDOW, Around, Batch, Bound, Mark, Question
 from ensue.query.condition import columns
 from ensue.scalar.columns import Rows, predicate
 
 
 @dataclass
-class Windows(Question):
+class Windows(Around):
     """f on each window, one after the other: by `rows`, by `time` of a column, or `until`."""
 
     inner: Question
@@ -40,12 +39,6 @@ class Windows(Question):
     until: Predicate | None = None
     partial: bool = False  # a window that is open at the end counts
 
-    def reports(self, schema: pa.Schema | None) -> list[Report]:
-        return self.inner.reports(schema)
-
-    def allowing(self, allow: str | None, assume: str | None) -> Question:
-        return replace(self, inner=self.inner.allowing(allow, assume))
-
     def reads(self) -> frozenset[str] | None:
         inside = self.inner.reads()
         if inside is None or (self.until and not isinstance(self.until, Expression)):
@@ -54,9 +47,6 @@ class Windows(Question):
         if isinstance(self.until, Expression):
             own |= set(columns(self.until.tree))
         return inside | {name.lower() for name in own}
-
-    def parts(self) -> tuple[Question, ...]:
-        return (self.inner,)
 
     def title(self) -> str:
         if self.rows is not None:

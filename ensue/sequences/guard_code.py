@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ensue.automaton import conditions
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
-from ensue.guards import machine as vm
-from ensue.guards.compile import MAX_OFFSET, Guards, _Compiler
+from ensue.guards.compile import Guards, _Compiler
 from ensue.guards.operators import TooHardError, Value
 from ensue.query import condition as c
 from ensue.scalar import kinds
@@ -73,6 +72,8 @@ def compile_event_guards(
 
 
 class _EventCompiler(_Compiler):
+    _side_by_side = False
+
     def compile_events(self, bounds: int) -> EventGuards:
         indexes: list[Index | None] = []
         guards = self.compile()
@@ -102,21 +103,6 @@ class _EventCompiler(_Compiler):
         if isinstance(node, c.MatchNumber):
             raise TooHardError("it reads the number of the match")
         return super()._leaf(node)
-
-    def _navigate(self, node: c.Navigate) -> Value:
-        whole = node.variable is None and not conditions.is_neighbour(node)
-        if not whole or not isinstance(node.argument, c.Column):
-            return super()._navigate(node)
-        if node.offset > MAX_OFFSET:
-            raise TooHardError(f"an offset of {node.offset} is above {MAX_OFFSET}")
-        row = self._cell()
-        register = self._row_register(None, node.anchor, node.offset)
-        self._emit(vm.REGISTER_ROW, row, register)
-        if node.shift:
-            shifted = self._cell()
-            self._emit(vm.SHIFT_ROW, shifted, row, node.shift)
-            row = shifted
-        return self._load(node.argument.name, row)
 
     def _index(self, label: str, parts: tuple[c.Condition, ...]) -> Index | None:
         for part in parts:
