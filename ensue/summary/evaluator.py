@@ -406,9 +406,11 @@ class Summary(Turns, Refusing):
         if not isinstance(state, Snapshot):
             fresh._take_over(saved.from_bytes(state))
             return fresh
-        fresh._take_over(saved.from_bytes(state.shared))
+        shared = saved.from_bytes(state.shared)
+        fresh._take_over(shared)
         for blob in state.keys.values():
-            fresh._take_keys(fresh._checked(saved.from_bytes(blob)))
+            of_key = saved.from_bytes(blob)
+            fresh._take_keys(of_key if of_key.asked == shared.asked else fresh._checked(of_key))
         fresh._in_order()
         return fresh
 
