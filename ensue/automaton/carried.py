@@ -46,6 +46,27 @@ def carry(places: Sequence[Place], labels: Sequence[str], new: Callable[[Kind], 
         place.edges, place.carries = edges, ()
 
 
+def stripped(place: Place, nots: Sequence[Place], new: Callable[[Kind], Place]) -> Place:
+    """A copy that no longer forbids `nots`: an event was taken since."""
+    known: dict[Place, Place] = {}
+
+    def copy(place: Place) -> Place:
+        if place in known or place.kind in (Kind.STOP, Kind.ACCEPT):
+            return known.get(place, place)
+        twin = known[place] = new(place.kind)
+        twin.carries = tuple(stop for stop in place.carries if stop not in nots)
+        for edge in place.edges:
+            if edge.action is Action.GO_ON:
+                if edge.target not in nots:
+                    twin.go_on(copy(edge.target), edge.test)
+            else:
+                target = twin if edge.target is place else edge.target
+                twin.edges.append(Edge(edge.action, target, edge.test, edge.label))
+        return twin
+
+    return copy(place)
+
+
 def complete(place: Place) -> bool:
     """Whether all that waits here is known; a loop comes back to a place that is filled last."""
     seen, stack = {place}, [place]

@@ -6,7 +6,8 @@ of places become deterministic states in `subsets.py`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ensue.automaton.places import (
@@ -93,12 +94,13 @@ class EventAutomaton(Shown):
                 ends = edge.target.kind is Kind.ACCEPT
                 if edge.action is Action.SKIP:
                     skip_accept |= ends
-                    skipped |= set() if ends else {edge.target}
-                    continue
-                targets = taken.setdefault(edge.label, set())
-                targets |= set() if ends else {edge.target}
-                if _accepts(edge.target, bits):
-                    accepted.add(edge.label)
+                    targets = skipped
+                else:
+                    targets = taken.setdefault(edge.label, set())
+                    if _accepts(edge.target, bits):
+                        accepted.add(edge.label)
+                if not ends:
+                    targets.add(edge.target)
         takes = tuple(
             (label, frozenset(targets) or None, label in accepted)
             for label, targets in taken.items()
@@ -168,6 +170,23 @@ def _accepts(place: Place, bits: int) -> bool:
 # -- for a reader ---------------------------------------------------------------------------------
 
 _Way = tuple[Action, str, Place]  # of an event: what is done with it, its text, where it leads
+
+
+def _going_on(start: Place) -> Iterator[tuple[Place, Test]]:
+    """Places reached by going on, each with every test of a way there that differs."""
+    seen: set[tuple[Place, frozenset[Test]]] = {(start, frozenset())}
+    queue: deque[tuple[Place, Test]] = deque([(start, True)])
+    while queue:
+        place, before = queue.popleft()
+        yield place, before
+        for edge in place.edges:
+            if edge.action is not Action.GO_ON or edge.target.kind is Kind.STOP:
+                continue
+            test = both(before, edge.test)
+            key = (edge.target, frozenset(conjuncts(test)))
+            if key not in seen and (edge.target, frozenset[Test]()) not in seen:
+                seen.add(key)
+                queue.append((edge.target, test))
 
 
 class _Reader:
@@ -248,10 +267,7 @@ class _Reader:
     def _edges(self, start: Place) -> list[tuple[Edge, Test]]:
         """TAKE and SKIP edges of all that is reached by going on, as `_enabled` finds them."""
         found: list[tuple[Edge, Test]] = []
-        seen = {start}
-        stack: list[tuple[Place, Test]] = [(start, True)]
-        while stack:
-            place, before = stack.pop(0)
+        for place, before in _going_on(start):
             stops: Test = False
             firm: Test = False
             for edge in place.edges:
@@ -262,25 +278,15 @@ class _Reader:
                 if edge.action is not Action.GO_ON:
                     barred = firm if edge.action is Action.TAKE else stops
                     found.append((edge, both(before, both(edge.test, negated(barred)))))
-                elif edge.target not in seen and edge.target.kind is not Kind.STOP:
-                    seen.add(edge.target)
-                    stack.append((edge.target, both(before, edge.test)))
         return found
 
     @staticmethod
     def _completes(place: Place) -> Test:
         """When an event that leads here completes the match."""
         found: Test = False
-        seen = {place}
-        stack: list[tuple[Place, Test]] = [(place, True)]
-        while stack:
-            current, before = stack.pop()
-            if current.kind is Kind.ACCEPT:
+        for reached, before in _going_on(place):
+            if reached.kind is Kind.ACCEPT:
                 found = either(found, before)
-            for edge in current.edges:
-                if edge.action is Action.GO_ON and edge.target not in seen:
-                    seen.add(edge.target)
-                    stack.append((edge.target, both(before, edge.test)))
         return found
 
     def _arc_text(self, edge: Edge, test: Test) -> str:

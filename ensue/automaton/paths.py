@@ -162,25 +162,25 @@ class _Subsets(States[Members]):
         self._size = 0
 
     def number(self, key: Members) -> int:
-        known = len(self)
-        number = super().number(key)
-        if number == known:
-            self._size += len(key)
-            if self._size > MAX_MEMBERS:
-                raise errors.LimitError(
-                    f"the path expressions can be read in too many ways: {known:,} deterministic "
-                    f"states stand for more than {MAX_MEMBERS:,} places in them",
-                    remedy=_REMEDY,
-                )
-        return number
+        known = self._numbers.get(key)
+        if known is not None:
+            return known
+        self._size += len(key)
+        if self._size > MAX_MEMBERS:
+            raise errors.LimitError(
+                f"the path expressions can be read in too many ways: {len(self):,} deterministic "
+                f"states stand for more than {MAX_MEMBERS:,} places in them",
+                remedy=_REMEDY,
+            )
+        return super().number(key)
 
 
 def determine(
     programs: PathPrograms,
     classes: Sequence[frozenset[int]],
-    asked: Sequence[frozenset[int]],
+    origins: Sequence[frozenset[int]],
 ) -> PathAutomaton:
-    """The subset construction from every set of queries in `asked`, over the classes given."""
+    """The subset construction from every set of queries asked together, over the classes given."""
     arcs_of = [
         [program.arcs_of(state) for state in range(program.states)] for program in programs.programs
     ]
@@ -201,14 +201,14 @@ def determine(
         known: dict[frozenset[int], Members] = {}
         row: dict[int, Members] = {}
         for number, passed in enumerate(classes):
-            if passed & tests:
-                if passed & tests not in known:
-                    reached = (by_test[test] for test in passed & tests)
-                    known[passed & tests] = frozenset().union(*reached)
-                row[number] = known[passed & tests]
+            asked = passed & tests
+            if asked:
+                if asked not in known:
+                    known[asked] = frozenset().union(*(by_test[test] for test in asked))
+                row[number] = known[asked]
         return row
 
-    starts = {queries: frozenset((query, START) for query in queries) for queries in asked}
+    starts = {queries: frozenset((query, START) for query in queries) for queries in origins}
     rows = determinise(states, starts.values(), by_class)
     first = {queries: states.number(members) for queries, members in starts.items()}
     return _trimmed(rows, accepts, first, len(classes))

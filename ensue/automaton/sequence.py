@@ -17,14 +17,13 @@ alternation and permutation, which it lacks, share the rule that `->` skips only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ensue import errors
-from ensue.automaton.carried import carry, complete
+from ensue.automaton.carried import carry, complete, stripped
 from ensue.automaton.events import EventAutomaton
 from ensue.automaton.places import (
-    Action,
     Atom,
     Bound,
     Edge,
@@ -217,10 +216,8 @@ class _Compiler:
         heads = [self._heads(option) for option in options]
         entry = self._place()
         for index, option in enumerate(options):
-            rivals = around.rivals
-            for other in heads[:index] + heads[index + 1 :]:
-                rivals = either(rivals, other)
-            inside = _Around(around.nots, around.after, around.until, True, rivals)
+            others = heads[:index] + heads[index + 1 :]
+            inside = replace(around, twin=True, rivals=_any((around.rivals, *others)))
             entry.go_on(self._part(option, gap, sink, inside))
         return entry
 
@@ -235,10 +232,8 @@ class _Compiler:
                 place = self._place()
                 for index in left:
                     rest = tuple(other for other in left if other != index)
-                    rivals = around.rivals
-                    for other in rest:
-                        rivals = either(rivals, self._heads(node.parts[other]))
-                    inside = _Around(around.nots, around.after, around.until, True, rivals)
+                    others = (self._heads(node.parts[other]) for other in rest)
+                    inside = replace(around, twin=True, rivals=_any((around.rivals, *others)))
                     outside = _Around((), around.after, around.until)
                     following = entry(rest, node.gap, outside)
                     place.go_on(self._part(node.parts[index], gap, following, inside))
@@ -255,17 +250,14 @@ class _Compiler:
             case nodes.Repetition(part=part) | nodes.Exclusion(part=part):
                 return self._heads(part)
             case nodes.Alternation(options=parts) | nodes.Permutation(parts=parts):
-                found: Test = False
-                for part in parts:
-                    found = either(found, self._heads(part))
-                return found
+                return _any(self._heads(part) for part in parts)
             case nodes.Concatenation(parts=parts):
-                found = False
+                heads: list[Test] = []
                 for part in parts:
-                    found = either(found, self._heads(part))
+                    heads.append(self._heads(part))
                     if not (nullable(part) or isinstance(part, nodes.Negation)):
                         break
-                return found
+                return _any(heads)
             case _:
                 return False
 
@@ -284,10 +276,8 @@ class _Compiler:
         between: tuple[Place, ...] = ()
         if around.after is not None:
             between = (self._stop(around.after, inside=True, firm=most is None),)
-        inside = _Around(between, around.after, either(around.until, until), False, False)
-        first = _Around(
-            around.nots, around.after, either(around.until, until), around.twin, around.rivals
-        )
+        first = replace(around, until=either(around.until, until))
+        inside = replace(first, nots=between, twin=False, rivals=False)
         loop = _Loop(inner, part, around.nots if optional else (), until, around.until)
         if most is None:
             end = self._stripped(sink, loop.nots)
@@ -314,13 +304,7 @@ class _Compiler:
         entering: bool = False,
     ) -> Place:
         if not isinstance(loop.part, nodes.Label):
-            inside = _Around(
-                around.nots,
-                around.after,
-                around.until,
-                around.twin or optional,
-                around.rivals,
-            )
+            inside = replace(around, twin=around.twin or optional)
             place = self._part(loop.part, gap, sink, inside)
             if optional:
                 assert onward is not None
@@ -389,7 +373,7 @@ class _Compiler:
             back = self._place()
             # Where a round may be empty, what would be copied without its nots is not there yet.
             nots = () if nullable(loop.part) else around.nots
-            inside = _Around(nots, around.after, around.until, True)
+            inside = replace(around, nots=nots, twin=True, rivals=False)
             head = self._part(loop.part, gap, back, inside)
             back.go_on(head)
             back.go_on(sink)
@@ -445,26 +429,7 @@ class _Compiler:
         return twin
 
     def _stripped(self, place: Place, nots: Sequence[Place]) -> Place:
-        """A copy that no longer forbids `nots`: an event was taken since."""
-        if not nots:
-            return place
-        known: dict[Place, Place] = {}
-
-        def copy(place: Place) -> Place:
-            if place in known or place.kind in (Kind.STOP, Kind.ACCEPT):
-                return known.get(place, place)
-            twin = known[place] = self._place(place.kind)
-            twin.carries = tuple(stop for stop in place.carries if stop not in nots)
-            for edge in place.edges:
-                if edge.action is Action.GO_ON:
-                    if edge.target not in nots:
-                        twin.go_on(copy(edge.target), edge.test)
-                else:
-                    target = twin if edge.target is place else edge.target
-                    twin.edges.append(Edge(edge.action, target, edge.test, edge.label))
-            return twin
-
-        return copy(place)
+        return stripped(place, nots, self._place) if nots else place
 
     # -- tests -----------------------------------------------------------------------------------
 
@@ -518,6 +483,14 @@ class _Loop:
     until: Test
     outer: Test  # ends an enclosing loop
     original: Place | None = None  # what follows, as it was before greed changed it
+
+
+def _any(tests: Iterable[Test]) -> Test:
+    """Whether one of the tests holds."""
+    found: Test = False
+    for test in tests:
+        found = either(found, test)
+    return found
 
 
 def _forbidden(part: nodes.Node, gap: Gap) -> nodes.Negation | None:

@@ -146,19 +146,22 @@ class Movable(Protocol):
 
 @dataclass(frozen=True)
 class Combinations(Collection[int]):
-    """Every set of these atoms, as bits; the first atom alternates fastest."""
+    """Every set of the atoms in `mask`, as bits, ascending."""
 
-    atoms: tuple[int, ...]
+    mask: int
 
     def __len__(self) -> int:
-        return 1 << min(len(self.atoms), 62)  # far above every limit
+        return 1 << min(self.mask.bit_count(), 62)  # far above every limit
 
     def __iter__(self) -> Iterator[int]:
-        for chosen in range(1 << len(self.atoms)):
-            yield sum(1 << atom for place, atom in enumerate(self.atoms) if chosen >> place & 1)
+        bits = 0
+        yield bits
+        while bits != self.mask:
+            bits = (bits - self.mask) & self.mask
+            yield bits
 
     def __contains__(self, bits: object) -> bool:
-        return isinstance(bits, int) and not bits & ~sum(1 << atom for atom in self.atoms)
+        return isinstance(bits, int) and not bits & ~self.mask
 
 
 class Subsets:
@@ -230,8 +233,8 @@ class Subsets:
         return list(seen) if len(seen) <= most else None
 
     def combinations(self, state: int) -> Combinations:
-        """Every event that the state tells apart, as bits: ascending sets of its atoms."""
-        return Combinations(tuple(self.atoms_of(state)))
+        """Every event that the state tells apart, as bits."""
+        return Combinations(self.masks[state])
 
     def atoms_of(self, state: int) -> list[int]:
         """The atoms that the state's steps depend on, ascending."""

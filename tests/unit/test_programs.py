@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import ensue
 from ensue.automaton.compile import compile_query, merge_states
 from ensue.automaton.counting import counting_automaton
 from ensue.automaton.program import Program
+from ensue.automaton.view import View
 from ensue.front.grammar import parse_pattern
 from ensue.query.nodes import pattern_text
 from ensue.query.query import Query
@@ -139,6 +143,61 @@ def test_an_event_pattern_has_its_own_automaton(text: str) -> None:
     assert pattern.program.dump() == EVENTS[text]
     for line in EVENTS[text].splitlines()[1:]:
         assert line in pattern.explain()
+
+
+def holds(text: str, event: str) -> bool:
+    """Whether an arc's condition holds for an event that is of one label alone."""
+    parts = text.split(" if ")[1].split(" and ") if " if " in text else []
+    return all((part.removeprefix("not ") == event) != part.startswith("not ") for part in parts)
+
+
+def shown_matches(shown: View, word: str) -> set[tuple[tuple[str, int], ...]]:
+    """What the arcs of a view accept from the first event of a word on."""
+    ends = {n for n, state in enumerate(shown.states) if "accept" in state.marks}
+    threads: set[tuple[int, tuple[tuple[str, int], ...]]] = {(0, ())}
+    found = set()
+    for place, event in enumerate(word):
+        following = set()
+        for state, taken in threads:
+            for arc in shown.arcs:
+                if arc.source != state or not holds(arc.text, event):
+                    continue
+                verb, *label = arc.text.split(" if ")[0].split()
+                if verb == "take" and label[0] != event:
+                    continue
+                following.add((arc.target, (*taken, (event, place)) if verb == "take" else taken))
+        found |= {taken for state, taken in following if state in ends}
+        threads = following
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A -> B+ ->> C", "A -> !X -> B{2,3} -> C", "A ->> (B | C ->> A)+ -> B", "A (B -> C?)+ ->> A",
+     "PERMUTE(A, B C) -> A{1,2}", "A -> B* -> !X -> C ->> B?"],
+)  # fmt: skip
+def test_the_view_of_an_event_pattern_accepts_its_matches(text: str) -> None:
+    pattern = ensue.pattern(text, types="kind").partition_by("word").order_by("t").within(99)
+    words = ["".join(letters) for letters in itertools.product("ABCX", repeat=5)]
+    table = pa.table(
+        {
+            "word": [word for word in words for _ in word],
+            "t": list(range(5)) * len(words),
+            "kind": list("".join(words)),
+        }
+    )
+    matches: dict[str, set[tuple[tuple[str, int], ...]]] = {word: set() for word in words}
+    for match in pattern.matches(table).to_pylist():
+        matches[match["word"]].add(tuple((e["label"], e["row"]) for e in match["events"]))
+    assert any(matches.values())
+    shown = pattern.program.view()
+    for word in words:
+        told = {
+            tuple((label, start + row) for label, row in taken)
+            for start in range(5)
+            for taken in shown_matches(shown, word[start:])
+        }
+        assert told == matches[word], word
 
 
 def test_automata_print_in_one_form() -> None:
