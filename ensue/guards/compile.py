@@ -21,9 +21,10 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.program import START, Program
 from ensue.guards import machine as vm
 from ensue.guards.operators import Operators, TooHardError, Value
+from ensue.guards.reader import leaf_kind
 from ensue.query import condition as c
 from ensue.scalar import kinds
-from ensue.scalar.infer import Typed, infer
+from ensue.scalar.infer import Typed
 
 MAX_OFFSET = 16  # LAST(A.x, n) keeps n + 1 row numbers per partial match
 
@@ -125,37 +126,7 @@ class _Compiler(Operators):
                 raise TooHardError("it reads labels")
 
     def _leaf_kind(self, node: c.Condition) -> kinds.Kind:
-        match node:
-            case c.Column(name=name):
-                return self._kinds[name]
-            case c.Navigate(argument=argument):
-                return infer(argument, self._leaf_kind, self._zone)
-            case c.Aggregate():
-                return self._aggregate_kind(node)
-            case c.MatchNumber():
-                return kinds.BIGINT
-            case _:
-                return kinds.STRING
-
-    def _aggregate_kind(self, node: c.Aggregate) -> kinds.Kind:
-        given = [infer(part, self._leaf_kind, self._zone) for part in node.arguments]
-        match node.function:
-            case "count":
-                return kinds.BIGINT
-            case "min" | "max" | "min_by" | "max_by" | "bool_and" | "bool_or":
-                return given[0]
-            case "array_agg" | "collect_set":
-                return kinds.array(given[0])
-            case "sum" if given[0].name == "int":
-                return kinds.BIGINT
-            case "sum" if given[0].name == "decimal":
-                return kinds.decimal(min(38, given[0].precision + 10), given[0].scale)
-            case "sum" | "avg" if given[0].name != "decimal":
-                return kinds.DOUBLE
-            case "avg":
-                raise TooHardError("the average of decimals is computed exactly")
-            case _:
-                raise TooHardError(f"{node.function} is kept as a list")
+        return leaf_kind(node, self._kinds.__getitem__, self._zone)
 
     def _clock_reading(self, node: Typed) -> Value:
         if not isinstance(node.origin, c.Column | c.Navigate):
@@ -239,6 +210,8 @@ class _Compiler(Operators):
             register = self._count_register(node.variable, where, None)
             return self._value(vm.INT_REGISTER, kinds.BIGINT, register, -1)
         column, kind = self._plain_input(node.arguments[0])
+        if node.function == "avg" and kind.name == "decimal":
+            raise TooHardError("the average of decimals is computed exactly")
         count = self._count_register(node.variable, where, (column, kind.name == "float"))
         if node.function == "count":
             return self._value(vm.INT_REGISTER, kinds.BIGINT, count, -1)
@@ -287,7 +260,7 @@ class _Compiler(Operators):
         )
         if floating:
             return self._value(vm.FLOAT_REGISTER, kinds.DOUBLE, register, count)
-        result = self._aggregate_kind(replace(node, function="sum"))
+        result = self._leaf_kind(replace(node, function="sum"))
         return self._value(vm.INT_REGISTER, result, register, count)
 
     def _extremum(

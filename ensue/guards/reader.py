@@ -45,20 +45,27 @@ class Reader:
         return known
 
     def kind(self, leaf: c.Condition) -> k.Kind:
-        """The kind of a leaf of a condition over the match."""
-        match leaf:
-            case c.Column(name=name):
-                return from_arrow(self._column_type(name))
-            case c.Navigate(argument=argument):
-                return infer(argument, self.kind, self.zone)
-            case c.Aggregate(arguments=arguments):
-                types = [to_arrow(infer(part, self.kind, self.zone)) for part in arguments]
-                function = aggregate.get(leaf.function, leaf.distinct)
-                return from_arrow(function.result_type(types))
-            case c.MatchNumber():
-                return k.BIGINT
-            case _:
-                return k.STRING
+        return leaf_kind(leaf, lambda name: from_arrow(self._column_type(name)), self.zone)
+
+
+def leaf_kind(leaf: c.Condition, column_kind: Callable[[str], k.Kind], zone: str) -> k.Kind:
+    """The kind of a leaf of a condition over the match."""
+
+    def kind_of(part: c.Condition) -> k.Kind:
+        return infer(part, lambda inner: leaf_kind(inner, column_kind, zone), zone)
+
+    match leaf:
+        case c.Column(name=name):
+            return column_kind(name)
+        case c.Navigate(argument=argument):
+            return kind_of(argument)
+        case c.Aggregate(arguments=arguments):
+            function = aggregate.get(leaf.function, leaf.distinct)
+            return from_arrow(function.result_type([to_arrow(kind_of(a)) for a in arguments]))
+        case c.MatchNumber():
+            return k.BIGINT
+        case _:
+            return k.STRING
 
 
 class Lists(dict[str, list[Any]]):
