@@ -85,13 +85,3 @@ def state_after(
     if kind < 0:
         kind = entry_class[entry]
     return table[state, kind]
-
-
-@njit(cache=True, nogil=True)
-def degree(
-    offset: NDArray[np.int32], entry_symbol: NDArray[np.int32], symbols: int, node: int
-) -> int:
-    """All entries of a node, whatever their symbol."""
-    if entry_symbol.shape[0] == 0:
-        return offset[(np.int64(node) + 1) * symbols] - offset[np.int64(node) * symbols]
-    return offset[node + 1] - offset[node]
