@@ -13,16 +13,21 @@ from ensue.api.tables import events_table, to_arrow
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.steps import gap_bound
-from ensue.operator.state import kind_of
+from ensue.operator.state import kind_of, unpack
 from ensue.query.query import Query, Rows
 from ensue.run import choose
 from ensue.run.asked import one
 from ensue.run.branch import Options
+from ensue.run.late_summary import KIND as LATE_SUMMARY
+from ensue.run.late_summary import LateSummary
 from ensue.run.matcher import Matcher, restored
 from ensue.sequences.totals import Grouping
 from ensue.shared.controller import ALONE
-from ensue.summary.evaluator import described
+from ensue.summary.evaluator import Summary, described
+from ensue.summary.options import SummaryOptions
 from ensue.summary.saved import KIND as SUMMARY
+
+LATE = ("speculation", "delay", "id")  # what makes a summary take events in any order
 
 
 def asked_totals(
@@ -82,12 +87,33 @@ def matcher_of(
     return Matcher(one(query, name), options, schema, events_table)
 
 
+def summary_of(
+    query: Query, asked: SummaryOptions, how: Mapping[str, Any]
+) -> Summary | LateSummary:
+    """A summary of ordered events; with one of LATE given, of events in any order."""
+    if not how:
+        return choose.summary(query, asked, to_arrow)
+    options = Options(how.get("speculation", 0), how.get("delay"), how.get("id"))
+    return LateSummary(query, asked, options, to_arrow)
+
+
 def restore(state: bytes) -> Any:
     """Restore a matcher or a summary from a snapshot."""
-    if kind_of(state) != SUMMARY.name:
-        return restored(state, events_table)
-    query, options = described(state)
+    kind = kind_of(state)
+    if kind == SUMMARY.name:
+        query, asked = _asked(state)
+        return choose.summary(query, asked, to_arrow).restore(state)
+    if kind == LATE_SUMMARY.name:
+        parts = unpack(LATE_SUMMARY, state)
+        query, asked = _asked(parts.state("asked"))
+        return LateSummary(query, asked, Options(**parts.json("options")), to_arrow).go_on(parts)
+    return restored(state, events_table)
+
+
+def _asked(summary: bytes) -> tuple[Query, SummaryOptions]:
+    """What a stored summary was asked."""
+    query, options = described(summary)
     if options.total_text is not None:
         asked = parse_condition(options.total_text, Scope(query.variables, "total"))
         options = replace(options, total=asked)
-    return choose.summary(query, options, to_arrow).restore(state)
+    return query, options

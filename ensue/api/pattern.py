@@ -18,7 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.matching import asked_totals, matcher_of
+from ensue.api.matching import LATE, asked_totals, matcher_of, summary_of
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.view import Shown
@@ -375,7 +375,8 @@ class Pattern:
 
         Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
         DataFrame a DataFrame of one row per key. A streaming one takes further options
-        (docs/streaming.md).
+        (docs/streaming.md). In process, `speculation`, `delay` or `id` make it take events in any
+        order, and corrections; they mean what they mean to `matcher`.
         """
         query = self.query
         if query.missing is not None:
@@ -398,8 +399,9 @@ class Pattern:
                 return streams.summaries(query, options, data, streams.Options.of(stream))
             no_stream_options(stream)
             return on_spark.run(query, options, data)
+        how = {name: stream.pop(name) for name in LATE if name in stream}
         no_stream_options(stream)
-        summary = choose.summary(query, options, to_arrow)
+        summary = summary_of(query, options, how)
         return summary if data is None else summary.insert(data)
 
     def matcher(

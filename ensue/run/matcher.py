@@ -11,7 +11,7 @@ all changes is what a run over the ordered, corrected events gives (SEMANTICS, d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -24,13 +24,14 @@ from ensue.operator.budget import Budget
 from ensue.operator.cleanse import Cleanse, Released, event_time
 from ensue.operator.clock import LOWEST
 from ensue.operator.intake import REASON
-from ensue.operator.protocol import Capabilities, Events, Key, key_value
+from ensue.operator.protocol import Capabilities, Events
 from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run.asked import Asked
 from ensue.run.branch import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Branch, Lifetime, Options
 from ensue.run.edits import Edits, at_the_watermark
+from ensue.run.keys import as_key
 from ensue.run.pattern_branch import PatternBranch
 from ensue.run.shared_branch import SharedBranch
 from ensue.run.totals_branch import TotalsBranch
@@ -144,7 +145,7 @@ class Matcher(Turns):
         if self._cleanse is None:
             return self._shown([])
         columns = self._cleanse.partition_by
-        listed = None if keys is None else [_as_key(key, columns) for key in keys]
+        listed = None if keys is None else [as_key(key, columns) for key in keys]
         events = self._cleanse.end(listed)
         names = None if listed is None else self._cleanse.key_hashes(listed)
         return self._shown(
@@ -465,16 +466,6 @@ def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
 
 def _no_events(table: pa.Table) -> Events:
     return Events(table.slice(0, 0), np.zeros(1, np.int64), np.zeros(0, np.bool_))
-
-
-def _as_key(key: Any, names: Sequence[str]) -> Key:
-    values = tuple(key) if isinstance(key, tuple | list) else (key,)
-    if len(values) != len(names):
-        raise errors.DataError(
-            f"end: {key!r} is not a key of the partition columns {list(names)}",
-            remedy="give one value per partition column, as a tuple",
-        )
-    return tuple(map(key_value, values))
 
 
 def _as_table(data: Any) -> pa.Table:

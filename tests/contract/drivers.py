@@ -411,6 +411,29 @@ class Summarizes(Answers):
         return {"rows": held.metrics.rows}
 
 
+class Ends(Summarizes):
+    """A summary of events in any order: the end of a key gives its answer."""
+
+    any_order = retracts = ends = True
+
+    def mark(self, held: Any, second: int) -> Found:
+        held.advance(moment(second))
+        return []
+
+    def retract(self, held: Any, rows: pa.Table) -> Found:
+        held.retract(rows)
+        return []
+
+    def end(self, held: Any) -> Found:
+        return [held.end()]
+
+    def read(self, held: Any, found: Found) -> list[Row]:
+        return Driver.read(self, held, found)
+
+    def shown(self, row: Row) -> Row:
+        return {"k": row["k"], "n": int(row["count"]), "s": int(row["sum"] or 0)}
+
+
 class Lives(Answers):
     """A live workload: rows in order, matches of each pattern out."""
 

@@ -155,6 +155,11 @@ def totals_matcher(sigma: Any) -> Any:
     return PAIR.matcher(aggregate=asked, by="k", speculation=sigma)
 
 
+def late_summary(sigma: Any) -> Any:
+    made = PAIR.summarize(size=200, total="sum(B.x)", speculation=sigma)
+    return made.insert(ROWS.slice(0, 0))  # its columns are known
+
+
 def counted(row: by.Row) -> by.Row:
     return {"k": row["k"], "n": int(row["count"]), "s": int(row["sum"] or 0)}
 
@@ -226,6 +231,8 @@ EXAMPLES: dict[str, Driver] = {
     "summary": d.Summarizes(
         lambda: PAIR.summarize(size=200, total="sum(B.x)"), ensue.restore, every_key
     ),
+    "summary in any order": d.Ends(lambda: late_summary(0), ensue.restore, every_key),
+    "summary ahead of time": d.Ends(lambda: late_summary(math.inf), ensue.restore, every_key),
     "live workload": d.Lives(live, live, by.both),
     "quantities of events": d.Quantifies(q.sum("x"), by.running_sums),
     "quantities of keys": d.Quantifies(q.sum("x"), by.sums, output="demand"),

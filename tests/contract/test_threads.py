@@ -132,6 +132,17 @@ def _summary() -> Case:
     )
 
 
+def _late_summary() -> Case:
+    summary = PAIR.summarize(size=1_000_000, speculation=math.inf)
+    return Case(
+        summary,
+        summary.insert,
+        lambda known: known.count(),
+        ensue.restore,
+        lambda known: (known.metrics.rows, known.count()),
+    )
+
+
 def _live() -> Case:
     found: list[int] = []
     patterns = ensue.workload({"pair": PAIR, "other": PAIR})
@@ -160,8 +171,8 @@ def _feed() -> Case:
 
 
 CASES = {
-    "Matcher": _matcher, "AutomatonMatcher": _automaton, "Summary": _summary, "Live": _live,
-    "QuantifyOperator": _operator, "Feed": _feed,
+    "Matcher": _matcher, "AutomatonMatcher": _automaton, "Summary": _summary,
+    "LateSummary": _late_summary, "Live": _live, "QuantifyOperator": _operator, "Feed": _feed,
 }  # fmt: skip
 
 
@@ -220,7 +231,7 @@ def test_no_event_is_lost(name: str) -> None:
     assert case.matches(case.held) == THREADS * BATCHES
 
 
-@pytest.mark.parametrize("name", ["Matcher", "AutomatonMatcher", "Summary"])
+@pytest.mark.parametrize("name", ["Matcher", "AutomatonMatcher", "Summary", "LateSummary"])
 def test_a_snapshot_among_inserts_is_of_one_moment(name: str) -> None:
     case = CASES[name]()
     assert case.restored is not None

@@ -1,0 +1,279 @@
+"""A summary over disordered, corrected events: Cleanse in front of it, and Rerun's line behind.
+
+At σ = 0 the summary sees ordered events, and is the one that they give in order. At σ > 0 it
+answers for events beyond the watermark too: a copy has taken them, and takes them again from the
+watermark on where one of them is corrected. Answers are computed when asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.automaton.plan import plan
+from ensue.operator import state
+from ensue.operator.cleanse import Cleanse, Released, event_time
+from ensue.operator.clock import LOWEST
+from ensue.operator.intake import REASON
+from ensue.operator.protocol import Capabilities, Events, Snapshot
+from ensue.operator.rerun import Ahead
+from ensue.operator.turns import Turns
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.run import choose
+from ensue.run.branch import Options
+from ensue.run.keys import as_key
+from ensue.summary.evaluator import Summary, SummaryMetrics
+from ensue.summary.intake import Reader, as_table
+from ensue.summary.lane_evaluator import SummaryEvaluator
+from ensue.summary.options import SummaryOptions
+
+KIND = state.Kind("late summary", version=2, oldest=2)
+
+
+@dataclass
+class LateSummaryMetrics(SummaryMetrics):
+    """As those of a summary; `rows` are all that came."""
+
+    late: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    retracted: int = 0
+    held: int = 0  # events waiting for the watermark
+    correctable: int = 0  # events let through that may still be corrected
+
+
+class LateSummary(Turns):
+    """See the module and docs/summaries.md; made by `Pattern.summarize`."""
+
+    name = "the summary"
+    capabilities = Capabilities(ordered_input=False, retraction=True, result_on_demand=True)
+
+    def __init__(
+        self, query: Query, asked: SummaryOptions, options: Options, reader: Reader | None = None
+    ) -> None:
+        event_time(query.order_by)
+        self._query, self._asked, self._options, self._read = query, asked, options, reader
+        self._fresh = choose.summary(query, asked)  # refuses what cannot be summarized
+        self._cleanse: Cleanse | None = None
+        self._line: Ahead | None = None
+        self._mark: Any = None  # a watermark that came before the first event
+        self._ended: Summary | None = None  # after the end of all keys, until the next event
+        self._late: list[pa.Table] = []
+        self._rejected: list[pa.Table] = []
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def insert(self, events: Any) -> Self:
+        """Take events in, in any order."""
+        if isinstance(events, list) and not events:
+            return self
+        known = None if self._cleanse is None else self._cleanse.schema
+        table = as_table(events, self._read, known)
+        if self._cleanse is None:
+            self._open(table.schema)
+        self._passed(self._opened[0].insert(table))
+        return self
+
+    def retract(self, events: Any) -> Self:
+        """Take events back: whole rows, or the partition columns and the id where there is one."""
+        cleanse, _ = self._opened
+        self._passed(cleanse.retract(as_table(events, self._read, cleanse.schema)))
+        return self
+
+    def advance(self, time: Any) -> Self:
+        """A watermark: no event before `time` will come."""
+        if self._cleanse is None:
+            self._mark = time
+        else:
+            self._passed(self._cleanse.advance(time))
+        return self
+
+    def end(self, keys: Iterable[Any] | None = None) -> pa.Table:
+        """The answers of these keys (or all), which are complete: they are forgotten.
+
+        After the end of all, `result` and `events` give the last answer until the next event.
+        """
+        cleanse, line = self._opened
+        listed = None if keys is None else [as_key(key, cleanse.partition_by) for key in keys]
+        names = None if listed is None else cleanse.key_hashes(listed)
+        self._take(cleanse.end(listed), None)
+        evaluator = line.settled
+        assert isinstance(evaluator, SummaryEvaluator)
+        last = evaluator.summary
+        final = line.end(listed, names)
+        if listed is None and last.keys:
+            self._ended = last
+        empty = evaluator.no_matches(cleanse.schema)
+        return pa.concat_tables([empty, *final]).combine_chunks()
+
+    def revise(self, *_: Any, **__: Any) -> None:
+        raise errors.UnsupportedError(
+            f"{self.name} does not support a pattern that changes while running (revise)",
+            remedy="start another summary",
+        )
+
+    # -- looking at it ---------------------------------------------------------------------------
+
+    def result(self) -> Any:
+        """Aggregates over the matches among the retained events; a dict by key if partitioned."""
+        return self._summary.result()
+
+    def count(self) -> int:
+        """The number of matches over all keys."""
+        return self._summary.count()
+
+    def events(self) -> pa.Table:
+        """The retained events in order of time."""
+        return self._summary.events()
+
+    def contribution(self) -> pa.Table:
+        """The retained events with `matches`: how many each takes part in."""
+        return self._summary.contribution()
+
+    @property
+    def late(self) -> pa.Table:
+        """Events that came after the watermark had passed them; see `take_late`."""
+        schema = pa.schema([]) if self._cleanse is None else self._cleanse.schema
+        return pa.concat_tables([schema.empty_table(), *self._late])
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
+        schema = pa.schema([]) if self._cleanse is None else self._cleanse.schema
+        schema = schema.append(pa.field(REASON, pa.string()))
+        return pa.concat_tables([schema.empty_table(), *self._rejected])
+
+    def take_late(self) -> pa.Table:
+        """The late events gathered so far, and forget them."""
+        found, self._late = self.late, []
+        return found
+
+    def take_rejected(self) -> pa.Table:
+        """The rejected rows gathered so far, and forget them."""
+        found, self._rejected = self.rejected, []
+        return found
+
+    @property
+    def watermark(self) -> Any:
+        """No event before this time will come; None before the first watermark."""
+        return self._mark if self._cleanse is None else self._time
+
+    @property
+    def metrics(self) -> LateSummaryMetrics:
+        told = LateSummaryMetrics(**asdict(self._summary.metrics))
+        if self._cleanse is not None and self._line is not None:
+            for name, value in asdict(self._cleanse.counts).items():
+                setattr(told, name, value)
+            told.held, told.correctable = len(self._cleanse), len(self._line)
+            told.bytes = self.nbytes
+        return told
+
+    @property
+    def nbytes(self) -> int:
+        """Of the events that wait or may be corrected, and of what is retained."""
+        if self._cleanse is None or self._line is None:
+            return 0
+        return self._cleanse.nbytes + self._line.nbytes
+
+    def explain(self) -> str:
+        """What runs, and why."""
+        return f"cleanse: speculation {self._options.speculation}\nsummary: {self._asked.select}"
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    @property
+    def _opened(self) -> tuple[Cleanse, Ahead]:
+        if self._cleanse is None or self._line is None:
+            raise errors.StateError("nothing has come yet", remedy="insert events first")
+        return self._cleanse, self._line
+
+    @property
+    def _time(self) -> Any:
+        cleanse, _ = self._opened
+        return cleanse.clock.time(cleanse.watermark)
+
+    @property
+    def _summary(self) -> Summary:
+        """The summary that has seen everything that was let through."""
+        if self._line is None:
+            return self._fresh
+        if self._ended is not None:
+            return self._ended
+        evaluator, _ = self._line.now()
+        assert isinstance(evaluator, SummaryEvaluator)
+        return evaluator.summary
+
+    def _open(self, schema: pa.Schema) -> None:
+        schema, how = schema.remove_metadata(), self._options
+        if how.identity is not None and how.identity not in schema.names:
+            raise errors.UnknownColumnError(
+                f"the events have no column {how.identity!r} that could be their id",
+                remedy=f"columns are: {', '.join(schema.names)}",
+            )
+        bound = bind(self._query, schema.names)
+        planned = plan(bound)
+        by, order = bound.partition_by, bound.order_by
+        cleanse = Cleanse(schema, by, order, how.speculation, how.identity, how.delay)
+
+        def make(saved: Snapshot | None) -> SummaryEvaluator:
+            evaluator = choose.summaries(self._asked)
+            evaluator.open(planned, cleanse.full_schema, None, saved)
+            return evaluator
+
+        self._line = Ahead(make, cleanse.full_schema, by, order, together=True)
+        self._cleanse = cleanse
+        if self._mark is not None:
+            cleanse.advance(self._mark)
+
+    def _passed(self, released: Released) -> None:
+        """What Cleanse lets through, and time."""
+        if released.late.num_rows:
+            self._late.append(released.late)
+        if released.rejected.num_rows:
+            self._rejected.append(released.rejected)
+        self._take(released.events, released.withdrawn)
+        cleanse, line = self._opened
+        if self._options.correctable and cleanse.watermark > LOWEST:
+            line.settle(cleanse.watermark, self._time)
+
+    def _take(self, added: Events, removed: Events | None) -> None:
+        _, line = self._opened
+        if added.table.num_rows:
+            self._ended = None
+        if self._options.correctable:
+            line.take(added, removed)
+        else:
+            line.insert_settled(added)
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Everything as Arrow IPC bytes, for `ensue.restore`."""
+        cleanse, line = self._opened
+        parts = {
+            "asked": self._fresh.snapshot(),
+            "options": asdict(self._options),
+            "cleanse": cleanse.to_bytes(),
+            "schema": cleanse.schema,
+            "late": self.late,
+            "rejected": self.rejected,
+            "line": line.to_bytes(),
+            "ended": b"" if self._ended is None else self._ended.snapshot(),
+        }
+        return state.pack(KIND, parts)
+
+    def go_on(self, parts: state.Parts) -> Self:
+        """Take over the parts of a snapshot of the same question."""
+        self._open(parts.schema("schema"))
+        cleanse, line = self._opened
+        cleanse.restore(parts.state("cleanse"))
+        line.restore(parts.state("line"), self._time)
+        self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]
+        ended = parts.state("ended")
+        self._ended = self._fresh.restore(ended) if ended else None
+        return self
