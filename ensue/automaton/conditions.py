@@ -14,10 +14,12 @@ so `LAST(x, n)` is the row n above wherever at least n rows must come before B.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ensue.automaton.program import Marks
 from ensue.query import condition as c
+from ensue.query.sql import condition_sql, row_sql
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,22 @@ def _split_label(marks: Marks, index: int) -> Tiers:
         else:
             correlated.append(local)
     return Tiers(marks.labels[index], c.conjunction(row), tuple(neighbour), tuple(correlated))
+
+
+def condition_lines(tiers: Sequence[Tiers], correlated: str) -> list[str]:
+    """Where each part is answered, for `explain()`; `correlated` says it of the last tier."""
+    lines = []
+    for tier in tiers:
+        parts = []
+        if tier.row != c.TRUE:
+            where = "row: by Spark before the shuffle (in process: on Arrow columns)"
+            parts.append((where, row_sql(tier.row)))
+        for part in tier.neighbour:
+            parts.append(("neighbours: on Arrow columns after the sort", condition_sql(part)))
+        parts += [(correlated, condition_sql(part)) for part in tier.correlated]
+        lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
+        lines += [f"    {where}: {text}" for where, text in parts]
+    return lines
 
 
 def localise(condition: c.Condition, marks: Marks, index: int) -> c.Condition:

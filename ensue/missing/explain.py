@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from ensue.automaton.conditions import condition_lines
 from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import Plan
-from ensue.query import condition as c
-from ensue.query.sql import condition_sql, row_sql
 
 
 def explain_missing(plan: Plan, shuffle: str, reason: str) -> str:
@@ -25,19 +24,13 @@ def explain_missing(plan: Plan, shuffle: str, reason: str) -> str:
         cost = missing.cost(label)
         price = "must be there" if cost is None else f"costs {cost / missing.scale:g}"
         lines.append(f"  {label}: {price}")
-    lines += ["", "Conditions"]
-    for tier in plan.tiers:
-        parts = []
-        if tier.row != c.TRUE:
-            where = "row: by Spark before the shuffle (in process: on Arrow columns)"
-            parts.append((where, row_sql(tier.row)))
-        for part in tier.neighbour:
-            parts.append(("neighbours: on Arrow columns after the sort", condition_sql(part)))
-        for part in tier.correlated:
-            told = "when its last event is matched; holds where it reads a missing one"
-            parts.append((told, condition_sql(part)))
-        lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
-        lines += [f"    {where}: {text}" for where, text in parts]
+    lines += [
+        "",
+        "Conditions",
+        *condition_lines(
+            plan.tiers, "when its last event is matched; holds where it reads a missing one"
+        ),
+    ]
     lines += ["", "Input", f"  {shuffle}", "", "Evaluator: approximate", f"  because {reason}"]
     if plan.correlated:
         lines.append("  without a budget: match nodes with registers of what conditions read")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from ensue.automaton.conditions import condition_lines
 from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
-from ensue.query import condition as c
 from ensue.query.query import SkipMode
-from ensue.query.sql import condition_sql, row_sql
 from ensue.sequences.counts import countable
 from ensue.sequences.evaluator import keeps_first
 
@@ -19,18 +18,11 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
     lines = ["Event pattern: all matches; a match is the set of its (label, event) pairs", ""]
     lines.append("Automaton: places that wait, and what they do with an event (take, skip)")
     lines += [f"  {line}" for line in automaton.dump().splitlines()[1:]]
-    lines += ["", "Conditions"]
-    for tier in plan.tiers:
-        parts = []
-        if tier.row != c.TRUE:
-            where = "row: by Spark before the shuffle (in process: on Arrow columns)"
-            parts.append((where, row_sql(tier.row)))
-        for part in tier.neighbour:
-            parts.append(("neighbours: on Arrow columns after the sort", condition_sql(part)))
-        for part in tier.correlated:
-            parts.append(("correlated: once per class of partial matches", condition_sql(part)))
-        lines.append(f"  {tier.label}" + ("" if parts else ": always true"))
-        lines += [f"    {where}: {text}" for where, text in parts]
+    lines += [
+        "",
+        "Conditions",
+        *condition_lines(plan.tiers, "correlated: once per class of partial matches"),
+    ]
     lines += ["", "Input", f"  {shuffle}", "", "Evaluator: sequences", f"  because {reason}"]
     lines.append("  listing: the shared match graph, read lazily")
     if plan.correlated or automaton.bounds:
