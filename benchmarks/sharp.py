@@ -28,9 +28,10 @@ from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.protocol import Events
 from ensue.run import local
-from ensue.shared.evaluator import Options, SharedEvaluator
+from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import groups
-from ensue.shared.kernels.select import CHECK, LEARN
+from ensue.shared.kernels.layout import CHECK, LEARN
+from ensue.shared.options import Options
 
 OUT = Path(__file__).parent / "out"
 SHARES = (10, 30, 50, 70, 90)
@@ -117,9 +118,9 @@ def inside_time(
     spent: list[np.ndarray] = []
     measured = control.measured
 
-    def noted(rows: int, work: int, seconds: float, lane: Any) -> None:
+    def noted(rows: int, work: int, seconds: float, partials: Any) -> None:
         spent.append(np.full(rows, seconds / max(1, rows)))
-        measured(rows, work, seconds, lane)
+        measured(rows, work, seconds, partials)
 
     control.measured = noted  # type: ignore[method-assign]
     for _ in evaluator.found(events):
@@ -236,8 +237,8 @@ def figure_12(a: argparse.Namespace) -> list[Line]:
     needed = exact.report.work / table.num_rows
     lines = []
     for share in SHARES:
-        for mode in ("view", "instance", "separate"):
-            outcome = run(patterns, table, needed * share / 100, materialise=mode)
+        for mode, shared in (("view", True), ("separate", False)):
+            outcome = run(patterns, table, needed * share / 100, share=shared)
             recall = len(outcome.matches & exact.matches) / len(exact.matches)
             speed = exact.report.seconds / outcome.report.seconds
             print(f"  {mode:9} bound {share:3}%  recall {recall:6.1%}  throughput x{speed:5.2f}")

@@ -25,11 +25,13 @@ import ensue
 from ensue.api.pattern import Pattern
 from ensue.api.workload import Workload
 from ensue.shared import features
-from ensue.shared.evaluator import Options, Report
-from ensue.shared.kernels.select import QUALITY, RANDOM, SELECTIVITY
+from ensue.shared.controller import Rank
+from ensue.shared.kernels.sketch import LEVELS, MIDDLE
+from ensue.shared.options import Options, Report
 
 TRAINING = 0.2  # of the stream teaches utilities
 _BINS = 8
+RECORDS = 4096  # that have a random priority of their own
 Matches = set[tuple[object, ...]]
 
 
@@ -43,14 +45,14 @@ def run(
     patterns: Mapping[str, Pattern],
     table: pa.Table,
     work: float | None,
-    strategy: int = QUALITY,
-    materialise: str = "view",
-    order_by: str = "ratio",
+    rank: Rank | None = None,
+    share: bool = True,
+    by_ratio: bool = True,
     seed: int = 0,
     history: pa.Table | None = None,
 ) -> Outcome:
     """The workload by Ensue's engine; matches as (pattern, row identities)."""
-    options = Options(materialise=materialise, order_by=order_by, strategy=strategy, seed=seed)
+    options = Options(seed=seed, share=share, by_ratio=by_ratio, rank=rank)
     load = Workload(patterns, options)
     budget = None if work is None else ensue.Budget(work=work)
     found = load.matches(table, budget, history=history if budget is not None else None)
@@ -87,11 +89,17 @@ def random_input(patterns: Mapping[str, Pattern], table: pa.Table, work: float) 
 
 
 def random_state(patterns: Mapping[str, Pattern], table: pa.Table, work: float) -> Outcome:
-    return run(patterns, table, work, RANDOM)
+    draw = np.random.default_rng(3)
+
+    def levels(rates: np.ndarray) -> np.ndarray:
+        """Any level, whatever the node; a record has another in the next selection."""
+        return 2.0 ** ((draw.integers(1, LEVELS - 1, (len(rates), RECORDS)) - MIDDLE + 0.5) / 8.0)
+
+    return run(patterns, table, work, levels)
 
 
 def selectivity(patterns: Mapping[str, Pattern], table: pa.Table, work: float) -> Outcome:
-    return run(patterns, table, work, SELECTIVITY)
+    return run(patterns, table, work, lambda rates: 1.0 / (1e-9 + rates[:, None]))
 
 
 def utilities(patterns: Mapping[str, Pattern], table: pa.Table) -> np.ndarray:
@@ -123,18 +131,17 @@ def hybrid(patterns: Mapping[str, Pattern], table: pa.Table, work: float) -> Out
     """ICDE'20-like."""
     worth = utilities(patterns, table)
     order = np.argsort(np.argsort(-worth)) / len(worth)
-    exact = run(patterns, table, None, materialise="separate")
+    exact = run(patterns, table, None, share=False)
     needed = exact.report.work / table.num_rows
     share = min(1.0, 0.5 + work / needed / 2)
     kept = table.filter(pa.array(order < share))
-    most, features.MOST = features.MOST, 0
+    most, features.MOST_FEATURES = features.MOST_FEATURES, 0
     try:
         return run(
-            patterns, kept, work * table.num_rows / kept.num_rows, materialise="separate",
-            order_by="contribution",
-        )  # fmt: skip
+            patterns, kept, work * table.num_rows / kept.num_rows, share=False, by_ratio=False
+        )
     finally:
-        features.MOST = most
+        features.MOST_FEATURES = most
 
 
 BASELINES: dict[str, Callable[[Mapping[str, Pattern], pa.Table, float], Outcome]] = {

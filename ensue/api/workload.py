@@ -35,12 +35,12 @@ from ensue.run.asked import Asked
 from ensue.run.branch import Options as Running
 from ensue.run.matcher import Matcher
 from ensue.shared import given
-from ensue.shared.controller import ALONE, ORDERS, WORKLOADS
-from ensue.shared.engine import MATERIALISATIONS
-from ensue.shared.evaluator import MAX_MATCHES, Options, Report, SharedEvaluator
+from ensue.shared.controller import ALONE, WORKLOADS
+from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN
 from ensue.shared.offsets import cuts, joined, unite_parts
+from ensue.shared.options import MAX_MATCHES, Options, Report
 from ensue.shared.recall import Estimate
 from ensue.shared.reports import joined_report
 
@@ -51,18 +51,13 @@ def workload(
     patterns: Mapping[str, Pattern] | Iterable[tuple[str, Pattern]] = (),
     *,
     weights: Mapping[str, float] | None = None,
-    materialise: str = "view",
-    select: str = "ratio",
     seed: int = 0,
     **named: Pattern,
 ) -> Workload:
     """Patterns to run together: `ensue.workload(drops=q1, peaks=q2, weights={"peaks": 2})`.
 
     Names that are no Python names come as a mapping or as pairs. `weights` say how much a match of
-    a pattern is worth when something has to be shed (1 unless said). `materialise` is how shared
-    partial matches are kept: "view" (once, a bit per pattern), "instance" (copied at once, kept or
-    dropped as a whole) or "separate" (no sharing). `select` orders them by "ratio" (contribution
-    per overhead), by "work" (per partial match asked, however long) or by "contribution".
+    a pattern is worth when something has to be shed (1 unless said).
     """
     if not isinstance(patterns, Iterable):
         raise errors.QueryError(
@@ -84,18 +79,9 @@ def workload(
         found[name] = pattern
     if not found:
         raise errors.QueryError("the workload has no pattern", remedy="give at least one")
-    _check_choice(materialise, MATERIALISATIONS, "materialise")
-    _check_choice(select, ORDERS, "select")
     given.check_weights({} if weights is None else weights, found)
     given.check_seed(seed)
-    return Workload(found, Options(dict(weights or {}), materialise, select, seed=seed))
-
-
-def _check_choice(value: str, known: Sequence[str], what: str) -> None:
-    if value not in known:
-        raise errors.QueryError(
-            f"{what}={value!r} is not known", remedy="use " + ", ".join(map(repr, known))
-        )
+    return Workload(found, Options(dict(weights or {}), seed))
 
 
 class Workload:
@@ -263,10 +249,7 @@ class Workload:
                 )
         kept = [(name, p) for name, p in self.patterns.items() if name not in remove]
         weights = {n: w for n, w in self.options.weights.items() if n not in remove}
-        return workload(
-            [*kept, *(add or {}).items()], weights=weights, materialise=self.options.materialise,
-            select=self.options.order_by, seed=self.options.seed,
-        )  # fmt: skip
+        return workload([*kept, *(add or {}).items()], weights=weights, seed=self.options.seed)
 
     def _queries(self) -> dict[str, Query]:
         return {name: pattern.query for name, pattern in self.patterns.items()}
@@ -275,7 +258,7 @@ class Workload:
     def plans(self) -> list[SharingPlan]:
         """The shared plan of each group of event patterns."""
         return [
-            sharing_plan(unite(group.queries), self.options.materialise != "separate")
+            sharing_plan(unite(group.queries), self.options.share)
             for group in grouped(self._queries(), None)
             if not group.rows
         ]
@@ -300,10 +283,7 @@ class Workload:
         for number, group in enumerate(grouped(self._queries(), table), 1):
             lines.append(f"group {number}: " + ", ".join(group.queries))
             lines.extend(
-                "  " + line
-                for line in explain_group(
-                    group.queries, group.rows, group.alone, self.options.materialise
-                )
+                "  " + line for line in explain_group(group.queries, group.rows, group.alone)
             )
         return "\n".join(lines) + "\n"
 
@@ -380,8 +360,7 @@ def run_group(
     if group.alone:
         (name, query), *_ = group.queries.items()
         return {name: local.run(query, table)}, None
-    separate = options.materialise == "separate" or budget is not None
-    parted = {} if separate else cuts(group.queries)
+    parted = cuts(group.queries) if options.share and budget is None else {}
     union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)
     evaluator = choose.shared(union, options)

@@ -19,8 +19,8 @@ from ensue.run.pattern_branch import PatternBranch
 from ensue.run.shared_branch import SharedBranch
 from ensue.run.totals_branch import TotalsBranch
 from ensue.sequences.totals import Grouping
-from ensue.shared.evaluator import Options as Sharing
 from ensue.shared.groups import bounded, groups
+from ensue.shared.options import Options as Sharing
 
 UNNAMED = "pattern"
 

@@ -31,7 +31,8 @@ from ensue.rows.pieces import PiecewiseRows
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
-from ensue.shared.evaluator import Options, SharedEvaluator
+from ensue.shared.evaluator import SharedEvaluator
+from ensue.shared.options import Options
 from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator

@@ -35,7 +35,7 @@ from ensue.run.keys import as_key
 from ensue.run.pattern_branch import PatternBranch
 from ensue.run.shared_branch import SharedBranch
 from ensue.run.totals_branch import TotalsBranch
-from ensue.shared.evaluator import Report
+from ensue.shared.options import Report
 from ensue.shared.reports import joined_report
 
 KIND = state.Kind(

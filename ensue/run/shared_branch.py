@@ -27,10 +27,11 @@ from ensue.query.query import Query
 from ensue.run import choose
 from ensue.run.branch import NEW, Branch, Names, Options, Seeds, prepared, with_hidden
 from ensue.run.pattern_branch import listed, refuse_corrections
-from ensue.shared.evaluator import Options as Sharing
-from ensue.shared.evaluator import Report, SharedEvaluator
+from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import groups
 from ensue.shared.listing import PATTERN, combined_name
+from ensue.shared.options import Options as Sharing
+from ensue.shared.options import Report
 
 
 class SharedBranch(Branch):

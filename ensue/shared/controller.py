@@ -19,28 +19,33 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
-from ensue.shared.kernels import arena as at
-from ensue.shared.kernels import select as knob
+from ensue.shared.constants import (
+    EXPLORE,
+    FADE,
+    LEAST_FADE,
+    LEAST_LIVED,
+    LITTLE,
+    SAFETY,
+    SAFETY_PRICED,
+    TAU,
+)
+from ensue.shared.kernels import layout as at
+from ensue.shared.kernels.layout import Sketch
+from ensue.shared.partials import Partials
 from ensue.shared.prices import Prices
 from ensue.shared.recall import Estimate, estimates
 from ensue.shared.tables import Tables
 
 BUCKETS = 1 << 14
 COLUMNS = 64  # patterns beyond share the columns of the sketch
-TAU = 0.5  # of Theta = tau * size + (1 - tau) * conditions
-EXPLORE = 0.01  # of what would be shed at birth is kept, to see whether it has become better
-FADE = 0.93  # of the sketch is left after each quarter of a window
-LEAST_FADE = 64.0  # rows, where windows are short
-SAFETY = 0.94  # of a bound is aimed at: the moving average swings by some percent around that
-SAFETY_PRICED = 0.90  # where work has a price
 CHUNK = 1024
 FOLLOWED = 2048  # nodes between which the flow of worth is kept; others lag behind
 DEPTH = 32  # steps of a pattern that the flow of worth is followed
-LITTLE = 0.1  # matches that a node is taken to have had before anything is known
-ORDERS = ("contribution", "ratio", "work")
-LEAST_LIVED = 0.1
 LEAST_CALIBRATION = 1000
 _SLACK = 1.10
+ROWS, WORK, SECONDS, RECORDS, EACH = 0, 1, 2, 3, 4  # of totals; from EACH on, loads of patterns
+_NO_PRIORITY = np.zeros((0, 1))
+Rank = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 WORKLOADS = Room("workloads", EVERY)
 ALONE = Room("patterns outside a workload", EVERY - {Form.LATENCY_EACH})
 
@@ -51,12 +56,14 @@ class Controller:
         automaton: SharedAutomaton,
         budget: Budget | None,
         weights: Mapping[str, float],
-        order_by: str,
-        strategy: int,
-        instance: bool,
+        by_ratio: bool = True,
+        rank: Rank | None = None,
         part: float = 1.0,
     ) -> None:
-        """`part` of a bound in numbers is for these patterns, the rest for other groups."""
+        """`part` of a bound in numbers is for these patterns, the rest for other groups.
+
+        `rank` takes the place of learned quality: from the rates of nodes to priorities.
+        """
         self._automaton = automaton
         names = tuple(member.name for member in automaton.union.members)
         self._names = names
@@ -88,29 +95,26 @@ class Controller:
         self._overloaded = np.zeros((len(names) + 63) // 64, np.uint64)
         self._limits = np.full(len(names) if self._single else 0, np.inf)
         self.found = np.zeros(len(names), np.int64)
-        self.knobs = np.zeros(knob.KNOBS, np.float64)
-        self.knobs[[knob.LIMIT_WORK, knob.LIMIT_RECORDS]] = np.inf
-        self.knobs[knob.BY_RATIO] = ORDERS.index(order_by)
-        self.knobs[knob.LEARN] = self.knobs[knob.CHECK] = self.active
-        self.knobs[knob.INSTANCE] = instance
-        self.knobs[knob.EXPLORE] = EXPLORE
-        self.knobs[knob.STRATEGY] = strategy
-        self.knobs[knob.FADE] = FADE
+        self.knobs = np.zeros(at.KNOBS, np.float64)
+        self.knobs[[at.LIMIT_WORK, at.LIMIT_RECORDS]] = np.inf
+        self.knobs[at.BY_RATIO] = by_ratio
+        self.knobs[at.LEARN] = self.knobs[at.CHECK] = self.active
+        self.knobs[at.EXPLORE] = EXPLORE
+        self.knobs[at.FADE] = FADE
         self._window = 0.0  # rows
         self._share = 1.0  # of the rows that are of the partition of a partial match, on average
         # The price of work is set where work as a whole is all that is bounded.
         priced = self.active and self._records is None and not self._single
-        self._may_price = (
-            priced and strategy == knob.QUALITY and order_by == "ratio" and not instance
-        )
+        self._may_price = priced and rank is None and by_ratio
+        self._rank = rank
         self.prices = Prices(automaton, BUCKETS, self.active)
         self._rows = 0
         self._timing = 0.0  # seconds per unit of work, faded
         self._fixed = math.inf  # least seconds per row seen
-        self._sum: NDArray[np.float64] = np.zeros(4 + len(names))  # of the calibration
+        self._sum: NDArray[np.float64] = np.zeros(EACH + len(names))  # of the calibration
         self._warned = False
         self._learning = self._calibrated = self._taught = False  # from rows of the past
-        self.totals = np.zeros(3, np.float64)  # rows, work, seconds
+        self.totals = np.zeros(RECORDS, np.float64)
 
     @property
     def calibrating(self) -> bool:
@@ -122,7 +126,7 @@ class Controller:
     @property
     def needed_seconds(self) -> float:
         """CPU time per row that was needed without a bound: what a share of latency is of."""
-        return float(self._sum[2] / max(1.0, self._sum[0]))
+        return float(self._sum[SECONDS] / max(1.0, self._sum[ROWS]))
 
     @property
     def _calibration(self) -> int:
@@ -164,31 +168,31 @@ class Controller:
                 for node in range(nodes)
             ]
         )
-        self._theta = np.maximum(rate, 1e-6)
-        if self.knobs[knob.BY_RATIO] != ORDERS.index("work"):
-            self._theta = self._theta * (TAU * size + (1 - TAU) * (1 + asked))
+        self._theta = np.maximum(rate, 1e-6) * (TAU * size + (1 - TAU) * (1 + asked))
         self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.int64)
         if len(spans):
             self._window = max(self._window, float(np.quantile(spans, 0.9)))
-        self.knobs[knob.FADE_EVERY] = max(LEAST_FADE, self._window / 4)
+        self.knobs[at.FADE_EVERY] = max(LEAST_FADE, self._window / 4)
 
-    def arrays(self, lane: Any) -> tuple[tuple[Any, ...], NDArray[np.float64]]:
+    def arrays(self, partials: Partials) -> Sketch:
         if self.active:
             self.prices.rescale()
             self._set_prices()
-            self._set_limits(lane)
+            self._set_limits(partials)
         nodes = max(1, len(self._rate))
-        return (
-            self.bucket_seen, self._flow, self.completed,
-            self._node_seen if len(self._node_seen) else np.zeros(nodes),
-            self._node_completed if len(self._node_completed) else np.zeros((nodes, 1)),
-            self._weights, self._rate, self._theta if len(self._theta) else np.ones(nodes),
-            self._lost if len(self._lost) else np.zeros((nodes, 1)), self._means(nodes),
-            self._overloaded, self._mass, self._limits,
-            self._steps if len(self._steps) else np.ones(nodes, np.int64),
-            self._direct if self.active else np.ones((1, 1)),
-            self._unlived if len(self._unlived) else np.zeros(nodes), self.prices.arrays(),
-        ), self.knobs  # fmt: skip
+        if not self.active:
+            flat, table = np.zeros(nodes), np.zeros((nodes, 1))
+            return Sketch(
+                self.bucket_seen, self._flow, self.completed, flat, table, self._weights,
+                self._rate, flat, table, table, self._overloaded, self._mass, self._limits,
+                np.ones(nodes, np.int64), table, flat, _NO_PRIORITY,
+            )  # fmt: skip
+        return Sketch(
+            self.bucket_seen, self._flow, self.completed, self._node_seen, self._node_completed,
+            self._weights, self._rate, self._theta, self._lost, self._means(nodes),
+            self._overloaded, self._mass, self._limits, self._steps, self._direct, self._unlived,
+            _NO_PRIORITY if self._rank is None else self._rank(self._rate),
+        )  # fmt: skip
 
     def _means(self, nodes: int, lived: bool = False) -> NDArray[np.float64]:
         """Matches per partial match with a whole window, for each node and pattern.
@@ -198,8 +202,6 @@ class Controller:
         `lived`, per time that partial matches had before they were shed.
         """
         columns = len(self._weights)
-        if not self.active or not len(self._node_seen):
-            return np.ones((nodes, columns))
         member = np.zeros((nodes, columns))
         for node in range(nodes):
             for pattern, _ in self._automaton.nodes[node]:
@@ -234,16 +236,16 @@ class Controller:
             yield begin
             step = min(CHUNK, 2 * step) if self._seconds is None else min(512, 2 * step)
 
-    def measured(self, rows: int, work: int, seconds: float, lane: Any) -> None:
+    def measured(self, rows: int, work: int, seconds: float, partials: Partials) -> None:
         self.totals += (rows, work, seconds)
         if not self.active or rows <= 0:
             return
         settled = self._rows >= self._calibration // 2
         if settled and (self.calibrating or self._learning):
-            loads = self._loads(lane)
-            self._sum[:4] += (rows, work, seconds, float(lane.meta[at.RECORDS]) * rows)
-            self._sum[4:] += loads * rows
-        priced = bool(self.knobs[knob.PRICED])
+            loads = self._loads(partials)
+            self._sum[:EACH] += (rows, work, seconds, float(partials.meta[at.RECORDS]) * rows)
+            self._sum[EACH:] += loads * rows
+        priced = bool(self.knobs[at.PRICED])
         if priced and self.prices.lost.any():
             means = self._means(len(self._node_seen))
             means /= (means * self._weights).sum(axis=1, keepdims=True)
@@ -261,54 +263,54 @@ class Controller:
         if work > 0:
             unit = seconds / work
             self._timing = unit if self._timing == 0.0 else 0.8 * self._timing + 0.2 * unit
-        self._warn(rows, seconds, lane)
+        self._warn(rows, seconds, partials)
 
-    def _loads(self, lane: Any) -> NDArray[np.float64]:
+    def _loads(self, partials: Partials) -> NDArray[np.float64]:
         """Expected work of the next event per pattern (l_i)."""
         found = np.zeros(len(self._names))
-        for node in np.flatnonzero(lane.heads[1] > 0.0).tolist():
-            part = lane.heads[1][node] * self._rate[node]
+        for node in np.flatnonzero(partials.lists.waiting > 0.0).tolist():
+            part = partials.lists.waiting[node] * self._rate[node]
             for pattern, _ in self._automaton.nodes[node]:
                 found[pattern] += part
         return found
 
     def learn_from_the_past(self) -> None:
         """Rows from now on are those of the past: nothing is shed, and shares are of them."""
-        self.knobs[knob.COUNTED] = self._may_price
+        self.knobs[at.COUNTED] = self._may_price
         self._learning = True
 
     def begin(self) -> None:
         """The past is over: the bounds hold, and what was found so far does not count."""
         self._learning = False
         self._taught = True
-        self._calibrated = self._sum[0] > 0
+        self._calibrated = self._sum[ROWS] > 0
         self.found[:] = 0
         self.totals[:] = 0
         self._lost[:] = self._given_up[:] = self._mass[:] = 0
         self._set_prices()
 
-    def _set_limits(self, lane: Any) -> None:
+    def _set_limits(self, partials: Partials) -> None:
         if self.calibrating or self._learning:
             return
-        rows = max(1.0, self._sum[0])
+        rows = max(1.0, self._sum[ROWS])
         work = math.inf
         if self._total is not None:
-            work = self._total.of(self._sum[1] / rows)
+            work = self._total.of(self._sum[WORK] / rows)
         if self._seconds is not None:
             seconds = self._seconds.of(self.needed_seconds)
             if self._timing > 0.0:
                 work = min(work, max(seconds / self._timing, 0.5))
-        priced = bool(self.knobs[knob.PRICED])
-        self.knobs[knob.LIMIT_WORK] = (SAFETY_PRICED if priced else SAFETY) * work
-        self.knobs[knob.BOUND] = work
+        priced = bool(self.knobs[at.PRICED])
+        self.knobs[at.LIMIT_WORK] = (SAFETY_PRICED if priced else SAFETY) * work
+        self.knobs[at.BOUND] = work
         if self._records is not None:
-            records = self._records.amount / lane.bytes_per_record
+            records = self._records.amount / partials.bytes_per_record
             if self._records.share:
-                records = self._records.amount * self._sum[3] / rows
-            self.knobs[knob.LIMIT_RECORDS] = max(records, 1.0)
+                records = self._records.amount * self._sum[RECORDS] / rows
+            self.knobs[at.LIMIT_RECORDS] = max(records, 1.0)
         for pattern, bound in self._single.items():
             if bound.share:
-                self._limits[pattern] = bound.amount * self._sum[4 + pattern] / rows
+                self._limits[pattern] = bound.amount * self._sum[EACH + pattern] / rows
             elif self._timing > 0.0:
                 self._limits[pattern] = max(bound.amount / self._timing, 0.5)
 
@@ -318,9 +320,9 @@ class Controller:
         priced = held and (self.prices.ready or self._taught)
         if priced and (not self.prices.ready or self.prices.due()):
             self.prices.solve(self._rate * self._share, self._window, self._weights)
-        self.knobs[knob.PRICED] = priced
+        self.knobs[at.PRICED] = priced
 
-    def _warn(self, rows: int, seconds: float, lane: Any) -> None:
+    def _warn(self, rows: int, seconds: float, partials: Partials) -> None:
         """A bound that no choice can meet: say the least possible, and go on at that."""
         if self._warned or self.calibrating or self._rows < LEAST_CALIBRATION:
             return
@@ -329,8 +331,8 @@ class Controller:
         if bound is not None and not bound.share and self._fixed > bound.amount * _SLACK:
             least = f"latency: an event takes {self._fixed * 1e6:.2f} µs with nothing to match"
         memory = self._records
-        if memory is not None and not memory.share and memory.amount < lane.bytes_per_record:
-            least = f"memory: one partial match needs {lane.bytes_per_record} bytes"
+        if memory is not None and not memory.share and memory.amount < partials.bytes_per_record:
+            least = f"memory: one partial match needs {partials.bytes_per_record} bytes"
         if least is not None:
             self._warned = True
             warnings.warn(
@@ -369,7 +371,7 @@ class Controller:
 
     def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.prices.restore(arrays)
-        self.knobs[knob.COUNTED] = self._may_price
+        self.knobs[at.COUNTED] = self._may_price
 
     def carry(self, before: Controller, stayed: Collection[str]) -> None:
         """What was found and given up under the patterns from before, of those that stay."""
@@ -388,5 +390,5 @@ class Controller:
         """Recall per pattern."""
         return estimates(
             self._names, self.found, self._given_up, self._mass, self.completed, self.bucket_seen,
-            bool(self.knobs[knob.PRICED]),
+            bool(self.knobs[at.PRICED]),
         )  # fmt: skip

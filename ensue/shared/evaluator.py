@@ -4,9 +4,10 @@ Without a bound the answer is exactly that of the patterns run one by one. Under
 matches are shed, so that matches may be missing and none is false; `report()` says what was given
 up. Events are never shed: an event that forbids a match is always seen.
 
-Complete partitions pass through one lane; an open partition keeps its own lane with the rows that
-its partial matches may still read, and continues with the next insert. `advance` settles what only
-time can settle (a trailing "not", starts that an after-match strategy waits for) and lets rows go.
+Complete partitions use one set of arrays in turn; an open partition keeps its own (`Partials`) with
+the rows that its partial matches may still read, and continues with the next insert. `advance`
+settles what only time can settle (a trailing "not", starts that an after-match strategy waits for)
+and lets rows go.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -22,11 +23,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.plan import PREFIX, Plan
+from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
-from ensue.operator.arrange import arrange, arrays_of
-from ensue.operator.batch import order_kind, order_numbers
+from ensue.operator.arrange import arrays_of
 from ensue.operator.budget import Budget, budget_of
 from ensue.operator.protocol import (
     Capabilities,
@@ -45,73 +45,18 @@ from ensue.operator.state import NO_QUERY
 from ensue.operator.window_clock import Clock
 from ensue.query import condition as c
 from ensue.query.query import Query, SkipMode, WindowKind
-from ensue.query.stored import Fingerprint
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
-from ensue.shared.engine import MANY, VIEW, Engine, Lane, Prepared, TooLargeError
-from ensue.shared.kernels import arena as at
-from ensue.shared.kernels import select as knob
-from ensue.shared.listing import BatchTables, PatternTables, Waiting, earlier, numbered
+from ensue.shared.controller import ROWS, SECONDS, WORK
+from ensue.shared.engine import Engine
+from ensue.shared.kernels import layout as at
+from ensue.shared.listing import BatchTables, PatternTables, numbered
+from ensue.shared.open import OpenPartition
+from ensue.shared.options import Options, Report, check_shedding
 from ensue.shared.own import own_table
-from ensue.shared.recall import Estimate
-
-MAX_MATCHES = 10_000_000
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a workload is evaluated."""
-
-    weights: Mapping[str, float] = field(default_factory=dict)
-    materialise: str = VIEW
-    order_by: str = "ratio"  # or "contribution"
-    strategy: int = knob.QUALITY
-    seed: int = 0
-    max_matches: int = MAX_MATCHES
-    part: float = 1.0  # of bounds in numbers: the rest is for other groups of the workload
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a run did and gave up."""
-
-    patterns: Mapping[str, Estimate]
-    rows: int
-    work: int
-    shed: int
-    selections: int
-    created: int
-    seconds: float
-    most_records: int
-
-
-def cannot_shed(query: Query) -> str | None:
-    """Why the pattern cannot run under a budget; None where it can."""
-    if not query.row_semantics and query.skip.mode is not SkipMode.NONE:
-        return (
-            "after_match makes matches depend on each other: without one that was shed, another "
-            "would be reported falsely"
-        )
-    return None
-
-
-@dataclass
-class _Open:
-    """An open partition."""
-
-    lane: Lane
-    table: pa.Table
-    base: int = 0  # number of the first row held, inside its partition
-    numbers: dict[int, int] = field(default_factory=dict)  # matches so far, by pattern
-    waiting: list[Waiting] = field(default_factory=list)
-    floors: dict[int, int] = field(default_factory=dict)  # first start allowed, by pattern
-    due: float = -math.inf  # when the first window of a partial match ends; not known at first
-
-    @property
-    def busy(self) -> bool:
-        """Whether the next rows may complete a match that has begun."""
-        return bool(self.lane.meta[at.OPEN] or self.waiting)
+from ensue.shared.partials import MANY, counted
+from ensue.shared.prepare import Prepared, TooLargeError
 
 
 class SharedEvaluator(Refusing):
@@ -131,7 +76,7 @@ class SharedEvaluator(Refusing):
         self._prepare = prepare
         self.options = options or Options()
         self.metrics = Metrics()
-        self._open: dict[Key, _Open] = {}
+        self._open: dict[Key, OpenPartition] = {}
         self._reported = 0
         self._ended = np.zeros(at.META, np.int64)  # counts of partitions that are over
         self.keep_work = False
@@ -149,7 +94,7 @@ class SharedEvaluator(Refusing):
         if state is not None:
             saved.restore_model(self.engine, state.shared)
             for key, blob in state.keys.items():
-                self._open[key] = _Open(*saved.restore_lane(self.engine, blob, plan.fingerprint))
+                self._open[key] = saved.restore_partition(self.engine, blob, plan.fingerprint)
 
     def _ready(self, table: pa.Table) -> pa.Table:
         """The columns that the plan reads."""
@@ -160,13 +105,7 @@ class SharedEvaluator(Refusing):
         # A bound on a pattern goes with it.
         budget = budget_of(self._budget, [member.name for member in self.union.members])
         if budget is not None:
-            for member in self.union.members:
-                reason = cannot_shed(member.plan.query)
-                if reason:
-                    raise errors.UnsupportedError(
-                        f"the pattern {member.name!r} cannot run under a budget: {reason}",
-                        remedy="leave the budget out, or drop after_match from this pattern",
-                    )
+            check_shedding(self.union)
         self._ready_schema = self._ready(self._schema.empty_table()).schema
         queries = [member.plan.query for member in self.union.members]
         timed = (q for q in queries if q.within and q.within.kind is not WindowKind.ROWS)
@@ -175,16 +114,16 @@ class SharedEvaluator(Refusing):
         self.engine = Engine(
             self.union,
             self._ready_schema,
-            options.materialise,
             budget,
             options.weights,
-            options.order_by,
-            options.strategy,
             options.seed,
             options.part,
+            options.share,
+            options.by_ratio,
+            options.rank,
         )
         self.engine.keep_work = self.keep_work
-        self._lane = self.engine.lane(MANY)
+        self._partials = self.engine.partials(MANY)
         self._tables = PatternTables(self.union, self._plan, self._count)
 
     # -- protocol --------------------------------------------------------------------------------
@@ -192,7 +131,7 @@ class SharedEvaluator(Refusing):
     @property
     def nbytes(self) -> int:
         parts = self._open.values()
-        return sum(part.table.nbytes + part.lane.nbytes for part in parts)
+        return sum(part.table.nbytes + part.partials.nbytes for part in parts)
 
     def insert(self, events: Events) -> Output:
         return Output(self._tables.combined(self.found(events), self._ready_schema))
@@ -230,20 +169,27 @@ class SharedEvaluator(Refusing):
                 remedy="run the workload with live(), whose rows carry all their columns",
             )
         names = tuple(member.name for member in self.union.members)
-        lanes = {key: self._bytes(part) for key, part in self._open.items()}
+        blobs = {key: saved.partition_bytes(self.engine, part) for key, part in self._open.items()}
         control = self.engine.controller
-        before = (self.union, self._plan, self._ready_schema, self._tables, self.engine, self._lane)
+        before = (
+            self.union,
+            self._plan,
+            self._ready_schema,
+            self._tables,
+            self.engine,
+            self._partials,
+        )
         try:
             self.union = unite({**kept, **change.add})
             self._plan = self.union.plan
             self._start()
             opened = {
-                key: _Open(*saved.restore_lane(self.engine, blob, NO_QUERY, names, kept))
-                for key, blob in lanes.items()
+                key: saved.restore_partition(self.engine, blob, NO_QUERY, names, kept)
+                for key, blob in blobs.items()
             }
         except BaseException as problem:  # whatever it is, the patterns from before go on
             (self.union, self._plan, self._ready_schema, self._tables, self.engine,
-             self._lane) = before  # fmt: skip
+             self._partials) = before  # fmt: skip
             if isinstance(problem, TooHardError):
                 raise errors.UnsupportedError(
                     f"the patterns cannot be shared: a condition needs plain Python: {problem}",
@@ -274,26 +220,16 @@ class SharedEvaluator(Refusing):
 
     def silent(self, before: int) -> list[Key]:
         query = self._plan.query
-        name = query.order_by[0].column
-
-        def last(part: _Open) -> float:
-            column = part.table.column(name).slice(part.table.num_rows - 1).combine_chunks()
-            return float(order_numbers(column, order_kind(query, column), name)[0])
-
-        return [key for key, part in self._open.items() if last(part) < before]
+        return [key for key, part in self._open.items() if part.last_time(query) < before]
 
     def copy(self) -> Self:
         made = copy.copy(self)
         made.metrics = replace(self.metrics)
-        made.engine, made._lane = self.engine.copy(), self._lane.copy()
+        made.engine, made._partials = self.engine.copy(), self._partials.copy()
         made._ended = self._ended.copy()
         made.parts = {name: list(found) for name, found in self.parts.items()}
         made._tables = PatternTables(made.union, made._plan, made._count)
-        made._open = {
-            key: replace(part, lane=part.lane.copy(), numbers=dict(part.numbers),
-                         waiting=list(part.waiting), floors=dict(part.floors))
-            for key, part in self._open.items()
-        }  # fmt: skip
+        made._open = {key: part.copy() for key, part in self._open.items()}
         return made
 
     @property
@@ -306,35 +242,24 @@ class SharedEvaluator(Refusing):
 
     def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
         keys = self._open if touched is None else [k for k in touched if k in self._open]
-        told = {key: self._bytes(self._open[key], self._plan.fingerprint) for key in keys}
+        query = self._plan.fingerprint
+        told = {key: saved.partition_bytes(self.engine, self._open[key], query) for key in keys}
         return Snapshot(told, saved.model_bytes(self.engine))
-
-    def _bytes(self, part: _Open, query: Fingerprint = NO_QUERY) -> bytes:
-        return saved.lane_bytes(
-            self.engine,
-            part.lane,
-            part.table,
-            part.base,
-            part.numbers,
-            part.waiting,
-            part.floors,
-            query,
-        )
 
     def report(self) -> Report:
         """What was found and given up so far, per pattern."""
         control = self.engine.controller
-        lanes = [self._lane, *(part.lane for part in self._open.values())]
-        meta = sum((lane.meta for lane in lanes), self._ended)
+        blobs = [self._partials, *(part.partials for part in self._open.values())]
+        meta = sum((partials.meta for partials in blobs), self._ended)
         return Report(
             control.estimates(),
-            int(control.totals[0]),
-            int(control.totals[1]),
+            int(control.totals[ROWS]),
+            int(control.totals[WORK]),
             int(meta[at.SHED]),
             int(meta[at.SELECTIONS]),
             int(meta[at.CREATED]),
-            float(control.totals[2]),
-            max(int(self._ended[at.MOST]), *(int(lane.meta[at.MOST]) for lane in lanes)),
+            float(control.totals[SECONDS]),
+            max(int(self._ended[at.MOST]), *(int(partials.meta[at.MOST]) for partials in blobs)),
         )
 
     # -- matches ---------------------------------------------------------------------------------
@@ -345,22 +270,9 @@ class SharedEvaluator(Refusing):
         if not query.order_by:
             return
         for index, key in enumerate(keys_of(events, query.partition_by)):
-            part = self._open.get(key)
-            if part is None or not part.table.num_rows:
-                continue
-            first = events.table.slice(int(events.starts[index]), 1)
-            last = part.table.slice(part.table.num_rows - 1)
-            names = list(dict.fromkeys(key.column for key in query.order_by))
-            both = pa.concat_tables([last.select(names), first.select(names)])
-            marked = both.append_column(f"{PREFIX}late", pa.array([False, True]))
-            if arrange(marked, (), query.order_by)[0].column(f"{PREFIX}late")[0].as_py():
-                where = f" of the partition {key}" if key else ""
-                raise errors.DataError(
-                    f"rows arrive out of order: {both.slice(1).to_pylist()[0]}{where} comes after "
-                    f"{both.slice(0, 1).to_pylist()[0]}",
-                    remedy="insert the rows of a partition in the order of order_by(...), or match "
-                    "all of them at once with matches(...)",
-                )
+            if key in self._open:
+                first = events.table.slice(int(events.starts[index]), 1)
+                self._open[key].check_order(key, first, query)
 
     def learn(self, events: Events) -> None:
         """Complete partitions of the past: what partial matches are worth, before a bound holds."""
@@ -368,12 +280,12 @@ class SharedEvaluator(Refusing):
         if not control.active or not events.table.num_rows:
             return
         control.learn_from_the_past()
-        lane = self.engine.lane(MANY)
+        partials = self.engine.partials(MANY)
         columns = arrays_of(self._ready(events.table))
         try:
-            prepared = self.engine.prepare(columns, events.starts, lane.nodes())
+            prepared = self.engine.prepare(columns, events.starts, partials.nodes())
             rows = int(events.starts[-1])
-            for _ in self.engine.run(prepared, events.starts, lane, rows, True):
+            for _ in self.engine.run(prepared, partials, rows, True):
                 pass
         except TooLargeError:
             raise errors.OverflowDataError(
@@ -409,22 +321,20 @@ class SharedEvaluator(Refusing):
         for key, part in list(self._open.items()):
             if part.due < now:
                 yield from self._continue(key, self._schema.empty_table(), False, now)
-            decided = int(part.lane.meta[at.POSITION]) == part.table.num_rows
-            if not part.busy and decided and not self._lasting:
+            if not part.busy and part.decided and not self._lasting:
                 self._close(key)  # its next row would be told as any first one
 
     def _complete(
         self, table: pa.Table, starts: NDArray[np.int64]
     ) -> Iterator[tuple[int, pa.Table]]:
-        lane = self._lane
-        lane.meta[[at.POSITION, at.PHASE]] = 0
-        lane.meta[at.PLACE], lane.meta[at.RUN] = -1, -2
+        partials = self._partials
+        partials.rewind()
         columns = arrays_of(table)
         numbers: dict[int, NDArray[np.int64]] = {}
         listing = BatchTables(self._tables, table, starts)
         try:
-            prepared = self.engine.prepare(columns, starts, lane.nodes())
-            for chains in self.engine.run(prepared, starts, lane, int(starts[-1]), True):
+            prepared = self.engine.prepare(columns, starts, partials.nodes())
+            for chains in self.engine.run(prepared, partials, int(starts[-1]), True):
                 for index, found in listing.by_pattern(chains):
                     name = self.union.members[index].name
                     if name in self.parts:
@@ -445,20 +355,20 @@ class SharedEvaluator(Refusing):
         """More rows of a partition, its end, or the time that has come."""
         part = self._open.get(key)
         if part is None:
-            part = self._open[key] = _Open(self.engine.lane(), rows)
+            part = self._open[key] = OpenPartition(self.engine.partials(), rows)
         else:
             part.table = pa.concat_tables([part.table, rows.select(part.table.column_names)])
         part.table = part.table.combine_chunks()
         table = self._ready(part.table)
         length = table.num_rows
         starts = np.array([0, length], np.int64)
-        lane = part.lane
+        partials = part.partials
         stop = length if complete else max(0, length - self._plan.lookahead)
         listing = BatchTables(self._tables, table, starts, part.base)
         listing.waiting = part.waiting
         try:
-            prepared = self.engine.prepare(arrays_of(table), starts, lane.nodes())
-            self.engine.replay(lane, prepared)
+            prepared = self.engine.prepare(arrays_of(table), starts, partials.nodes())
+            self.engine.replay(partials, prepared)
             for index, found in self._found(part, prepared, listing, stop, complete, now):
                 first = part.numbers.get(index, 0)
                 part.numbers[index] = first + len(found)
@@ -473,73 +383,37 @@ class SharedEvaluator(Refusing):
         if complete:
             self._close(key)
         else:
-            self._trim(part, prepared)
+            part.trim(prepared, self.engine, self._plan)
 
     def _found(
         self,
-        part: _Open,
+        part: OpenPartition,
         prepared: Prepared,
         listing: BatchTables,
         stop: int,
         complete: bool,
         now: float | None,
     ) -> Iterator[tuple[int, Found]]:
-        lane = part.lane
-        starts = np.array([0, prepared.length], np.int64)
-        for chains in self.engine.run(prepared, starts, lane, stop, complete):
+        partials = part.partials
+        for chains in self.engine.run(prepared, partials, stop, complete):
             yield from listing.by_pattern(chains)
         if now is not None:
-            order = prepared.rows[3]
+            order = prepared.rows.order
             if stop < len(order):  # a row that waits for its NEXT: time stands still at it
                 now = min(now, float(order[stop]))
-            for chains in self.engine.settle(prepared, lane, stop, now):
+            for chains in self.engine.settle(prepared, partials, stop, now):
                 yield from listing.by_pattern(chains)
         if listing.waiting:
-            yield from listing.strategies(part.floors, self._starts_of(lane))
-
-    def _starts_of(self, lane: Lane) -> dict[int, set[int]]:
-        """By pattern with an after-match strategy, the first rows of its open partial matches."""
-        first, bits, following = lane.arena[4], lane.arena[5], lane.arena[7]
-        found: dict[int, set[int]] = {
-            index: set()
-            for index, member in enumerate(self.union.members)
-            if member.plan.query.skip.mode is not SkipMode.NONE
-        }
-        for node in lane.nodes():
-            run = int(lane.heads[0][node])
-            while run >= 0:
-                for index, starts in found.items():
-                    if at.has(bits[run], index):
-                        starts.add(int(first[run]))
-                run = int(following[run])
-        return found
+            strategic = [
+                index
+                for index, member in enumerate(self.union.members)
+                if member.plan.query.skip.mode is not SkipMode.NONE
+            ]
+            yield from listing.strategies(part.floors, partials.starts(strategic))
 
     def _close(self, key: Key) -> None:
         """Nothing more is held of a partition; what it counted stays."""
-        lane = self._open.pop(key).lane
-        most = max(int(self._ended[at.MOST]), int(lane.meta[at.MOST]))
-        self._ended = self._ended + lane.meta
-        self._ended[at.MOST] = most
-
-    def _trim(self, part: _Open, prepared: Prepared) -> None:
-        """Rows that no open partial match, waiting match or condition can read are let go."""
-        lane = part.lane
-        oldest, due = self.engine.held(prepared, lane)
-        oldest = min(oldest, int(lane.meta[at.POSITION]), *(entry[1] for entry in part.waiting))
-        # The last row stays: the next one has to come after it.
-        oldest = max(0, min(oldest - self._plan.lookback, part.table.num_rows - 1))
-        column = part.table.column(self._plan.query.order_by[0].column)
-        part.due = math.inf if column.null_count == len(column) else due
-        if not oldest:
-            return
-        saved.shift_rows(lane, oldest, self.engine.compiled.guards)
-        part.table = part.table.slice(oldest)
-        part.base += oldest
-        part.waiting = [
-            (index, first - oldest, settled - oldest, earlier(node, oldest))
-            for index, first, settled, node in part.waiting
-        ]
-        part.floors = {index: floor - oldest for index, floor in part.floors.items()}
+        self._ended = counted(self._ended, self._open.pop(key).partials)
 
     def _count(self, index: int, matches: int) -> None:
         self.metrics.matches += matches
@@ -562,7 +436,7 @@ class SharedEvaluator(Refusing):
                 "evaluation takes no budget",
                 remedy="leave the budget out, or cast to DOUBLE",
             )
-        self._lane = self.engine.lane(MANY)
+        self._partials = self.engine.partials(MANY)
         for index, member in enumerate(self.union.members):
             own = own_table(self._plan, member.plan, table)
             evaluator = SequencesEvaluator()

@@ -11,9 +11,7 @@ from ensue.query.query import Query, SkipMode
 MOST = 40
 
 
-def explain_group(
-    queries: Mapping[str, Query], rows: bool, alone: str, materialise: str
-) -> list[str]:
+def explain_group(queries: Mapping[str, Query], rows: bool, alone: str) -> list[str]:
     """Lines about one group."""
     if rows:
         sheds = [n for n, q in queries.items() if q.skip.mode is SkipMode.TO_NEXT_ROW]
@@ -30,12 +28,12 @@ def explain_group(
     if alone:
         return [f"by itself, exactly, without a budget: {alone}"]
     union = unite(queries)
-    plan = sharing_plan(union, materialise != "separate")
+    plan = sharing_plan(union)
     states = len(plan.nodes) - 1
     correlated = sum(bool(test.correlated) for test in union.plan.tests)
     wanted = sum(len(query.labels) for query in queries.values())
     lines = [
-        f"{len(queries)} event patterns, sharing by {materialise}",
+        f"{len(queries)} event patterns, matched as one",
         f"states: {plan.separate} of the patterns alone, {states} together",
         f"labels: {wanted} of the patterns, {union.labels} different; "
         f"{len(union.plan.flags)} row-local conditions asked once per event, "

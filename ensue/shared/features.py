@@ -21,12 +21,12 @@ from ensue.guards.compile import Guards, compile_guards
 from ensue.guards.operators import TooHardError
 from ensue.query import condition as c
 from ensue.scalar import kinds
-from ensue.shared.kernels.sketch import EDGES, REMEMBERED, SAMPLE
+from ensue.shared.constants import MAX_KEYS, MOST_FEATURES
+from ensue.shared.kernels.layout import Features
+from ensue.shared.kernels.sketch import EDGES, NOTED, REMEMBERED, SAMPLE
 
 _FLOATS = frozenset({vm.LOAD_FLOAT, vm.FLOAT_REGISTER, vm.FLOAT_CONSTANT, vm.TO_FLOAT,
                      vm.MOVE_FLOAT, vm.DIVIDE_FLOAT, vm.TO_SINGLE, vm.INT_TO_SINGLE})  # fmt: skip
-MAX_KEYS = 128  # of one node
-MOST = 3  # features of one node
 _FIRST_SAMPLE = 64
 _NO_KEY = np.uint64(2**64 - 1)
 
@@ -141,9 +141,11 @@ def _registers(code: NDArray[np.int64]) -> list[int] | None:
 class Bins:
     """Which features tell the partial matches of a node apart, and the edges of their bins."""
 
-    def __init__(self, compiled: Compiled, automaton: SharedAutomaton) -> None:
+    def __init__(self, compiled: Compiled, automaton: SharedAutomaton, active: bool) -> None:
         self._compiled = compiled
         self._automaton = automaton
+        self._active = active  # else nothing is learned, and no node needs telling apart
+        self._chosen: dict[tuple[int, frozenset[str]], list[int]] = {}
         count = max(1, len(compiled.features))
         self.edges = np.zeros((count, EDGES), np.float64)
         self.seen = np.zeros(count, np.int64)
@@ -160,7 +162,7 @@ class Bins:
             return
         for index in np.flatnonzero(self.seen >= np.maximum(_FIRST_SAMPLE, 4 * self._known)):
             steps = np.arange(1, EDGES + 1) / (EDGES + 1)
-            size = max(1, min(int(self.latest[index, 1]), SAMPLE))
+            size = max(1, min(int(self.latest[index, NOTED]), SAMPLE))
             self.edges[index] = np.quantile(self.sample[index, :size], steps)
             self._known[index] = self.seen[index]
             self._keys[:] = _NO_KEY
@@ -171,15 +173,13 @@ class Bins:
         self._known[:] = np.where(edges.any(axis=1), SAMPLE, 0)
         self.seen[:] = self._known
 
-    def arrays(
-        self, code: NDArray[np.int64], guard_offset: NDArray[np.int64]
-    ) -> tuple[object, ...]:
+    def arrays(self, code: NDArray[np.int64], guard_offset: NDArray[np.int64]) -> Features:
         """For the kernels, over the rows of one batch."""
         self._keys[:] = _NO_KEY
         labels = self._automaton.union.labels
         offset, chosen, bins = [0], [], []
         memorable, read_offset, read = [], [0], []
-        for node in range(len(self._automaton.nodes)):
+        for node in range(len(self._automaton.nodes) if self._active else 0):
             found = self._of(node)
             registers = _registers(
                 np.concatenate(
@@ -198,25 +198,25 @@ class Bins:
         end = guard_offset[labels + 1 :] if len(guard_offset) > labels + 1 else begin
         cell = self._compiled.cell if len(self._compiled.cell) else np.zeros(1, np.int32)
         floating = self._compiled.floating if len(self._compiled.cell) else np.zeros(1, np.bool_)
-        return (
-            np.array(offset, np.int64),
-            np.array(chosen or [0], np.int32),
-            np.array(bins, np.int64),
-            code,
-            np.ascontiguousarray(begin),
-            np.ascontiguousarray(end),
-            cell,
-            floating,
-            self.edges,
-            self.seen,
-            self.sample,
-            np.array(memorable, np.bool_),
-            np.array(read_offset, np.int64),
-            np.array(read or [0], np.int32),
-            self._keys,
-            self._buckets,
-            self.latest,
-            np.array(self.bases(), np.int64),
+        return Features(
+            offset=np.array(offset, np.int64),
+            chosen=np.array(chosen or [0], np.int32),
+            bins=np.array(bins, np.int64),
+            code=code,
+            begin=np.ascontiguousarray(begin),
+            end=np.ascontiguousarray(end),
+            cell=cell,
+            floating=floating,
+            edges=self.edges,
+            seen=self.seen,
+            sample=self.sample,
+            memorable=np.array(memorable, np.bool_),
+            read_offset=np.array(read_offset, np.int64),
+            read=np.array(read or [0], np.int32),
+            known=self._keys,
+            remembered=self._buckets,
+            latest=self.latest,
+            base=np.array(self.bases(), np.int64),
         )
 
     def bases(self) -> list[int]:
@@ -232,6 +232,11 @@ class Bins:
     def _of(self, node: int) -> list[int]:
         """Features of conditions ahead whose events are taken: whole ones first."""
         taken = self._automaton.taken_at(node)
+        if (node, taken) not in self._chosen:
+            self._chosen[node, taken] = self._choose(node, taken)
+        return self._chosen[node, taken]
+
+    def _choose(self, node: int, taken: frozenset[str]) -> list[int]:
         ahead = self._automaton.ahead(node)
         members = self._automaton.union.plan.query.members
         ready = [
@@ -250,4 +255,4 @@ class Bins:
         unique: dict[c.Condition, int] = {}
         for index in whole + single:
             unique.setdefault(self._compiled.features[index].expression, index)
-        return list(unique.values())[:MOST]
+        return list(unique.values())[:MOST_FEATURES]

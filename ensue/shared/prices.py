@@ -16,22 +16,22 @@ from numpy.typing import NDArray
 from ensue.automaton.plan import Plan
 from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.query import condition as c
-from ensue.shared.kernels.price import AGES, CELLS, CLASSES, solve
+from ensue.shared.constants import ANEW, ANYWAY, LEAST_ANEW, LEAST_OFF, OFF, UNKNOWN
+from ensue.shared.kernels import layout
+from ensue.shared.kernels.price import AGES, BUCKET, CELL, CELLS, CLASSES, solve
+from ensue.shared.kernels.sketch import LEVELS
 
 SAMPLE, LEAST_SAMPLE = 1 << 15, 64  # partial matches created that are kept: in all, and per node
 MOST_CLASSES = 64  # of one kind of event
 BINS = 16
 GREATEST = 1e4
-# Solved anew, in visits since by those that are counted still: where what came of them is off by a
-# factor, and in any case.
-ANEW, LEAST_ANEW, ANYWAY = 0.25, 1000.0, 8.0
-OFF, LEAST_OFF, UNKNOWN = 1.5, 50.0, 0.25
 
 _STORED = (
     "asked", "taken", "done", "distinct", "latest", "owner", "visits", "leaving", "born", "waited",
-    "log_cell", "log_child", "logged", "events", "index", "best", "gain", "value", "levels",
+    "log_cell", "log_child", "logged", "events", "pays", "best", "gain", "value", "levels",
     "scale", "lost", "first", "width", "slot",
 )  # fmt: skip
+_WRITTEN_AS = {"pays": "index"}
 
 
 class Prices:
@@ -51,11 +51,11 @@ class Prices:
         self.log_child = np.zeros((1, 1), np.int32)
         self.logged = np.zeros(1)
         self.events = np.zeros((1, 1), np.float32)
-        self.index = np.zeros((cells, AGES), np.uint8)
+        self.pays = np.zeros((cells, AGES), np.uint8)
         self.best = np.zeros((owners, AGES), np.uint8)
         self.gain = np.zeros((cells, AGES), np.float32)
         self.value = np.zeros((owners, AGES), np.float32)
-        self.levels = np.zeros(258)
+        self.levels = np.zeros(LEVELS + 2)
         self.scale = np.ones(1)
         self.lost = np.zeros(1)
         # Where the buckets and cells of a node begin, and which classes it tells apart.
@@ -97,23 +97,18 @@ class Prices:
             first[:known], width[:known], slot[:known] = self.first, self.width, self.slot
         for node in range(nodes):
             if node >= known:
-                first[node, 0] = bases[node]
+                first[node, BUCKET] = bases[node]
                 if node:
                     size = bases[node] - bases[node - 1]
-                    first[node, 1] = first[node - 1, 1] + size * width[node - 1]
+                    first[node, CELL] = first[node - 1, CELL] + size * width[node - 1]
                 width[node] = max(1, int(classes[node].sum()))
             fresh = np.flatnonzero(classes[node] & (slot[node] < 0))
             used = int(slot[node].max()) + 1
             slot[node, fresh] = (used + np.arange(len(fresh))) % width[node]
         self.first, self.width, self.slot = first, width, slot
 
-    def arrays(self) -> tuple[NDArray[Any], ...]:
-        return (
-            self.asked, self.taken, self.done, self.owner, self.visits, self.leaving, self.born,
-            self.waited, self.log_cell, self.log_child, self.logged, self.events, self.index,
-            self.best, self.gain, self.value, self.levels, self.scale, self.lost, self.latest,
-            self.distinct, self.first, self.width, self.slot,
-        )  # fmt: skip
+    def arrays(self) -> layout.Prices:
+        return layout.Prices(**{name: getattr(self, name) for name in layout.Prices._fields})
 
     def rescale(self) -> None:
         """Counts as if what is added now were one again, before they lose precision."""
@@ -132,13 +127,13 @@ class Prices:
     def learned(self) -> dict[str, NDArray[Any]]:
         """All that is known, by name."""
         scalars = np.array([self.since, float(self.ready)])
-        told = {name: getattr(self, name) for name in _STORED}
+        told = {_WRITTEN_AS.get(name, name): getattr(self, name) for name in _STORED}
         return {**told, "before": np.stack(self._before), "scalars": scalars}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """What `learned` told."""
         for name in _STORED:
-            setattr(self, name, arrays[name].copy())
+            setattr(self, name, arrays[_WRITTEN_AS.get(name, name)].copy())
         if "before" in arrays:
             self._before = tuple(arrays["before"].copy())
         self.since, self.ready = float(arrays["scalars"][0]), bool(arrays["scalars"][1])

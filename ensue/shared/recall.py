@@ -9,13 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# What was lost lies between two sums, by the means of what was seen and of what was lived, and is
-# off by such factors at their ends (benchmark, seeds 10 and 11): bursts in which many matches share
-# a few rare events are not in the means.
-LESS, MORE = 4.0, 2.0
-# Of all matches: gains of visits passed over that are too small to tell from none add up to this
-# (seeds 10 to 16, bounds from 30 % on).
-HARDLY = 0.025
+from ensue.shared.constants import LOST_HARDLY, LOST_LESS, LOST_MORE
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ def estimates(
     lived too high, since what is shed is the worse part; the estimate is between them.
     """
     result: dict[str, Estimate] = {}
-    hardly = HARDLY if priced else 0.0
+    hardly = LOST_HARDLY if priced else 0.0
     columns = given_up.shape[1]
     sharing = np.bincount(np.arange(len(names)) % columns, minlength=columns)
     for index, name in enumerate(names):
@@ -61,8 +55,8 @@ def estimates(
             got,
             lost,
             _recall(got, lost),
-            _recall(got, MORE * max(least, most) + spread),
-            _recall(got, max(0.0, min(least, most) / LESS - spread - hardly * (got + lost))),
+            _recall(got, LOST_MORE * max(least, most) + spread),
+            _recall(got, max(0.0, min(least, most) / LOST_LESS - spread - hardly * (got + lost))),
         )
     return result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ensue.shared.evaluator import Report
+from ensue.shared.options import Report
 
 
 def joined_report(reports: Sequence[Report | None]) -> Report | None:

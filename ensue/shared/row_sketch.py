@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from ensue.automaton.plan import Plan
 from ensue.query import condition as c
+from ensue.shared.constants import FADE_STARTS
 
 BUCKETS = 1 << 14
 BINS = 16
-FADE = 0.9  # of the sketch is left after each block
 
 
 class StartSketch:
@@ -67,8 +67,8 @@ class StartSketch:
     def learn(
         self, keys: NDArray[np.int64], tried: NDArray[np.bool_], hit: NDArray[np.bool_]
     ) -> None:
-        self.tried *= FADE
-        self.matched *= FADE
+        self.tried *= FADE_STARTS
+        self.matched *= FADE_STARTS
         np.add.at(self.tried, keys[tried], 1.0)
         np.add.at(self.matched, keys[hit], 1.0)
 

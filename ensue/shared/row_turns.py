@@ -23,9 +23,9 @@ from ensue.operator.batch import Batch
 from ensue.quantities.measures import Matches
 from ensue.query.query import Query
 from ensue.rows.evaluator import RowsEvaluator
+from ensue.shared.constants import TEACHING
 
 ROW = "__ensue_row"
-TEACHING = 0.1  # of the rows, where there is no history
 
 
 @dataclass

@@ -33,14 +33,13 @@ from ensue.quantities.measures import Matches
 from ensue.query.query import Query
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.shared import row_turns
-from ensue.shared.evaluator import Options, Report
+from ensue.shared.constants import EXPLORE_STARTS
+from ensue.shared.options import Options, Report
 from ensue.shared.own import joined_plan, own_table
 from ensue.shared.recall import Estimate
 from ensue.shared.row_budget import BLOCK, ROW_PATTERNS, RowBudget, check_shedding
 from ensue.shared.row_sketch import StartSketch
 from ensue.shared.row_turns import KeptStarts
-
-EXPLORE = 0.02
 
 
 class SheddingRows(RowsEvaluator):
@@ -208,7 +207,7 @@ def _choose(
     for pattern, here in zip(patterns, known, strict=True):
         mine = stretch[here.starts[stretch]]
         rate = np.where(here.possible[mine], pattern.sketch.rate(here.keys[mine]), 0.0)
-        explored = random.random(len(mine)) < EXPLORE
+        explored = random.random(len(mine)) < EXPLORE_STARTS
         places.append(mine)
         rates.append(rate)
         values.append(pattern.weight * np.where(explored & here.possible[mine], 1.0 + rate, rate))
@@ -288,7 +287,7 @@ def _evaluator(pattern: _Pattern, bounds: RowBudget | None, seed: int) -> RowsEv
         candidates = candidates & ahead
         allowed = bounds.allowed(pattern.name, batch.length, int(candidates.sum()))
         worth = np.where(possible, pattern.sketch.rate(keys), 0.0)
-        worth = np.where(random.random(len(worth)) < EXPLORE, 1.0 + worth, worth)
+        worth = np.where(random.random(len(worth)) < EXPLORE_STARTS, 1.0 + worth, worth)
         places = np.flatnonzero(candidates)
         order = places[np.argsort(-worth[places], kind="stable")]
         keep = np.zeros(batch.length, np.bool_)

@@ -10,98 +10,75 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.share import Union, common_name
-from ensue.guards import machine as vm
-from ensue.guards.compile import Guards
 from ensue.operator.state import NO_QUERY, Kind, pack, unpack
 from ensue.query.stored import Fingerprint
 from ensue.sequences.runs import Node
-from ensue.shared.engine import Engine, Lane
-from ensue.shared.kernels import arena as at
+from ensue.shared.engine import Engine
+from ensue.shared.kernels import layout as at
+from ensue.shared.open import OpenPartition
+from ensue.shared.partials import STORED, Partials
 
 KIND = Kind("shared", version=2, oldest=2)
 MODEL = Kind("shared model", version=2, oldest=2)
-Waiting = list[tuple[int, int, int, Node]]
 
 
-def shift_rows(lane: Lane, rows: int, guards: Guards) -> None:
-    """The first rows are gone: everything that names a row counts from the new first one."""
-    used = int(lane.meta[at.USED])
-    lane.arena[3][:used] -= rows
-    lane.arena[4][:used] -= rows
-    lane.arena[12][:used] -= rows
-    lane.meta[at.POSITION] -= rows
-    for kind, register, _, _, _, slots in guards.updates.tolist():
-        if kind in (vm.KEEP_LAST, vm.KEEP_FIRST):
-            block = lane.arena[10][:used, register : register + slots + 1]
-            block[block >= 0] -= rows
-            np.maximum(block, -1, out=block)
-
-
-def lane_bytes(
-    engine: Engine,
-    lane: Lane,
-    table: pa.Table,
-    base: int,
-    numbers: dict[int, int],
-    waiting: Waiting,
-    floors: dict[int, int],
-    query: Fingerprint = NO_QUERY,
-) -> bytes:
-    used = int(lane.meta[at.USED])
+def partition_bytes(engine: Engine, part: OpenPartition, query: Fingerprint = NO_QUERY) -> bytes:
+    partials = part.partials
+    used = int(partials.meta[at.USED])
     members = engine.automaton.union.members
-    nodes = _named(engine, np.unique(lane.arena[0][:used]).tolist())
+    nodes = _named(engine, np.unique(partials.arena.node[:used]).tolist())
     listed = [
         [members[index].name, first, settled, _pairs(node)]
-        for index, first, settled, node in waiting
+        for index, first, settled, node in part.waiting
     ]
     told = {
         "nodes": nodes,
-        "heads": {str(node): int(lane.heads[0][node]) for node in lane.nodes()},
-        "numbers": {members[index].name: count for index, count in numbers.items()},
+        "heads": {str(node): int(partials.lists.head[node]) for node in partials.nodes()},
+        "numbers": {members[index].name: count for index, count in part.numbers.items()},
         "waiting": listed,
-        "floors": {members[index].name: floor for index, floor in floors.items()},
+        "floors": {members[index].name: floor for index, floor in part.floors.items()},
         "labels": _labels(engine.automaton.union),
     }
-    arena = {f"arena_{index}": array[:used] for index, array in enumerate(_kept(lane))}
-    parts = {"rows": table, "meta": lane.meta, "recent": lane.heads[2], "told": told, **arena}
-    return pack(KIND, parts, {"used": used, "base": base}, query)
+    arena = {f"arena_{i}": getattr(partials.arena, name)[:used] for i, name in enumerate(STORED)}
+    recent = partials.lists.recent
+    parts = {"rows": part.table, "meta": partials.meta, "recent": recent, "told": told, **arena}
+    return pack(KIND, parts, {"used": used, "base": part.base}, query)
 
 
-def restore_lane(
+def restore_partition(
     engine: Engine,
     blob: bytes,
     query: Fingerprint = NO_QUERY,
     before: tuple[str, ...] | None = None,
     stayed: Collection[str] = (),
-) -> tuple[Lane, pa.Table, int, dict[int, int], Waiting, dict[int, int]]:
-    """A lane; `before` are the patterns that wrote it, where they have changed, `stayed` those of
-    them that are the same still (a name may be that of another pattern now).
+) -> OpenPartition:
+    """What is held of a partition. `before` are the patterns that wrote it, where they have
+    changed, `stayed` those of them that are the same still (a name may now be another pattern's).
     """
     parts = unpack(KIND, blob, query)
     told = parts.json("told")
-    lane = engine.lane()
+    partials = engine.partials()
     used = parts.numbers["used"]
-    lane.grow(max(len(lane.arena[0]), 2 * used))
+    partials.grow(max(partials.capacity, 2 * used))
     members = engine.automaton.union.members
     names = tuple(member.name for member in members) if before is None else before
     same = names if before is None else stayed
     index_of = {member.name: i for i, member in enumerate(members) if member.name in same}
-    for index, array in enumerate(_kept(lane)):
+    for index, name in enumerate(STORED):
         values = parts.array(f"arena_{index}")
-        if index == 5:
-            values = _moved_bits(values, names, index_of, lane.words)
-        array[:used] = values
-    lane.stale = True
-    lane.meta[:], recent = parts.array("meta"), parts.array("recent")
-    if recent.shape == lane.heads[2].shape:
-        lane.heads[2][:] = recent
+        if name == "bits":
+            values = _moved_bits(values, names, index_of, partials.words)
+        getattr(partials.arena, name)[:used] = values
+    partials.stale = True
+    partials.meta[:], recent = parts.array("meta"), parts.array("recent")
+    if recent.shape == partials.lists.recent.shape:
+        partials.lists.recent[:] = recent
     else:
-        lane.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
-    _relabel(lane, used, {n: told["labels"].get(n, []) for n in index_of}, engine)
+        partials.meta[[at.WINDOWED, at.TICK]] = 0  # the moving average begins anew
+    _relabel(partials, used, {n: told["labels"].get(n, []) for n in index_of}, engine)
     nodes = {}
     for text, pairs in told["nodes"].items():
         here = sorted(
@@ -111,10 +88,10 @@ def restore_lane(
         )
         nodes[int(text)] = engine.automaton.node(tuple(here)) if here else -1
     heads = {int(text): record for text, record in told["heads"].items()}
-    lane.cover(len(engine.automaton.nodes))
-    _relink(lane, nodes, heads)
-    for node in lane.nodes():
-        engine.automaton.reached(node, _taken(lane, int(lane.heads[0][node])))
+    partials.cover(len(engine.automaton.nodes))
+    _relink(partials, nodes, heads)
+    for node in partials.nodes():
+        engine.automaton.reached(node, _taken(partials, int(partials.lists.head[node])))
     counts = {index_of[n]: count for n, count in told["numbers"].items() if n in index_of}
     waiting = [
         (index_of[name], first, settled, _chain(pairs))
@@ -122,25 +99,22 @@ def restore_lane(
         if name in index_of
     ]
     floors = {index_of[n]: floor for n, floor in told["floors"].items() if n in index_of}
-    return lane, parts.table("rows"), parts.numbers["base"], counts, waiting, floors
-
-
-def _kept(lane: Lane) -> list[Any]:
-    """Arrays of the arena without the registers, which follow from the events."""
-    return [*lane.arena[:10], lane.arena[12]]
+    return OpenPartition(
+        partials, parts.table("rows"), parts.numbers["base"], counts, waiting, floors
+    )
 
 
 def _labels(union: Union) -> dict[str, list[int]]:
     return {member.name: list(member.common) for member in union.members}
 
 
-def _relabel(lane: Lane, used: int, before: dict[str, list[int]], engine: Engine) -> None:
+def _relabel(partials: Partials, used: int, before: dict[str, list[int]], engine: Engine) -> None:
     """Common labels as the present union numbers them."""
     moved: dict[int, int] = {}
     for member in engine.automaton.union.members:
         for old, new in zip(before.get(member.name, []), member.common, strict=False):
             moved[old] = new
-    labels = lane.arena[2]
+    labels = partials.arena.label
     labels[:used] = [moved.get(int(label), 0) for label in labels[:used]]
 
 
@@ -155,11 +129,11 @@ def _moved_bits(bits: Any, names: tuple[str, ...], index_of: dict[str, int], wor
     return found
 
 
-def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
+def _relink(partials: Partials, nodes: dict[int, int], heads: dict[int, int]) -> None:
     """Open records back into the lists of their nodes; those of no pattern are left out."""
-    node, bits, following = lane.arena[0], lane.arena[5], lane.arena[7]
-    head, count, _recent = lane.heads
-    lane.meta[at.OPEN] = 0
+    node, bits, following = partials.arena.node, partials.arena.bits, partials.arena.following
+    head, count, _recent = partials.lists
+    partials.meta[at.OPEN] = 0
     for old, top in heads.items():
         kept, record = [], top
         while record >= 0:
@@ -172,14 +146,14 @@ def _relink(lane: Lane, nodes: dict[int, int], heads: dict[int, int]) -> None:
             following[open_one] = head[new]
             head[new] = open_one
             count[new] += 1
-            lane.meta[at.OPEN] += 1
-    used = int(lane.meta[at.USED])
+            partials.meta[at.OPEN] += 1
+    used = int(partials.meta[at.USED])
     node[:used] = [max(0, nodes.get(int(n), 0)) for n in node[:used]]
 
 
-def _taken(lane: Lane, record: int) -> set[str]:
+def _taken(partials: Partials, record: int) -> set[str]:
     """Names of the common labels that a partial match has taken."""
-    parent, labels = lane.arena[1], lane.arena[2]
+    parent, labels = partials.arena.parent, partials.arena.label
     found = set()
     while record >= 0:
         found.add(common_name(int(labels[record])))

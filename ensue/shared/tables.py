@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.share_automaton import Component, Outcome, SharedAutomaton
+from ensue.shared.kernels.layout import Steps
 
 MAX_NODES = 50_000
 _ALL = (1 << 64) - 1
@@ -41,7 +42,7 @@ def as_integers(words: NDArray[np.uint64]) -> list[int]:
 
 @dataclass(frozen=True)
 class Tables:
-    arrays: tuple[object, ...]  # as the kernels read them
+    steps: Steps  # as the kernels read them
     concerns: NDArray[np.bool_]  # [node, kind]
     nodes: int
     most: int  # partial matches that one visit may create
@@ -156,34 +157,44 @@ def _laid_out(
     for kind, found in enumerate(react):
         for node, _, _ in found:
             concerns[node, kind] = True
-    flat = np.array([entry for found in react for entry in found], np.int32).reshape(-1, 3)
-    first = np.array([entry for found in starts for entry in found], np.int32).reshape(-1, 2)
-    takes = np.array(writer.takes, np.int32).reshape(-1, 2)
+    react_node, begin, end = _columns([entry for found in react for entry in found], 3)
+    start_begin, start_end = _columns([entry for found in starts for entry in found], 2)
+    take_label, take_target = _columns(writer.takes, 2)
     words = writer.words
-    arrays = (
-        np.cumsum([0, *map(len, react)]).astype(np.int64),
-        np.ascontiguousarray(flat[:, 0]),
-        np.ascontiguousarray(flat[:, 1]),
-        np.ascontiguousarray(flat[:, 2]),
-        np.cumsum([0, *map(len, starts)]).astype(np.int64),
-        first,
-        words_of(writer.mask, words),
-        np.array(writer.guard_offset, np.int32),
-        np.array(writer.guard or [0], np.int32),
-        np.array(writer.base or [0], np.int32),
-        np.array(writer.take_offset, np.int32),
-        words_of(writer.stay, words),
-        np.array(writer.move_offset, np.int32),
-        words_of(writer.accept, words),
-        np.ascontiguousarray(takes[:, 0]),
-        np.ascontiguousarray(takes[:, 1]),
-        words_of(writer.going, words),
-        words_of(writer.matched, words),
-        np.array(writer.moves or [0], np.int32),
-        words_of(writer.moving, words),
-        words_of([automaton.pending(node) for node in range(nodes)], words),
-        automaton.union.labels,
-        words_of([automaton.bitmap(node) for node in range(nodes)], words),
-        np.array([writer.patient[int(begin)] for begin in flat[:, 1]], np.bool_),
+
+    def masks(bitmaps: Sequence[int]) -> NDArray[np.uint64]:
+        return words_of(bitmaps, words)
+
+    steps = Steps(
+        react_offset=np.cumsum([0, *map(len, react)]).astype(np.int64),
+        react_node=react_node,
+        react_begin=begin,
+        react_end=end,
+        start_offset=np.cumsum([0, *map(len, starts)]).astype(np.int64),
+        start_begin=start_begin,
+        start_end=start_end,
+        component_mask=masks(writer.mask),
+        guard_offset=np.array(writer.guard_offset, np.int32),
+        guard=np.array(writer.guard or [0], np.int32),
+        outcome=np.array(writer.base or [0], np.int32),
+        take_offset=np.array(writer.take_offset, np.int32),
+        stay=masks(writer.stay),
+        move_offset=np.array(writer.move_offset, np.int32),
+        accept=masks(writer.accept),
+        take_label=take_label,
+        take_target=take_target,
+        take_going=masks(writer.going),
+        take_accept=masks(writer.matched),
+        move_node=np.array(writer.moves or [0], np.int32),
+        move_mask=masks(writer.moving),
+        pending=masks([automaton.pending(node) for node in range(nodes)]),
+        labels=automaton.union.labels,
+        node_bits=masks([automaton.bitmap(node) for node in range(nodes)]),
+        patient=np.array([writer.patient[first] for first in begin.tolist()], np.bool_),
     )
-    return Tables(arrays, concerns, nodes, writer.most)
+    return Tables(steps, concerns, nodes, writer.most)
+
+
+def _columns(entries: Sequence[tuple[int, ...]], count: int) -> list[NDArray[np.int32]]:
+    flat = np.array(entries, np.int32).reshape(-1, count)
+    return [np.ascontiguousarray(flat[:, column]) for column in range(count)]

@@ -68,13 +68,13 @@ def test_the_index_is_the_price_at_which_a_visit_pays() -> None:
     prices.solve(np.array([0.1]), 80.0, np.ones(1))
     assert prices.ready
     for (bucket, event), share in wanted.items():
-        index = prices.index[cell_of(0, bucket, event, prices.arrays())]
+        index = prices.pays[cell_of(0, bucket, event, prices.arrays())]
         assert (index == index[0]).all()  # a visit that completes matches gains as much at any age
         if share:
             assert abs(int(index[0]) - level_of(share)) <= 2
         else:
             assert index[0] < level_of(0.02)
-    assert prices.best[0, 0] == prices.index[cell_of(0, 0, 0, prices.arrays()), 0]
+    assert prices.best[0, 0] == prices.pays[cell_of(0, 0, 0, prices.arrays()), 0]
     # Ten visits in a whole window, half of each class; the newest partial match has 7.5 to come.
     assert prices.value[0, AGES - 1] == pytest.approx(7.5 * 0.275, rel=0.05)
     assert np.all(np.diff(prices.value[0]) > 0)

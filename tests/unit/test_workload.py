@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 import ensue
 from ensue.api.pattern import Pattern
+from ensue.api.workload import Workload
+from ensue.shared.options import Options
 from tests import oracle_sequences, sequence_specs
 from tests.unit.test_sequences_exhaustive import EVENTS, PATTERNS, ROWS, STREAMS
 
-MODES = ("view", "instance", "separate")
+SHARING = (True, False)
 
 
 def listed(found: pa.Table) -> dict[str, list[tuple[object, ...]]]:
@@ -38,19 +40,19 @@ def expected(
     )
 
 
-def all_short_streams(patterns: list[Pattern], mode: str = "view") -> None:
+def all_short_streams(patterns: list[Pattern], share: bool = True) -> None:
     named = {
         f"q{i}": pattern.partition_by("stream").order_by("id") for i, pattern in enumerate(patterns)
     }
-    got = listed(ensue.workload(named, materialise=mode).matches(EVENTS))
+    got = listed(Workload(named, Options(share=share)).matches(EVENTS))
     for name, pattern in named.items():
         assert got.get(name, []) == expected(pattern, ROWS), (name, pattern)
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("mode", MODES)
-def test_every_pattern_at_once_on_all_short_streams(mode: str) -> None:
-    all_short_streams([ensue.pattern(text, types="kind") for text in PATTERNS], mode)
+@pytest.mark.parametrize("share", SHARING)
+def test_every_pattern_at_once_on_all_short_streams(share: bool) -> None:
+    all_short_streams([ensue.pattern(text, types="kind") for text in PATTERNS], share)
 
 
 @pytest.mark.compiled
@@ -132,14 +134,14 @@ def workloads(draw: st.DrawFn) -> tuple[list[Pattern], list[str], list[int]]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(workloads(), st.sampled_from(MODES))
+@given(workloads(), st.sampled_from(SHARING))
 def test_hypothesis_workloads(
-    given_: tuple[list[Pattern], list[str], list[int]], mode: str
+    given_: tuple[list[Pattern], list[str], list[int]], share: bool
 ) -> None:
     patterns, kinds, values = given_
     table = pa.table({"id": list(range(len(kinds))), "kind": kinds, "x": values})
     named = {f"q{i}": pattern for i, pattern in enumerate(patterns)}
-    got = listed(ensue.workload(named, materialise=mode).matches(table))
+    got = listed(Workload(named, Options(share=share)).matches(table))
     for name, pattern in named.items():
         assert got.get(name, []) == expected(pattern, {0: table.to_pylist()}), pattern
 
@@ -158,7 +160,7 @@ def test_sub_patterns_are_shared_at_other_places() -> None:
     all_short_streams([pattern.within("4 rows") for pattern in patterns])
     long = pa.table({"id": range(40), "kind": list("CXABAC" * 6 + "CXAB"), "x": [1, 2] * 20})
     named = {f"q{i}": p.order_by("id").within(20) for i, p in enumerate(patterns)}
-    shared, apart = ensue.workload(named), ensue.workload(named, materialise="separate")
+    shared, apart = ensue.workload(named), Workload(named, Options(share=False))
     assert listed(shared.matches(long)) == listed(apart.matches(long))
     assert shared.report.work < apart.report.work
     assert shared.report.patterns["q1"].found == len(listed(shared.matches(long))["q1"])
@@ -290,8 +292,6 @@ def test_patterns_come_and_go_while_running() -> None:
     (lambda q: ensue.workload(a=q, weights={"a": -2}), "above zero"),
     (lambda q: ensue.workload(a=q, weights={"b": 1}), "'b'"),
     (lambda q: ensue.workload(a="A -> B"), "is not a pattern"),
-    (lambda q: ensue.workload(a=q, materialise="x"), "materialise='x'"),
-    (lambda q: ensue.workload(a=q, select="x"), "select='x'"),
     (lambda q: ensue.workload(a=q).matches(EVENTS, ensue.Budget()), "no bound"),
     (lambda q: ensue.workload(a=q).matches(EVENTS, ensue.Budget(latency={"b": "1 ms"})), "'b'"),
     (lambda q: ensue.workload(a=q).matches(EVENTS, ensue.Budget(work=0)), "work=0"),

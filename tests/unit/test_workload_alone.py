@@ -17,14 +17,16 @@ import pytest
 
 import ensue
 from ensue.api.pattern import Pattern
+from ensue.api.workload import Workload
 from ensue.query.query import SkipMode
+from ensue.shared.options import Options
 from tests.workload_cases import Case, Matches, alone, case, listed, row_case
 
 BLOCKS = 4
 FIRST = int(os.environ.get("ENSUE_WORKLOAD_FIRST", "0"))
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 PER_BLOCK = int(os.environ.get("ENSUE_WORKLOAD_CASES", "8" if INTERPRETED else "24")) // BLOCKS
-MODES = ("view", "view", "instance", "separate")
+SHARING = (True, True, True, False)
 BOUNDS = (
     {"work": 1}, {"work": 3}, {"work": 12}, {"work": "10%"}, {"work": "50%"}, {"memory": "1 KB"},
     {"memory": "4 KB"}, {"memory": "10%"}, {"memory": "50%"}, {"latency": "1 us"},
@@ -41,7 +43,7 @@ def check_exact(seed: int, of: Callable[..., Case] = case) -> None:
     asked, rng = of(seed), np.random.default_rng([seed, 1])
     exact = asked.exact()
     for patterns in (asked.patterns, asked.shuffled(rng)):
-        load = ensue.workload(patterns, materialise=str(rng.choice(MODES)))
+        load = Workload(patterns, Options(share=bool(rng.choice(SHARING))))
         _same(listed(load.matches(asked.table)), exact, asked, seed)
 
 
@@ -52,11 +54,10 @@ def check_bounded(seed: int, of: Callable[..., Case] = case) -> int:
     lost = 0
     given = [b for b in BOUNDS if of is case or "memory" not in b]  # no bound of row patterns
     for bounds in rng.choice(np.array(given, object), 2, replace=False):
-        load = ensue.workload(
-            asked.shuffled(rng), materialise=str(rng.choice(MODES)), seed=seed,
-            select=str(rng.choice(["ratio", "work", "contribution"])),
-            weights={name: float(rng.integers(1, 9)) for name in asked.patterns},
-        )  # fmt: skip
+        patterns, share = asked.shuffled(rng), bool(rng.choice(SHARING))
+        by_ratio = bool(rng.choice((True, True, False)))
+        weights = {name: float(rng.integers(1, 9)) for name in asked.patterns}
+        load = Workload(patterns, Options(weights, seed, share=share, by_ratio=by_ratio))
         past = of(seed + 1, rows=22, streams=3).table if rng.random() < 0.5 else None
         budget = ensue.Budget(**bounds)
         with warnings.catch_warnings():
@@ -74,7 +75,7 @@ def check_live(seed: int) -> None:
     asked, rng = case(seed), np.random.default_rng([seed, 3])
     if not _one_group(asked):
         return
-    load = ensue.workload(asked.shuffled(rng), materialise=str(rng.choice(MODES)))
+    load = Workload(asked.shuffled(rng), Options(share=bool(rng.choice(SHARING))))
     _same(_in_pieces(load, asked.table, rng), asked.exact(), asked, seed)
     check_changed(asked, rng, seed)
 

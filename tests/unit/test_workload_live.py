@@ -86,7 +86,7 @@ def test_an_evaluator_that_cannot_change_goes_on(monkeypatch: pytest.MonkeyPatch
         raise errors.StateError("damaged")
 
     with monkeypatch.context() as broken:
-        broken.setattr("ensue.shared.saved.restore_lane", fails)
+        broken.setattr("ensue.shared.saved.restore_partition", fails)
         with pytest.raises(errors.StateError):
             live.revise(add={"k": q("A ->> C")}, remove=["b"])
     pieces += [live.insert(table.slice(20)), live.end()]

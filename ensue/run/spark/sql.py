@@ -18,7 +18,7 @@ from ensue.operator.budget import Budget
 from ensue.query.query import Query
 from ensue.run.spark import batch, workload
 from ensue.sequences.totals import Grouping
-from ensue.shared.evaluator import Options
+from ensue.shared.options import Options
 from ensue.shared.row_budget import STATEMENTS
 
 Frame = DataFrame

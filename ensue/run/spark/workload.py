@@ -33,9 +33,9 @@ from ensue.run import choose
 from ensue.run.spark import batch
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.shared import given
-from ensue.shared.evaluator import Options
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
+from ensue.shared.options import Options
 from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
 from ensue.shared.rows import new_evaluator, teach
 

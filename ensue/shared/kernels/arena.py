@@ -4,7 +4,7 @@ A record is the last event of a partial match and a link to the record before it
 matches share their beginnings; a count of references tells when a record is free again. An *open*
 record also waits in the list of its node with the bitmap of the patterns it is kept for.
 
-The arrays travel as one tuple; numbers that change are in `meta`, by the names below.
+Numbers that change are in `meta` (`layout.py`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import borrowing
-
-FREE, USED, OPEN, RECORDS, FRESH = 0, 1, 2, 3, 4
-PHASE, PLACE, RUN, BEFORE, POSITION = 5, 6, 7, 8, 9  # where an interrupted event goes on
-WORK, CHAINS, ENTRIES, WRITTEN, SWEPT = 10, 11, 12, 13, 14
-SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE = (
-    15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
-)  # fmt: skip
-WINDOWED, TICK = 25, 26
-CELL, CELL_NODE = 27, 28  # of the present visit; -1: none
-META = 32
+from ensue.shared.kernels.layout import FREE, MOST, OPEN, RECORDS, SEED, USED, Arena, Lists
 
 
 @borrowing
@@ -42,20 +33,14 @@ def allocate(meta: NDArray[np.int64], following: NDArray[np.int32]) -> int:
 
 
 @borrowing
-def release(
-    record: int,
-    meta: NDArray[np.int64],
-    parent: NDArray[np.int32],
-    references: NDArray[np.int32],
-    following: NDArray[np.int32],
-) -> None:
+def release(record: int, arena: Arena, meta: NDArray[np.int64]) -> None:
     """One reference less; records that nothing refers to are free, and so on up the links."""
     while record >= 0:
-        references[record] -= 1
-        if references[record] > 0:
+        arena.references[record] -= 1
+        if arena.references[record] > 0:
             return
-        above = parent[record]
-        following[record] = meta[FREE]
+        above = arena.parent[record]
+        arena.following[record] = meta[FREE]
         meta[FREE] = record
         meta[RECORDS] -= 1
         record = above
@@ -104,39 +89,37 @@ def close(
     slot: int,
     node: int,
     weight: float,
-    arena: Any,
-    heads: Any,
+    arena: Arena,
+    lists: Lists,
     meta: NDArray[np.int64],
 ) -> None:
     """A partial match leaves its list, where it stands behind `before` (-1: it is the first)."""
-    following = arena[7]
     if before < 0:
-        heads[0][slot] = following[run]
+        lists.head[slot] = arena.following[run]
     else:
-        following[before] = following[run]
-    heads[1][node] -= weight
+        arena.following[before] = arena.following[run]
+    lists.waiting[node] -= weight
     meta[OPEN] -= 1
-    release(run, meta, arena[1], arena[6], following)
+    release(run, arena, meta)
 
 
 @borrowing
 def survey(
-    arena: Any,
-    heads: Any,
+    arena: Arena,
+    lists: Lists,
     masks: NDArray[np.uint64],
     sizes: NDArray[np.float64],
     order: NDArray[np.float64],
 ) -> tuple[int, float]:
     """The earliest row of an open partial match, and when the first of their windows ends."""
-    first, bits, following = arena[4], arena[5], arena[7]
-    head = heads[0]
     oldest, due = 1 << 62, np.inf
-    for slot in range(head.shape[0]):
-        run = head[slot]
+    for slot in range(lists.head.shape[0]):
+        run = lists.head[slot]
         while run >= 0:
-            oldest = min(oldest, int(first[run]))
+            first = arena.first[run]
+            oldest = min(oldest, int(first))
             for window in range(sizes.shape[0]):
-                if meets(bits[run], masks[window]):
-                    due = min(due, order[first[run]] + sizes[window])
-            run = following[run]
+                if meets(arena.bits[run], masks[window]):
+                    due = min(due, order[first] + sizes[window])
+            run = arena.following[run]
     return oldest, due

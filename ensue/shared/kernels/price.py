@@ -15,31 +15,28 @@ weigh less; of what they created a sample per node is kept.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import allocating, inlined
+from ensue.shared.constants import GROWTH, PRICE_PRIOR, STEP
+from ensue.shared.kernels.layout import Prices
 from ensue.shared.kernels.sketch import LEVELS, level_of
 
+BUCKET, CELL = 0, 1  # columns of `first`
 CELLS = 1 << 16
 AGES = 8
 CLASSES = 1024  # of events, over all kinds
 PRICES = 20
-STEP = 0.5  # octaves between prices
-GROWTH = 1.07  # of what a count adds, per quarter of a window
-PRIOR = 3.0  # events that visited: what the product of bucket and class weighs against the cell
 
 
 @inlined
-def cell_of(node: int, bucket: int, event: int, price: Any) -> int:
+def cell_of(node: int, bucket: int, event: int, prices: Prices) -> int:
     """Numbers without holes, so that cells fall together only where there are too many of them."""
-    first, width, slot = price[21], price[22], price[23]
     # Both sizes are powers of two.
-    inside = (bucket - first[node, 0]) & (price[3].shape[0] - 1)
-    found = first[node, 1] + inside * width[node] + slot[node, event]
-    return int(found & (price[0].shape[0] - 1))
+    inside = (bucket - prices.first[node, BUCKET]) & (prices.owner.shape[0] - 1)
+    found = prices.first[node, CELL] + inside * prices.width[node] + prices.slot[node, event]
+    return int(found & (prices.asked.shape[0] - 1))
 
 
 @inlined
@@ -49,35 +46,33 @@ def age_bin(left: float) -> int:
 
 @inlined
 def note_created(
-    cell: int, node: int, child: int, child_node: int, draw: float, price: Any
+    cell: int, node: int, child: int, child_node: int, draw: float, prices: Prices
 ) -> None:
     """A partial match of the bucket `child` came of a visit (`cell` -1: of a first event)."""
-    scale = price[17][0]
-    price[3][child] = child_node
-    price[6][child] += scale
+    scale = prices.scale[0]
+    prices.owner[child] = child_node
+    prices.born[child] += scale
     if cell < 0:
         return
-    price[1][cell] += scale
-    logged = price[10]
-    size = price[8].shape[1]
-    slot = int(logged[node])
-    logged[node] += 1.0
+    prices.taken[cell] += scale
+    size = prices.log_cell.shape[1]
+    slot = int(prices.logged[node])
+    prices.logged[node] += 1.0
     if slot >= size:
-        slot = int(draw * logged[node])
+        slot = int(draw * prices.logged[node])
     if slot < size:
-        price[8][node, slot] = cell
-        price[9][node, slot] = child
+        prices.log_cell[node, slot] = cell
+        prices.log_child[node, slot] = child
 
 
 @inlined
-def fade_prices(price: Any) -> None:
+def fade_prices(prices: Prices) -> None:
     """What is counted from now on weighs more."""
-    scale = price[17]
-    scale[0] *= GROWTH
-    logged = price[10]
+    prices.scale[0] *= GROWTH
+    logged, size = prices.logged, prices.log_cell.shape[1]
     for node in range(logged.shape[0]):
-        if logged[node] > price[8].shape[1]:
-            logged[node] = max(logged[node] / GROWTH, float(price[8].shape[1]))
+        if logged[node] > size:
+            logged[node] = max(logged[node] / GROWTH, float(size))
 
 
 @allocating
@@ -86,17 +81,20 @@ def solve(
     meets: NDArray[np.float64],
     top: float,
     rounds: int,
-    price: Any,
+    prices: Prices,
 ) -> None:
     """Index, best index of a bucket, and gains and values at no price, from what was counted.
 
     `order` are nodes, those nearest to a match first; `meets` the visits of a partial match per
     bin of age; loops take more `rounds` than one.
     """
-    asked, taken, done, owner, visits, leaving, born, waited = price[:8]
-    log_cell, log_child, logged, events, index, best, free_gain, free_value = price[8:16]
-    distinct = price[20]
-    scale = price[17][0]
+    asked, taken, done, distinct = prices.asked, prices.taken, prices.done, prices.distinct
+    owner, born, waited = prices.owner, prices.born, prices.waited
+    visits, leaving = prices.visits, prices.leaving
+    log_cell, log_child, logged = prices.log_cell, prices.log_child, prices.logged
+    events, index, best = prices.events, prices.pays, prices.best
+    free_gain, free_value = prices.gain, prices.value
+    scale = prices.scale[0]
     buckets, size = owner.shape[0], log_cell.shape[1]
     count = np.zeros(order.shape[0] + 1, np.int64)
     for bucket in range(buckets):
@@ -158,7 +156,7 @@ def solve(
                 for position in range(count[node], count[node + 1]):
                     bucket = members[position]
                     for at in range(classes):
-                        cell = cell_of(node, bucket, listed[at], price)
+                        cell = cell_of(node, bucket, listed[at], prices)
                         if asked[cell] <= 0:
                             continue
                         known += asked[cell]
@@ -175,7 +173,7 @@ def solve(
                 if known > 0:
                     for age in range(AGES):
                         whole[age] /= known
-                weight = PRIOR * scale
+                weight = PRICE_PRIOR * scale
                 for at in range(classes):
                     for age in range(AGES):
                         own = class_distinct[at]
@@ -186,7 +184,7 @@ def solve(
                     bucket_asked, bucket_distinct = 0.0, 0.0
                     by_bucket[:] = 0.0
                     for at in range(classes):
-                        cell = cell_of(node, bucket, listed[at], price)
+                        cell = cell_of(node, bucket, listed[at], prices)
                         if asked[cell] > 0:
                             bucket_asked += asked[cell]
                             bucket_distinct += distinct[cell]
@@ -203,7 +201,7 @@ def solve(
                     for age in range(AGES):
                         now = 0.0
                         for at in range(classes):
-                            cell = cell_of(node, bucket, listed[at], price)
+                            cell = cell_of(node, bucket, listed[at], prices)
                             prior = 0.0
                             if whole[age] > 0:
                                 prior = by_bucket[age] * by_class[at, age] / whole[age]

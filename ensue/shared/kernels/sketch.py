@@ -15,22 +15,22 @@ so the mean of each node is solved by the controller, and a bucket says how it d
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ensue.guards.machine import run_guard
 from ensue.kernels.calls import borrowing, inlined
+from ensue.shared.constants import SKETCH_PRIOR
+from ensue.shared.kernels.layout import Features, Guards, Scratch, Sketch
 
 LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
 EDGES = 63
 SAMPLE = 512
 REMEMBERED = 4096  # buckets, by the registers that they are computed from
+VALUE, NOTED = 0, 1  # columns of `latest`: the last value, and how many went into the sample
 NOTED_BITS = 6  # of 2 ** 6 births, one tells the sample of values
 _FIRST_FACTOR, _SECOND_FACTOR = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
-PRIOR = 1.0  # partial matches with a whole window: what the mean of the node weighs
 
 
 @borrowing
@@ -60,9 +60,9 @@ def bucket_of(
     last: int,
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
-    features: Any,
-    guards: Any,
-    cells: Any,
+    features: Features,
+    guards: Guards,
+    scratch: Scratch,
     buckets: int,
     number: int,
 ) -> int:
@@ -73,45 +73,46 @@ def bucket_of(
     registers are the same: buckets are remembered by them. Of births, by `number`, one in
     2 ** `NOTED_BITS` tells the sample of values.
     """
-    offset, chosen, bins, code, begin, end, cell, floating, edges, seen, sample = features[:11]
-    memorable, read_offset, read, known, remembered, latest, base = features[11:]
+    offset, chosen, read = features.offset, features.chosen, features.read
+    seen, latest, bins = features.seen, features.latest, features.bins[node]
     key = np.uint64(node) * _FIRST_FACTOR
-    for place in range(read_offset[node], read_offset[node + 1]):
+    for place in range(features.read_offset[node], features.read_offset[node + 1]):
         key = (key ^ np.uint64(ints[read[place]])) * _SECOND_FACTOR
         key ^= key >> np.uint64(31)
     slot = np.int64(key & np.uint64(REMEMBERED - 1))
     begins = offset[node]
     early = begins < offset[node + 1] and seen[chosen[begins]] < SAMPLE
     noted = early or (np.uint64(number) * _FIRST_FACTOR) >> np.uint64(64 - NOTED_BITS) == 0
-    if known[slot] == key and memorable[node] and not noted:
-        return int(remembered[slot])
-    int_columns, float_columns, int_nulls, float_nulls, int_constants, float_constants = guards[5:]
-    cell_ints, cell_floats, cell_nulls = cells
+    if features.known[slot] == key and features.memorable[node] and not noted:
+        return int(features.remembered[slot])
     mixed = 0
     for place in range(begins, offset[node + 1]):
         feature = chosen[place]
         run_guard(
-            code, begin[feature], end[feature], row, first, first, last, 0,
-            ints, floats, int_columns, float_columns, int_nulls, float_nulls,
-            int_constants, float_constants, cell_ints, cell_floats, cell_nulls,
+            features.code, features.begin[feature], features.end[feature], row, first, first, last,
+            0, ints, floats, guards.ints, guards.floats, guards.int_nulls, guards.float_nulls,
+            guards.int_constants, guards.float_constants, scratch.cell_ints, scratch.cell_floats,
+            scratch.cell_nulls,
         )  # fmt: skip
         found = 0
-        source = cell[feature]
-        if not cell_nulls[source]:
-            value = cell_floats[source] if floating[feature] else float(cell_ints[source])
+        source = features.cell[feature]
+        if not scratch.cell_nulls[source]:
+            value = float(scratch.cell_ints[source])
+            if features.floating[feature]:
+                value = scratch.cell_floats[source]
             if noted:
                 seen[feature] += 1 if early else 1 << NOTED_BITS
-                if value != latest[feature, 0]:  # partial matches of one event come together
-                    latest[feature, 0] = value
-                    chance = int(latest[feature, 1])
+                if value != latest[feature, VALUE]:  # partial matches of one event come together
+                    latest[feature, VALUE] = value
+                    chance = int(latest[feature, NOTED])
                     if chance >= SAMPLE:  # overwritten here and there: of the recent values
                         chance = (chance * 40503 >> 3) % SAMPLE
-                    sample[feature, chance] = value
-                    latest[feature, 1] += 1.0
-            found = 1 + bin_of(value, edges[feature], bins[node])
-        mixed = mixed * (bins[node] + 1) + found
-    bucket = np.int64((base[node] + mixed) % buckets)
-    known[slot], remembered[slot] = key, bucket
+                    features.sample[feature, chance] = value
+                    latest[feature, NOTED] += 1.0
+            found = 1 + bin_of(value, features.edges[feature], bins)
+        mixed = mixed * (bins + 1) + found
+    bucket = np.int64((features.base[node] + mixed) % buckets)
+    features.known[slot], features.remembered[slot] = key, bucket
     return int(bucket)
 
 
@@ -122,25 +123,26 @@ def column_of(pattern: int, columns: int) -> int:
 
 
 @inlined
-def relative_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+def relative_of(bucket: int, node: int, column: int, sketch: Sketch) -> float:
     """How much better than its node a bucket is: what was credited to both lags alike."""
-    prior = (sketch[4][node, column] + 0.1) / (sketch[3][node] + 1.0)
+    prior = (sketch.node_completed[node, column] + 0.1) / (sketch.node_seen[node] + 1.0)
     return float(
-        (sketch[2][bucket, column] + PRIOR * prior) / ((sketch[0][bucket] + PRIOR) * prior)
+        (sketch.completed[bucket, column] + SKETCH_PRIOR * prior)
+        / ((sketch.bucket_seen[bucket] + SKETCH_PRIOR) * prior)
     )
 
 
 @inlined
-def rate_of(bucket: int, node: int, column: int, sketch: Any) -> float:
+def rate_of(bucket: int, node: int, column: int, sketch: Sketch) -> float:
     """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
-    return float(sketch[9][node, column] * relative_of(bucket, node, column, sketch))
+    return float(sketch.means[node, column] * relative_of(bucket, node, column, sketch))
 
 
 @inlined
-def ways_of(left: float, node: int, sketch: Any) -> float:
+def ways_of(left: float, node: int, sketch: Sketch) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
     ways = 1.0
-    for _ in range(sketch[13][node]):
+    for _ in range(sketch.steps[node]):
         ways *= left
     return ways
 
@@ -153,28 +155,27 @@ def credit(
     child_node: int,
     ways: float,
     patterns: NDArray[np.uint64],
-    sketch: Any,
+    sketch: Sketch,
 ) -> float:
     """A partial match was extended: what the longer one is worth counts for it.
 
     `ways` are those of the longer one. Returned is what one way of it is worth to the overloaded
     patterns (itself counted). Bucket -1: it extends nothing.
     """
-    completed, node_completed, weights = sketch[2], sketch[4], sketch[5]
-    means, overloaded = sketch[9], sketch[10]
+    completed, node_completed, weights = sketch.completed, sketch.node_completed, sketch.weights
     columns = weights.shape[0]
-    seen = 1.0 / (sketch[0][child_bucket] + ways + PRIOR)
-    node_seen = sketch[3][child_node] + ways + 1.0
+    seen = 1.0 / (sketch.bucket_seen[child_bucket] + ways + SKETCH_PRIOR)
+    node_seen = sketch.node_seen[child_node] + ways + 1.0
     total, better, owners = 0.0, 0.0, 0
     for word in range(patterns.shape[0]):
-        left, wanted = patterns[word], overloaded[word]
+        left, wanted = patterns[word], sketch.overloaded[word]
         pattern = word << 6
         while left != 0:
             if left & np.uint64(1):
                 column = column_of(pattern, columns)
                 prior = node_seen / (node_completed[child_node, column] + 0.1)
-                relative = (completed[child_bucket, column] * prior + PRIOR) * seen
-                worth = means[child_node, column] * relative
+                relative = (completed[child_bucket, column] * prior + SKETCH_PRIOR) * seen
+                worth = sketch.means[child_node, column] * relative
                 if wanted & np.uint64(1):
                     total += weights[column] * worth
                 if bucket >= 0:
@@ -185,7 +186,7 @@ def credit(
             left >>= np.uint64(1)
             wanted >>= np.uint64(1)
             pattern += 1
-    followed = sketch[1].shape[0]
+    followed = sketch.flow.shape[0]
     if bucket >= 0 and owners > 0 and node < followed and child_node < followed:
-        sketch[1][node, child_node] += ways * better / owners
+        sketch.flow[node, child_node] += ways * better / owners
     return total

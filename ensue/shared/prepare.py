@@ -1,0 +1,209 @@
+"""A batch of rows as the kernels read it: kinds of events, windows, order, and compiled guards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ensue.automaton.share import Union
+from ensue.guards.compile import Guards as Compiled
+from ensue.operator.batch import Batch, order_kind, order_numbers
+from ensue.operator.guard_banks import load_banks
+from ensue.query.query import Query, Window, WindowKind
+from ensue.shared.kernels.layout import Guards, Parts, Rows
+from ensue.shared.tables import Tables, words_of
+
+MAX_LISTS = 1 << 20  # states times partitions that take turns; above, one comes after the other
+_ALWAYS = 1.0  # an age where nothing ages
+
+
+class TooLargeError(Exception):
+    """A number does not fit 64 bits: the batch is answered exactly, pattern by pattern."""
+
+
+@dataclass
+class Prepared:
+    """A batch of rows as the kernels read it."""
+
+    rows: Rows
+    parts: Parts
+    tables: Tables
+    guards: Guards
+    sizes: NDArray[np.float64]  # of the windows, where they are of time
+
+    @property
+    def length(self) -> int:
+        return len(self.rows.kind)
+
+
+@dataclass
+class Windows:
+    """The windows of all patterns over a batch."""
+
+    low: NDArray[np.int64]  # [window, row]: the first row inside
+    masks: NDArray[np.uint64]  # [window]: patterns that have it
+    order: NDArray[np.float64]
+    oldest: NDArray[np.int64]  # the first row inside any window
+    sizes: NDArray[np.float64]
+
+
+def windows_of(
+    union: Union, columns: Mapping[str, pa.Array], starts: NDArray[np.int64], words: int
+) -> Windows:
+    queries = [member.plan.query for member in union.members]
+    windows = list(dict.fromkeys(query.within for query in queries if query.within is not None))
+    length = int(starts[-1])
+    rows = np.arange(length, dtype=np.int64)
+    begins = np.repeat(starts[:-1], np.diff(starts))
+    sizes = [math.inf if w.kind is WindowKind.ROWS else float(w.size) for w in windows]
+    of_time = any(map(math.isfinite, sizes))
+    timed = of_time or bool(union.bounds)
+    order = order_of(queries[0], columns, starts) if timed else np.zeros(0, np.float64)
+    low = np.zeros((len(windows), length), np.int64)
+    masks = []
+    for index, window in enumerate(windows):
+        masks.append(sum(1 << i for i, q in enumerate(queries) if q.within == window))
+        if window.kind is WindowKind.ROWS:
+            low[index] = np.maximum(begins, rows - int(window.size) + 1)
+            continue
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            inside = order[begin:end]
+            low[index, begin:end] = begin + np.searchsorted(inside, inside - window.size)
+    return Windows(
+        low,
+        words_of(masks, words),
+        order.astype(np.float64),
+        low.min(axis=0) if windows else begins,
+        np.array(sizes if of_time else [], np.float64),
+    )
+
+
+def ages(
+    union: Union, order: NDArray[np.float64], length: int
+) -> tuple[NDArray[np.float64], float]:
+    """Where rows stand in the longest window, and its size; without one nothing ages."""
+    windows: list[Window] = []
+    for member in union.members:
+        if member.plan.query.within is None:
+            return np.zeros(length), _ALWAYS
+        windows.append(member.plan.query.within)
+    longest = max(float(window.size) for window in windows)
+    if any(window.kind is not WindowKind.ROWS for window in windows):
+        return order, longest or _ALWAYS
+    return np.arange(length, dtype=np.float64), longest
+
+
+def turns(
+    union: Union, order: NDArray[np.float64], starts: NDArray[np.int64], nodes: int
+) -> NDArray[np.int64] | None:
+    """Rows of all partitions in the order of time, as they would come in a stream.
+
+    So they are taken under a bound, where windows are of time: the load of a partition after the
+    other would swing with each of them. None: one partition comes after the other.
+    """
+    windows = [member.plan.query.within for member in union.members]
+    if not 1 < len(starts) - 1 <= MAX_LISTS // max(1, nodes):
+        return None
+    if len(order) != starts[-1] or any(w and w.kind is WindowKind.ROWS for w in windows):
+        return None
+    return np.argsort(order, kind="stable").astype(np.int64)
+
+
+def parts_of(starts: NDArray[np.int64], sequence: NDArray[np.int64] | None) -> Parts:
+    """The order of rows for the kernel, their partitions, and how often each has a row."""
+    partitions, length = len(starts) - 1, int(starts[-1])
+    taking_turns = sequence is not None
+    return Parts(
+        sequence=np.arange(length, dtype=np.int64) if sequence is None else sequence,
+        part=np.repeat(np.arange(partitions, dtype=np.int32), np.diff(starts)),
+        starts=starts,
+        weight=np.diff(starts) / max(1, length) if taking_turns else np.ones(partitions),
+        reached=np.zeros(partitions, np.int64),
+        turns=taking_turns,
+    )
+
+
+def kinds_of(
+    union: Union, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Distinct rows of label bits, and which one each row is."""
+    partitions = len(starts) - 1
+    words = Batch(
+        union.plan, columns, starts, np.zeros(partitions, np.bool_),
+        np.ones(partitions, np.bool_), np.zeros(partitions, np.int64),
+        np.zeros((partitions, 3), np.int64),
+    ).label_bits()  # fmt: skip
+    if words.shape[1] == 1:
+        kinds, of_row = np.unique(words[:, 0], return_inverse=True)
+        return kinds.reshape(-1, 1), of_row
+    flat = np.ascontiguousarray(words).view([("", np.uint64)] * words.shape[1]).ravel()
+    distinct, of_row = np.unique(flat, return_inverse=True)
+    return distinct.view(np.uint64).reshape(-1, words.shape[1]), of_row
+
+
+def guards_of(compiled: Compiled, columns: Mapping[str, pa.Array], length: int) -> Guards:
+    banks = load_banks(compiled, columns, length)
+    if banks is None:
+        raise TooLargeError
+    applies = compiled.applies  # per label the registers it updates; features update none
+    return Guards(
+        code=compiled.code,
+        offset=compiled.guard_offset,
+        updates=compiled.updates,
+        applies=applies if applies.shape[1] else np.zeros((len(applies), 0), np.bool_),
+        initial_ints=compiled.initial_ints,
+        initial_floats=compiled.initial_floats,
+        ints=banks.ints,
+        floats=banks.floats,
+        int_nulls=banks.int_nulls,
+        float_nulls=banks.float_nulls,
+        int_constants=banks.int_constants,
+        float_constants=compiled.float_constants,
+    )
+
+
+def rows_of(
+    union: Union,
+    windows: Windows,
+    kinds: NDArray[np.int64],
+    classes: NDArray[np.int32],
+) -> Rows:
+    position, size = ages(union, windows.order, len(kinds))
+    bounds: Sequence[float] = union.bounds or (0,)
+    return Rows(
+        kind=kinds.astype(np.int32),
+        low=windows.low,
+        masks=windows.masks,
+        order=windows.order,
+        bounds=np.array(bounds, np.float64),
+        begin=0,
+        end=len(kinds),
+        position=position,
+        size=size,
+        event_class=classes,
+    )
+
+
+def order_of(
+    query: Query, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Order values as numbers that ascend; rows without one stand at the edge they sort to."""
+    key = query.order_by[0]
+    column = columns[key.column]
+    numbers = order_numbers(column, order_kind(query, column), key.column)
+    if key.descending:
+        numbers = -numbers if numbers.dtype == np.float64 else np.invert(numbers)
+    if column.null_count:
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        numbers = numbers.copy()
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            present = numbers[begin:end][valid[begin:end]]
+            if 0 < len(present) < end - begin:
+                edge = present[-1] if valid[begin] else present[0]
+                numbers[begin:end][~valid[begin:end]] = edge
+    return numbers
