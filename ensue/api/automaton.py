@@ -27,10 +27,10 @@ from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.registers import Machine
 from ensue.draw.diagram import Picture
 from ensue.operator.state import unpack
-from ensue.revision.evaluator import Timing
 from ensue.revision.matches import all_matches
 from ensue.revision.operator import Operator
 from ensue.revision.parts import Settings
+from ensue.revision.timing import Timing
 from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow
 

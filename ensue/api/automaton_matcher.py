@@ -20,8 +20,9 @@ from ensue.operator.turns import Turns
 from ensue.query import condition as c
 from ensue.query.query import OrderKey
 from ensue.revision.arc_schedule import ArcSchedule, Palette
-from ensue.revision.evaluator import RevisionEvaluator, Timing
+from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.parts import Settings
+from ensue.revision.timing import Timing
 from ensue.run import choose
 
 KIND = state.Kind("automaton", version=2, oldest=2)

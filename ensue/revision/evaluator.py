@@ -8,14 +8,12 @@ under the arcs with the lifetimes they resolved to (SEMANTICS, disorder 1 and 4)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
@@ -47,6 +45,7 @@ from ensue.revision.parts import (
     nothing,
 )
 from ensue.revision.tier import decoded
+from ensue.revision.timing import Timing
 from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.moments import value_of
@@ -64,36 +63,6 @@ _REASONS = {
     TWICE: "the event was retracted already",
 }
 NO_TIME = "the event time is null"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Which columns say when an event happened, how long it counts, and what comes next."""
-
-    order_by: str
-    tie: str | None = None  # orders events of one timestamp; else their content does
-    within: Any = None  # RE = LE + within + one tick, since `within` includes its edge
-    until: str | None = None  # or: the column with RE
-    sequence: str | None = None
-
-    def check(self, schema: pa.Schema) -> None:
-        for name in (self.order_by, self.tie, self.until, self.sequence):
-            if name is not None and name not in schema.names:
-                raise errors.UnknownColumnError(
-                    f"the events have no column {name!r}",
-                    remedy=f"they have {', '.join(schema.names)}",
-                )
-        for name in (self.tie, self.sequence):
-            if name is not None and not pa.types.is_integer(schema.field(name).type):
-                raise errors.ColumnTypeError(
-                    f"the column {name!r} is {schema.field(name).type}, where a whole number is "
-                    "expected",
-                    remedy="cast it to bigint",
-                )
-        if self.within is not None and self.until is not None:
-            raise errors.QueryError(
-                "within= and until= both say how long an event counts", remedy="give one of them"
-            )
 
 
 @dataclass
@@ -329,32 +298,8 @@ class RevisionEvaluator(Turns):
 
     def times(self, table: pa.Table) -> Times:
         """Keys of events as codes."""
-        column = flat(table, self.timing.order_by)
-        le = self.clock.codes(column)
-        count = len(le)
-        zeros = np.zeros(count, np.int64)
-        if self.timing.until is not None:
-            ends = flat(table, self.timing.until)
-            known = self.clock.codes(ends.cast(self.clock.kind))
-            missing = ends.is_null().to_numpy(zero_copy_only=False)
-            re = np.where(missing, INFINITY, known)
-        elif self._window is None or math.isinf(self._window):
-            re = np.full(count, INFINITY, np.int64)
-        elif pa.types.is_floating(self.clock.kind):
-            moved = pc.add(column.cast(pa.float64()), pa.scalar(float(self._window)))
-            re = self.clock.codes(moved) + 1
-        else:
-            size = int(self._window) + 1
-            re = np.where(le > INFINITY - size, INFINITY, le + size)
-        tie = zeros
-        if self.timing.tie is not None:
-            tie = pc.fill_null(flat(table, self.timing.tie).cast(pa.int64()), 0).to_numpy()
-        sequence = zeros
-        if self.timing.sequence is not None:
-            numbers = flat(table, self.timing.sequence).cast(pa.int64())
-            sequence = pc.fill_null(numbers, -1).to_numpy()
         name = row_hashes(table, self.schema.names).view(np.int64)
-        return Times(le, re, tie, name, sequence)
+        return self.timing.keys(table, self.clock, self._window, name)
 
     def _changed(
         self, name: int, key: tuple[Any, ...], table: pa.Table, times: Times, operations: Any

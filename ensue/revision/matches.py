@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.registers import Machine
 from ensue.operator.identity import row_hashes
-from ensue.revision.evaluator import REASON, RevisionEvaluator, Timing
+from ensue.revision.evaluator import REASON, RevisionEvaluator
 from ensue.revision.parts import DEFAULT, Settings
+from ensue.revision.timing import Timing
 
 CHUNK = 1 << 16  # rows after which a complete, ordered table lets go of the past
 

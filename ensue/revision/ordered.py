@@ -31,8 +31,9 @@ from ensue.operator.protocol import (
     Watermark,
 )
 from ensue.operator.state import Kind, pack, unpack
-from ensue.revision.evaluator import RevisionEvaluator, Timing
+from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.parts import DEFAULT, Settings
+from ensue.revision.timing import Timing
 
 KIND = Kind("automaton lane", version=2, oldest=2)
 

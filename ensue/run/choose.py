@@ -22,9 +22,10 @@ from ensue.operator.protocol import Evaluator, LaneEvaluator
 from ensue.quantities.operator import QuantifyOperator
 from ensue.quantities.stages import VALUE, Question
 from ensue.query.query import Query
-from ensue.revision.evaluator import RevisionEvaluator, Timing
+from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.ordered import OrderedRevisions
 from ensue.revision.parts import DEFAULT, Settings
+from ensue.revision.timing import Timing
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
 from ensue.rows.pieces import PiecewiseRows

@@ -27,8 +27,8 @@ from ensue.operator.protocol import LaneEvaluator, Snapshot
 from ensue.quantities.stages import WINDOW, Question
 from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query
-from ensue.revision.evaluator import Timing
 from ensue.revision.parts import Settings as RevisionSettings
+from ensue.revision.timing import Timing
 from ensue.run import choose
 from ensue.run.lanes.stages import EvaluatorWork, Make, Recipe, named
 from ensue.run.lanes.work import STATUS, Settings
