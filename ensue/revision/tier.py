@@ -27,6 +27,7 @@ from ensue.revision.kernels import changes as revision
 from ensue.revision.kernels import ignore as revision_ignore
 from ensue.revision.kernels import intervals as revision_intervals
 from ensue.revision.kernels import output as revision_output
+from ensue.revision.kernels import rows as revision_rows
 from ensue.revision.kernels import steps as revision_steps
 from ensue.revision.kernels import store as revision_store
 from ensue.revision.kernels import time as revision_time
@@ -38,6 +39,7 @@ _MODULES = (
     revision_store,
     revision_arcs,
     revision_output,
+    revision_rows,
     revision_steps,
     revision_intervals,
     revision_append,
@@ -73,7 +75,7 @@ def plain_kernels(run_arc: Answer) -> Any:
     space["run_arc"] = run_arc
     # The loops without calls know only compiled arcs; every event is left to `process`.
     plain, ignoring = revision_append.append, revision_ignore.append_ignoring
-    space["append"] = _leave(plain, "change", "events", "nodes", "rows")
+    space["append"] = _leave(plain, "change", "nodes", "rows")
     space["append_ignoring"] = _leave(ignoring, "change", "store", "rows", "source")
     return SimpleNamespace(**space)
 

@@ -14,7 +14,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.automaton.registers import MINUS_INFINITY
 from ensue.guards.machine import run_guard
 from ensue.kernels.hashing import slot_of
 from ensue.revision.kernels.arcs import (
@@ -33,8 +32,16 @@ from ensue.revision.kernels.arcs import (
     Arcs,
     epoch_at,
 )
-from ensue.revision.kernels.output import FAULTS, ROWS, tell
+from ensue.revision.kernels.output import ROWS, tell
 from ensue.revision.kernels.quick import run_quick
+from ensue.revision.kernels.rows import (
+    add_fault,
+    load_event,
+    load_register,
+    new_event,
+    new_node,
+    same_before,
+)
 from ensue.revision.kernels.store import (
     AFTER,
     AT,
@@ -43,17 +50,12 @@ from ensue.revision.kernels.store import (
     BLOCK,
     BLOCKS,
     CLEANED,
-    COLUMNS,
     CONTENT,
-    EVENT_NULLS,
-    EVENTS,
-    FREE_EVENT,
     FREE_NODE,
     GENERATION,
     HASHED,
     HEAD,
     HIGH_BLOCK,
-    HIGH_EVENT,
     HIGH_NODE,
     IDENTITY,
     LAST,
@@ -66,14 +68,10 @@ from ensue.revision.kernels.store import (
     NODES,
     NONE,
     PREVIOUS,
-    RE,
-    REACH,
     REGISTERS,
     SEQUENCE,
     START,
     START_EVENT,
-    START_NAME,
-    START_SLOT,
     STATE,
     TAIL,
     TIE,
@@ -112,30 +110,26 @@ def append(
     no_ints: NDArray[np.int64],
     no_floats: NDArray[np.float64],
     no_nulls: NDArray[np.bool_],
-) -> tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
     """Changes from `change` on while they are plain events; the first that was not done, and the
     arrays that may have grown."""
     table, outputs, code, quick = arcs.table, arcs.outputs, arcs.code, arcs.quick
     epochs_of, epoch_since, epoch_arcs = arcs.epochs_of, arcs.epoch_since, arcs.epoch_arcs
     listed, inputs, initial = arcs.listed, arcs.inputs, arcs.initial
     fields = arcs.sizes[REGISTER_FIELDS]
-    columns = inputs.shape[0]
     total = operations.shape[0]
     generation = control[GENERATION]
     last = control[LAST]
     ongoing = NONE  # the event that what was just made has still to meet (PropagateInsert)
     cause, boundary = NONE, NONE
     if not sequenced and (last < 0 or control[BLOCKS] == 0 or control[CLEANED]):
-        return change, events, nodes, rows
+        return change, nodes, rows
     while True:
         if ongoing >= 0:
             event = ongoing
-            le, re, bits = events[event, LE], events[event, RE], events[event, BITS]
-            identity, name = events[event, IDENTITY], events[event, CONTENT]
-            marks = events[event, EVENT_NULLS]
-            for column in range(columns):
-                cells[inputs[column]] = events[event, COLUMNS + column]
-                nulls[inputs[column]] = (marks >> column) & 1
+            le, bits = events[event, LE], events[event, BITS]
+            identity = events[event, IDENTITY]
+            load_event(events, event, inputs, cells, nulls)
             parent, stop = events[events[event, PREVIOUS], HEAD], boundary
             boundary = events[event, HEAD]
             following = events[event, NEXT]
@@ -186,36 +180,10 @@ def append(
                     ):
                         break
             # -- the event --------------------------------------------------------------------
-            event = control[FREE_EVENT]
-            if event >= 0:
-                control[FREE_EVENT] = events[event, NEXT]
-            else:
-                event = control[HIGH_EVENT]
-                if event == events.shape[0]:
-                    events = taller(events, event + 1)
-                control[HIGH_EVENT] += 1
-            control[EVENTS] += 1
-            re, identity, bits = keys[change, RE], keys[change, IDENTITY], keys[change, BITS]
+            event = new_event(events, control, keys, values, change, previous, following)
+            identity, bits = events[event, IDENTITY], events[event, BITS]
             cause = identity
-            events[event, LE] = le
-            events[event, TIE] = tie
-            events[event, CONTENT] = name
-            events[event, RE] = re
-            events[event, IDENTITY] = identity
-            events[event, SEQUENCE] = keys[change, SEQUENCE]
-            events[event, BITS] = bits
-            events[event, EVENT_NULLS] = keys[change, EVENT_NULLS]
-            events[event, REACH] = MINUS_INFINITY
-            events[event, PREVIOUS] = previous
-            events[event, NEXT] = following
-            if previous >= 0:
-                events[previous, NEXT] = event
-            for column in range(columns):
-                events[event, COLUMNS + column] = values[change, column]
-                cells[inputs[column]] = values[change, column]
-                nulls[inputs[column]] = (keys[change, EVENT_NULLS] >> column) & 1
-            if following >= 0:
-                events[following, PREVIOUS] = event
+            load_event(events, event, inputs, cells, nulls)
             if sequenced:
                 if stamps[slot] != generation:
                     stamps[slot] = generation
@@ -267,7 +235,7 @@ def append(
             boundary = NONE
             beginning = 0
         # -- MakeTransitions ------------------------------------------------------------------
-        head, tail = NONE, NONE
+        head, tail, begun = NONE, NONE, NONE
         while parent != stop or beginning < initial.shape[0]:
             if parent != stop:
                 current, state = parent, nodes[parent, STATE]
@@ -277,12 +245,10 @@ def append(
                     continue
                 start, start_event = nodes[current, START], nodes[current, START_EVENT]
             else:
-                current, state, least = NONE, initial[beginning, INITIAL_STATE], re
+                begun = beginning
                 beginning += 1
-                if (
-                    le < initial[beginning - 1, INITIAL_SINCE]
-                    or le >= initial[beginning - 1, INITIAL_TILL]
-                ):
+                current, state = NONE, initial[begun, INITIAL_STATE]
+                if le < initial[begun, INITIAL_SINCE] or le >= initial[begun, INITIAL_TILL]:
                     continue
                 start, start_event = le, identity
             low = epoch_at(epochs_of, epoch_since, state, le)
@@ -295,14 +261,10 @@ def append(
                     loaded = True
                     if current >= 0:
                         marks = nodes[current, NODE_NULLS]
-                        for field in range(fields):
-                            cells[field] = nodes[current, REGISTERS + field]
-                            nulls[field] = (marks >> field) & 1
+                        load_register(nodes, current, REGISTERS, marks, fields, cells, nulls)
                     else:
-                        marks = initial[beginning - 1, INITIAL_NULLS]
-                        for field in range(fields):
-                            cells[field] = initial[beginning - 1, INITIAL_REGISTER + field]
-                            nulls[field] = (marks >> field) & 1
+                        marks = initial[begun, INITIAL_NULLS]
+                        load_register(initial, begun, INITIAL_REGISTER, marks, fields, cells, nulls)
                 begin, finish = table[arc, BEGIN], table[arc, FINISH]
                 if begin < finish:
                     if quick[arc]:
@@ -313,68 +275,24 @@ def append(
                             code, begin, finish, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats,
                             no_nulls, no_nulls, cells, floats, cells, floats, nulls,
                         )  # fmt: skip
+                    if status < 0:
+                        add_fault(faults, counts, identity, arc, status)
                     if status <= 0:
-                        if status < 0:
-                            if counts[FAULTS] < faults.shape[0]:
-                                faults[counts[FAULTS], 0] = identity
-                                faults[counts[FAULTS], 1] = arc
-                                faults[counts[FAULTS], 2] = status
-                            counts[FAULTS] += 1
                         continue
-                # The same configuration may have been reached by another way.
                 target = table[arc, TARGET]
-                other, known = tail, False
-                while (
-                    other >= 0
-                    and nodes[other, START_EVENT] == start_event
-                    and nodes[other, START] == start
-                ):
-                    if nodes[other, STATE] == target:
-                        marks = nodes[other, NODE_NULLS]
-                        known = True
-                        for field in range(fields):
-                            cell = outputs[arc, field]
-                            null = (marks >> field) & 1
-                            if null != nulls[cell] or (
-                                not null and nodes[other, REGISTERS + field] != cells[cell]
-                            ):
-                                known = False
-                                break
-                        if known:
-                            break
-                    other = nodes[other, BEFORE]
-                if known:
+                known = same_before(
+                    nodes, tail, start, start_event, target, outputs, arc, fields, cells, nulls
+                )
+                if known >= 0:
                     continue
-                node = control[FREE_NODE]
-                if node >= 0:
-                    control[FREE_NODE] = nodes[node, AFTER]
-                else:
-                    node = control[HIGH_NODE]
-                    if node == nodes.shape[0]:
-                        nodes = more_nodes(nodes, node + 1)
-                    control[HIGH_NODE] += 1
-                control[NODES] += 1
-                nodes[node, AT] = event
-                nodes[node, START] = start
-                nodes[node, START_EVENT] = start_event
-                if current >= 0:
-                    nodes[node, START_SLOT] = nodes[current, START_SLOT]
-                    nodes[node, START_NAME] = nodes[current, START_NAME]
-                else:
-                    nodes[node, START_SLOT] = event
-                    nodes[node, START_NAME] = name
-                nodes[node, LEAST_RE] = min(least, re)
-                nodes[node, STATE] = target
+                if control[FREE_NODE] < 0 and control[HIGH_NODE] == nodes.shape[0]:
+                    nodes = more_nodes(nodes, 0)
+                node = new_node(
+                    nodes, control, events, event, current, target, outputs, arc, fields, cells,
+                    nulls,
+                )  # fmt: skip
                 nodes[node, BEFORE] = tail
                 nodes[node, AFTER] = NONE
-                nodes[node, MATCH] = NONE
-                marks = 0
-                for field in range(fields):
-                    cell = outputs[arc, field]
-                    nodes[node, REGISTERS + field] = cells[cell]
-                    if nulls[cell]:
-                        marks |= 1 << field
-                nodes[node, NODE_NULLS] = marks
                 if tail >= 0:
                     nodes[tail, AFTER] = node
                 else:
@@ -397,4 +315,4 @@ def append(
             nodes[boundary, BEFORE] = tail
         ongoing = following if tail >= 0 else NONE
     control[LAST] = last
-    return change, events, nodes, rows
+    return change, nodes, rows

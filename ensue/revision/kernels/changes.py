@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.automaton.registers import INFINITY, MINUS_INFINITY
+from ensue.automaton.registers import INFINITY
 from ensue.revision.kernels.append import append
 from ensue.revision.kernels.arcs import MOST_ARCS, REGISTER_FIELDS, SILENT_FACTOR, Arcs
 from ensue.revision.kernels.ignore import append_ignoring
@@ -30,17 +30,15 @@ from ensue.revision.kernels.intervals import (
     raise_reach,
 )
 from ensue.revision.kernels.output import ACCEPTED, CREATED, report
+from ensue.revision.kernels.rows import new_event
 from ensue.revision.kernels.steps import extend
 from ensue.revision.kernels.store import (
     AFTER,
     AT,
-    BITS,
     BLOCKS,
     CLEANED,
-    COLUMNS,
     CONTENT,
     EDGES,
-    EVENT_NULLS,
     EVENTS,
     FIRST,
     HASHED,
@@ -58,13 +56,11 @@ from ensue.revision.kernels.store import (
     OPENED,
     PREVIOUS,
     RE,
-    REACH,
     SEQUENCE,
     STALE,
     START,
     START_SLOT,
     SUPPORT,
-    TAIL,
     TIE,
     UNTIL,
     Store,
@@ -75,7 +71,6 @@ from ensue.revision.kernels.store import (
     longer,
     more_blocks,
     more_nodes,
-    new_event,
     not_after,
     place_of,
     put_in_index,
@@ -110,47 +105,30 @@ def with_room(store: Store, nodes: int, edges: int, opened: int) -> Store:
     if opened > open_row.shape[0]:
         open_row = longer(open_row, opened)
     return Store(
-        store.events,
-        node_rows,
-        edge_rows,
-        store.blocks,
-        store.order,
-        store.fill,
-        store.reach,
-        open_row,
-        store.keys,
-        store.stamps,
-        store.slots,
-        control,
-    )
+        store.events, node_rows, edge_rows, store.blocks, store.order, store.fill, store.reach,
+        open_row, store.keys, store.stamps, store.slots, control,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def with_event_room(store: Store, sequenced: bool) -> Store:
+def with_index_room(store: Store, sequenced: bool) -> Store:
+    """Room in the index, or the hash table, for one event more."""
     control = store.control
-    if control[EVENTS] >= store.events.shape[0]:
-        store = Store(
-            taller(store.events, control[EVENTS] + 1),
-            store.nodes,
-            store.edges,
-            store.blocks,
-            store.order,
-            store.fill,
-            store.reach,
-            store.opened,
-            store.keys,
-            store.stamps,
-            store.slots,
-            control,
-        )
     if sequenced:
         if 2 * (control[HASHED] + 1) >= store.keys.shape[0]:
-            store = rehashed(store)
-    elif control[BLOCKS] + 2 > store.order.shape[0] or (
-        control[HIGH_BLOCK] + 2 > store.order.shape[0]
-    ):
-        store = more_blocks(store)
+            return rehashed(store)
+    elif max(control[BLOCKS], control[HIGH_BLOCK]) + 2 > store.order.shape[0]:
+        return more_blocks(store)
     return store
+
+
+@njit(cache=True, nogil=True)
+def grown(store: Store, events: NDArray[np.int64], nodes: NDArray[np.int64]) -> Store:
+    """The store with other arrays of events and nodes."""
+    return Store(
+        events, nodes, store.edges, store.blocks, store.order, store.fill, store.reach,
+        store.opened, store.keys, store.stamps, store.slots, store.control,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -228,32 +206,22 @@ def process(
     fields = arcs.sizes[REGISTER_FIELDS]
     most, factor = arcs.sizes[MOST_ARCS], arcs.sizes[SILENT_FACTOR]
     control = store.control
+    wanted = control[EVENTS] + operations.shape[0]
+    if wanted > store.events.shape[0]:
+        store = grown(store, taller(store.events, wanted), store.nodes)
     simple = not (arcs.silent.shape[0] or arcs.closing.shape[0])
     plain, intervals = simple and not ignoring, simple and ignoring and not sequenced
     change = -2 if resume != NONE else -1
     while change + 1 < operations.shape[0]:
         change += 1
         if plain and change >= 0:
-            change, events, nodes, rows = append(
+            change, nodes, rows = append(
                 store.events, store.nodes, store.blocks, store.order, store.fill, store.reach,
                 store.keys, store.stamps, store.slots, control, arcs, operations, keys, values,
                 change, unique, sequenced, faults, counts, rows, cells, floats, nulls, no_ints,
                 no_floats, no_nulls,
             )  # fmt: skip
-            store = Store(
-                events,
-                nodes,
-                store.edges,
-                store.blocks,
-                store.order,
-                store.fill,
-                store.reach,
-                store.opened,
-                store.keys,
-                store.stamps,
-                store.slots,
-                control,
-            )
+            store = grown(store, store.events, nodes)
             if change == operations.shape[0]:
                 break
         if intervals and change >= 0:
@@ -308,40 +276,13 @@ def process(
                 ):
                     status[change] = EQUAL_TIME
                     continue
-            if (
-                sequenced
-                or control[EVENTS] >= store.events.shape[0]
-                or control[HIGH_BLOCK] + 2 > store.order.shape[0]
-                or control[BLOCKS] + 2 > store.order.shape[0]
-            ):
-                store = with_event_room(store, sequenced)
-            event = new_event(store)
-            row = store.events[event]
-            row[LE] = le
-            row[TIE] = tie
-            row[CONTENT] = content
-            row[RE] = keys[change, RE]
-            row[IDENTITY] = keys[change, IDENTITY]
-            row[SEQUENCE] = number
-            row[BITS] = keys[change, BITS]
-            row[EVENT_NULLS] = keys[change, EVENT_NULLS]
-            row[REACH] = MINUS_INFINITY
-            row[HEAD] = NONE
-            row[TAIL] = NONE
-            for column in range(values.shape[1]):
-                row[COLUMNS + column] = values[change, column]
-            # Before the links change: what the event meets.
+            store = with_index_room(store, sequenced)
             if previous >= 0:
                 if in_order and ignoring:
                     source, count = alive_at_last(store, previous, source)
                 else:
                     source, count = alive_at(store, previous, ignoring, source)
-            row[PREVIOUS] = previous
-            row[NEXT] = following
-            if previous >= 0:
-                store.events[previous, NEXT] = event
-            if following >= 0:
-                store.events[following, PREVIOUS] = event
+            event = new_event(store.events, control, keys, values, change, previous, following)
             if sequenced:
                 set_event(store, number, event)
             else:

@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.automaton.registers import INFINITY, MINUS_INFINITY
+from ensue.automaton.registers import INFINITY
 from ensue.guards.machine import run_guard
 from ensue.revision.kernels.arcs import (
     ACCEPTS,
@@ -36,65 +36,54 @@ from ensue.revision.kernels.arcs import (
     Arcs,
     epoch_at,
 )
-from ensue.revision.kernels.output import FAULTS, ROWS, tell
+from ensue.revision.kernels.output import ROWS, tell
 from ensue.revision.kernels.quick import run_quick
+from ensue.revision.kernels.rows import (
+    add_fault,
+    begin_interval,
+    load_event,
+    load_register,
+    new_event,
+    new_node,
+    same_before,
+)
 from ensue.revision.kernels.store import (
     AFTER,
-    ARC,
-    AT,
     BEFORE,
     BITS,
     BLOCK,
     BLOCKS,
-    CHILD,
     CLEANED,
-    COLUMNS,
     CONTENT,
-    EDGE,
-    EDGE_NEXT,
-    EDGES,
-    END,
-    END_NAME,
-    EVENT,
-    EVENT_NULLS,
-    EVENTS,
-    FIRED,
     FREE_EDGE,
-    FREE_EVENT,
     FREE_NODE,
     HEAD,
     HIGH_BLOCK,
     HIGH_EDGE,
-    HIGH_EVENT,
     HIGH_NODE,
     IDENTITY,
     LAST,
     LE,
     LEAST_RE,
     MATCH,
-    NEXT,
     NEXT_MATCH,
     NODE_NULLS,
-    NODES,
     NONE,
     OPEN,
     OPENED,
-    PREVIOUS,
     RE,
     REACH,
     REGISTERS,
-    SEQUENCE,
     STALE,
     START,
     START_EVENT,
-    START_NAME,
-    START_SLOT,
     STATE,
     SUPPORT,
     TAIL,
     TIE,
     UNTIL,
     Store,
+    add_edge,
     compare,
     longer,
     more_nodes,
@@ -132,7 +121,6 @@ def append_ignoring(
     epochs_of, epoch_since, epoch_arcs = arcs.epochs_of, arcs.epoch_since, arcs.epoch_arcs
     listed, inputs, initial = arcs.listed, arcs.inputs, arcs.initial
     fields = arcs.sizes[REGISTER_FIELDS]
-    columns = inputs.shape[0]
     last = control[LAST]
     while (
         change < operations.shape[0]
@@ -147,32 +135,9 @@ def append_ignoring(
         if compare(events, last, le, tie, name) > 0 or (unique and events[last, LE] == le):
             break
         # -- the event ------------------------------------------------------------------------
-        event = control[FREE_EVENT]
-        if event >= 0:
-            control[FREE_EVENT] = events[event, NEXT]
-        else:
-            event = control[HIGH_EVENT]
-            if event == events.shape[0]:
-                events = taller(events, event + 1)
-            control[HIGH_EVENT] += 1
-        control[EVENTS] += 1
-        re, identity, bits = keys[change, RE], keys[change, IDENTITY], keys[change, BITS]
-        events[event, LE] = le
-        events[event, TIE] = tie
-        events[event, CONTENT] = name
-        events[event, RE] = re
-        events[event, IDENTITY] = identity
-        events[event, SEQUENCE] = keys[change, SEQUENCE]
-        events[event, BITS] = bits
-        events[event, EVENT_NULLS] = keys[change, EVENT_NULLS]
-        events[event, REACH] = MINUS_INFINITY
-        events[event, PREVIOUS] = last
-        events[event, NEXT] = NONE
-        events[last, NEXT] = event
-        for column in range(columns):
-            events[event, COLUMNS + column] = values[change, column]
-            cells[inputs[column]] = values[change, column]
-            nulls[inputs[column]] = (keys[change, EVENT_NULLS] >> column) & 1
+        event = new_event(events, control, keys, values, change, last, NONE)
+        re, identity, bits = events[event, RE], events[event, IDENTITY], events[event, BITS]
+        load_event(events, event, inputs, cells, nulls)
         where = control[BLOCKS] - 1
         before_block = order[where]  # of the event before
         position = fill[before_block]
@@ -239,14 +204,12 @@ def append_ignoring(
                     loaded = True
                     if parent >= 0:
                         marks = nodes[parent, NODE_NULLS]
-                        for field in range(fields):
-                            cells[field] = nodes[parent, REGISTERS + field]
-                            nulls[field] = (marks >> field) & 1
+                        load_register(nodes, parent, REGISTERS, marks, fields, cells, nulls)
                     else:
                         marks = initial[begins, INITIAL_NULLS]
-                        for field in range(fields):
-                            cells[field] = initial[begins, INITIAL_REGISTER + field]
-                            nulls[field] = (marks >> field) & 1
+                        load_register(
+                            initial, begins, INITIAL_REGISTER, marks, fields, cells, nulls
+                        )
                 if begin < finish:
                     if quick[arc]:
                         # The last instruction only repeats the verdict.
@@ -256,81 +219,29 @@ def append_ignoring(
                             code, begin, finish, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats,
                             no_nulls, no_nulls, cells, floats, cells, floats, nulls,
                         )  # fmt: skip
+                    if status < 0:
+                        add_fault(faults, counts, identity, arc, status)
                     if status <= 0:
-                        if status < 0:
-                            if counts[FAULTS] < faults.shape[0]:
-                                faults[counts[FAULTS], 0] = identity
-                                faults[counts[FAULTS], 1] = arc
-                                faults[counts[FAULTS], 2] = status
-                            counts[FAULTS] += 1
                         continue
                 if ignores:
                     stays = True
                     continue
-                # The same configuration may have been reached by another way.
                 target = table[arc, TARGET]
-                known = tail
-                while (
-                    known >= 0
-                    and nodes[known, START_EVENT] == start_event
-                    and nodes[known, START] == start
-                ):
-                    same = nodes[known, STATE] == target
-                    marks = nodes[known, NODE_NULLS]
-                    for field in range(fields):
-                        cell = outputs[arc, field]
-                        null = (marks >> field) & 1
-                        if null != nulls[cell] or (
-                            not null and nodes[known, REGISTERS + field] != cells[cell]
-                        ):
-                            same = False
-                            break
-                    if same:
-                        break
-                    known = nodes[known, BEFORE]
-                else:
-                    known = NONE
-                if known >= 0:
-                    node = known
+                node = same_before(
+                    nodes, tail, start, start_event, target, outputs, arc, fields, cells, nulls
+                )
+                if node >= 0:
                     nodes[node, SUPPORT] += 1
                 else:
-                    node = control[FREE_NODE]
-                    if node >= 0:
-                        control[FREE_NODE] = nodes[node, AFTER]
-                    else:
-                        node = control[HIGH_NODE]
-                        if node == nodes.shape[0]:
-                            nodes = more_nodes(nodes, node + 1)
-                        control[HIGH_NODE] += 1
-                    control[NODES] += 1
-                    nodes[node, EDGE] = NONE
-                    nodes[node, SUPPORT] = 1
-                    nodes[node, UNTIL] = event
-                    nodes[node, EVENT] = identity
-                    nodes[node, FIRED] = 0
-                    nodes[node, END] = le
-                    nodes[node, END_NAME] = name
-                    nodes[node, AT] = event
-                    nodes[node, START] = start
-                    nodes[node, START_EVENT] = start_event
-                    if parent >= 0:
-                        nodes[node, START_SLOT] = nodes[parent, START_SLOT]
-                        nodes[node, START_NAME] = nodes[parent, START_NAME]
-                    else:
-                        nodes[node, START_SLOT] = event
-                        nodes[node, START_NAME] = name
-                    nodes[node, LEAST_RE] = min(least, re)
-                    nodes[node, STATE] = target
+                    if control[FREE_NODE] < 0 and control[HIGH_NODE] == nodes.shape[0]:
+                        nodes = more_nodes(nodes, 0)
+                    node = new_node(
+                        nodes, control, events, event, parent, target, outputs, arc, fields,
+                        cells, nulls,
+                    )  # fmt: skip
+                    begin_interval(nodes, node, events, event)
                     nodes[node, BEFORE] = tail
                     nodes[node, AFTER] = NONE
-                    nodes[node, MATCH] = NONE
-                    marks = 0
-                    for field in range(fields):
-                        cell = outputs[arc, field]
-                        nodes[node, REGISTERS + field] = cells[cell]
-                        if nulls[cell]:
-                            marks |= 1 << field
-                    nodes[node, NODE_NULLS] = marks
                     if tail >= 0:
                         nodes[tail, AFTER] = node
                     else:
@@ -344,19 +255,9 @@ def append_ignoring(
                         tell(events, nodes, node, 1, identity, fields, rows, counts[ROWS])
                         counts[ROWS] += 1
                 if parent >= 0:
-                    edge = control[FREE_EDGE]
-                    if edge >= 0:
-                        control[FREE_EDGE] = edges[edge, EDGE_NEXT]
-                    else:
-                        edge = control[HIGH_EDGE]
-                        if edge == edges.shape[0]:
-                            edges = taller(edges, edge + 1)
-                        control[HIGH_EDGE] += 1
-                    control[EDGES] += 1
-                    edges[edge, CHILD] = node
-                    edges[edge, ARC] = arc
-                    edges[edge, EDGE_NEXT] = nodes[parent, EDGE]
-                    nodes[parent, EDGE] = edge
+                    if control[FREE_EDGE] < 0 and control[HIGH_EDGE] == edges.shape[0]:
+                        edges = taller(edges, 0)
+                    add_edge(nodes, edges, control, parent, node, arc)
             if stays:
                 if nodes[parent, UNTIL] != OPEN:
                     nodes[parent, UNTIL] = OPEN

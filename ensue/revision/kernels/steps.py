@@ -33,20 +33,21 @@ from ensue.revision.kernels.arcs import (
     Arcs,
     epoch_at,
 )
-from ensue.revision.kernels.output import ACCEPTED, CREATED, FAULTS
+from ensue.revision.kernels.output import ACCEPTED, CREATED
+from ensue.revision.kernels.rows import (
+    add_fault,
+    begin_interval,
+    is_same,
+    load_event,
+    load_register,
+    new_node,
+    same_before,
+)
 from ensue.revision.kernels.store import (
     AFTER,
     AT,
     BEFORE,
     BITS,
-    COLUMNS,
-    CONTENT,
-    EDGE,
-    END,
-    END_NAME,
-    EVENT,
-    EVENT_NULLS,
-    FIRED,
     HEAD,
     IDENTITY,
     LE,
@@ -58,15 +59,11 @@ from ensue.revision.kernels.store import (
     REGISTERS,
     START,
     START_EVENT,
-    START_NAME,
-    START_SLOT,
     STATE,
     SUPPORT,
     TAIL,
-    UNTIL,
     Store,
     add_edge,
-    new_node,
 )
 
 
@@ -89,66 +86,6 @@ def run_arc(
         code, begin, end, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats, no_nulls, no_nulls,
         cells, floats, cells, floats, nulls,
     )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def load_event(
-    store: Store, arcs: Arcs, event: int, cells: NDArray[np.int64], nulls: NDArray[np.bool_]
-) -> None:
-    marks = store.events[event, EVENT_NULLS]
-    for column in range(arcs.inputs.shape[0]):
-        cell = arcs.inputs[column]
-        cells[cell] = store.events[event, COLUMNS + column]
-        nulls[cell] = (marks >> column) & 1
-
-
-@njit(cache=True, nogil=True)
-def load_register(
-    row: NDArray[np.int64],
-    place: int,
-    marks: int,
-    fields: int,
-    cells: NDArray[np.int64],
-    nulls: NDArray[np.bool_],
-) -> None:
-    for field in range(fields):
-        cells[field] = row[place + field]
-        nulls[field] = (marks >> field) & 1
-
-
-@njit(cache=True, nogil=True)
-def _add_fault(
-    faults: NDArray[np.int64], counts: NDArray[np.int64], event: int, arc: int, status: int
-) -> None:
-    if counts[FAULTS] < faults.shape[0]:
-        faults[counts[FAULTS], 0] = event
-        faults[counts[FAULTS], 1] = arc
-        faults[counts[FAULTS], 2] = status
-    counts[FAULTS] += 1
-
-
-@njit(cache=True, nogil=True)
-def _same(
-    store: Store,
-    arcs: Arcs,
-    node: int,
-    state: int,
-    arc: int,
-    cells: NDArray[np.int64],
-    nulls: NDArray[np.bool_],
-) -> bool:
-    """Whether a node has this state and the register that the arc left."""
-    if store.nodes[node, STATE] != state:
-        return False
-    marks = store.nodes[node, NODE_NULLS]
-    for field in range(arcs.sizes[REGISTER_FIELDS]):
-        cell = arcs.outputs[arc, field]
-        null = (marks >> field) & 1
-        if null != nulls[cell]:
-            return False
-        if not null and store.nodes[node, REGISTERS + field] != cells[cell]:
-            return False
-    return True
 
 
 @njit(cache=True, nogil=True)
@@ -198,7 +135,7 @@ def _find(
 ) -> int:
     """A node at the event with the same first event, state and register, or NONE."""
     nodes = store.nodes
-    state = arcs.table[arc, TARGET]
+    state, fields = arcs.table[arc, TARGET], arcs.sizes[REGISTER_FIELDS]
     node = store.events[event, TAIL]
     if node < 0:
         return NONE
@@ -208,16 +145,14 @@ def _find(
             if (
                 nodes[node, START] == start
                 and nodes[node, START_EVENT] == start_event
-                and _same(store, arcs, node, state, arc, cells, nulls)
+                and is_same(nodes, node, state, arcs.outputs, arc, fields, cells, nulls)
             ):
                 return node
             node = nodes[node, AFTER]
         return NONE
-    while node >= 0 and nodes[node, START] == start and nodes[node, START_EVENT] == start_event:
-        if _same(store, arcs, node, state, arc, cells, nulls):
-            return node
-        node = nodes[node, BEFORE]
-    return NONE
+    return same_before(
+        nodes, node, start, start_event, state, arcs.outputs, arc, fields, cells, nulls
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -237,44 +172,24 @@ def _derive(
     nodes, events = store.nodes, store.events
     if parent >= 0:
         start, start_event = nodes[parent, START], nodes[parent, START_EVENT]
-        start_slot = nodes[parent, START_SLOT]
-        least = min(nodes[parent, LEAST_RE], events[event, RE])
-        start_name = nodes[parent, START_NAME]
     else:
         start, start_event = events[event, LE], events[event, IDENTITY]
-        start_slot, least = event, events[event, RE]
-        start_name = events[event, CONTENT]
     known = _find(store, arcs, event, start, start_event, arc, cells, nulls)
     if known >= 0:
         nodes[known, SUPPORT] += 1
         if ignoring and parent >= 0:
-            add_edge(store, parent, known, arc)
+            add_edge(nodes, store.edges, store.control, parent, known, arc)
         return
-    node = new_node(store)
-    nodes[node, START] = start
-    nodes[node, START_EVENT] = start_event
-    nodes[node, START_SLOT] = start_slot
-    nodes[node, LEAST_RE] = least
-    nodes[node, STATE] = arcs.table[arc, TARGET]
-    nodes[node, EDGE] = NONE
-    nodes[node, SUPPORT] = 1
-    nodes[node, UNTIL] = event
-    nodes[node, MATCH] = ACCEPTED if arcs.table[arc, ACCEPTS] else NONE
-    nodes[node, EVENT] = events[event, IDENTITY]
-    nodes[node, END] = events[event, LE]
-    nodes[node, START_NAME] = start_name
-    nodes[node, END_NAME] = events[event, CONTENT]
-    nodes[node, FIRED] = 0
-    marks = 0
-    for field in range(arcs.sizes[REGISTER_FIELDS]):
-        cell = arcs.outputs[arc, field]
-        nodes[node, REGISTERS + field] = cells[cell]
-        if nulls[cell]:
-            marks |= 1 << field
-    nodes[node, NODE_NULLS] = marks
+    node = new_node(
+        nodes, store.control, events, event, parent, arcs.table[arc, TARGET], arcs.outputs, arc,
+        arcs.sizes[REGISTER_FIELDS], cells, nulls,
+    )  # fmt: skip
+    begin_interval(nodes, node, events, event)
+    if arcs.table[arc, ACCEPTS]:
+        nodes[node, MATCH] = ACCEPTED
     link_node(store, node, event)
     if ignoring and parent >= 0:
-        add_edge(store, parent, node, arc)
+        add_edge(nodes, store.edges, store.control, parent, node, arc)
     frontier[counts[CREATED]] = node
     counts[CREATED] += 1
 
@@ -305,7 +220,7 @@ def extend(
     identity = store.events[event, IDENTITY]
     fields = arcs.sizes[REGISTER_FIELDS]
     counts[CREATED] = 0
-    load_event(store, arcs, event, cells, nulls)
+    load_event(store.events, event, arcs.inputs, cells, nulls)
     for index in range(count):
         parent = source[index]
         stays[index] = False
@@ -321,7 +236,7 @@ def extend(
             if table[arc, BEGIN] < table[arc, FINISH]:
                 if not loaded:
                     load_register(
-                        nodes[parent], REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
+                        nodes, parent, REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
                     )
                     loaded = True
                 status = run_arc(
@@ -329,7 +244,7 @@ def extend(
                     cells, floats, nulls, no_ints, no_floats, no_nulls,
                 )  # fmt: skip
                 if status < 0:
-                    _add_fault(faults, counts, identity, arc, status)
+                    add_fault(faults, counts, identity, arc, status)
                 if status <= 0:
                     continue
             if ignoring and table[arc, IGNORABLE] and re >= least:
@@ -337,7 +252,7 @@ def extend(
                 continue
             if not loaded:
                 load_register(
-                    nodes[parent], REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
+                    nodes, parent, REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
                 )
                 loaded = True
             _derive(store, arcs, parent, event, arc, cells, nulls, ignoring, frontier, counts)
@@ -355,7 +270,8 @@ def extend(
                     continue
                 if not loaded:
                     load_register(
-                        arcs.initial[index],
+                        arcs.initial,
+                        index,
                         INITIAL_REGISTER,
                         arcs.initial[index, INITIAL_NULLS],
                         fields,
@@ -369,7 +285,7 @@ def extend(
                         cells, floats, nulls, no_ints, no_floats, no_nulls,
                     )  # fmt: skip
                     if status < 0:
-                        _add_fault(faults, counts, identity, arc, status)
+                        add_fault(faults, counts, identity, arc, status)
                     if status <= 0:
                         continue
                 _derive(store, arcs, NONE, event, arc, cells, nulls, ignoring, frontier, counts)
@@ -384,7 +300,7 @@ def extend(
                 if not table[arc, SINCE] <= le < table[arc, TILL]:
                     continue
                 load_register(
-                    nodes[parent], REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
+                    nodes, parent, REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
                 )
                 if table[arc, BEGIN] < table[arc, FINISH]:
                     status = run_arc(
@@ -392,7 +308,7 @@ def extend(
                         cells, floats, nulls, no_ints, no_floats, no_nulls,
                     )  # fmt: skip
                     if status < 0:
-                        _add_fault(faults, counts, identity, arc, status)
+                        add_fault(faults, counts, identity, arc, status)
                     if status <= 0:
                         continue
                 _derive(

@@ -20,6 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.automaton.registers import MINUS_INFINITY
+from ensue.kernels.calls import inlined
 from ensue.kernels.hashing import slot_of
 
 BLOCK = 256
@@ -113,19 +114,10 @@ def more_blocks(store: Store) -> Store:
     blocks = np.zeros((size, BLOCK), np.int32)
     blocks[: store.blocks.shape[0]] = store.blocks
     return Store(
-        store.events,
-        store.nodes,
-        store.edges,
-        blocks,
-        longer(store.order, size),
-        longer(store.fill, size),
-        longer(store.reach, size),
-        store.opened,
-        store.keys,
-        store.stamps,
-        store.slots,
-        store.control,
-    )
+        store.events, store.nodes, store.edges, blocks, longer(store.order, size),
+        longer(store.fill, size), longer(store.reach, size), store.opened, store.keys,
+        store.stamps, store.slots, store.control,
+    )  # fmt: skip
 
 
 # -- order ----------------------------------------------------------------------------------------
@@ -330,37 +322,11 @@ def drop_from_front(store: Store, count: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def new_event(store: Store) -> int:
-    control = store.control
-    slot = control[FREE_EVENT]
-    if slot >= 0:
-        control[FREE_EVENT] = store.events[slot, NEXT]
-    else:
-        slot = control[HIGH_EVENT]
-        control[HIGH_EVENT] += 1
-    control[EVENTS] += 1
-    return slot
-
-
-@njit(cache=True, nogil=True)
 def free_event(store: Store, slot: int) -> None:
     store.events[slot, IDENTITY] = NONE
     store.events[slot, NEXT] = store.control[FREE_EVENT]
     store.control[FREE_EVENT] = slot
     store.control[EVENTS] -= 1
-
-
-@njit(cache=True, nogil=True)
-def new_node(store: Store) -> int:
-    control = store.control
-    node = control[FREE_NODE]
-    if node >= 0:
-        control[FREE_NODE] = store.nodes[node, AFTER]
-    else:
-        node = control[HIGH_NODE]
-        control[HIGH_NODE] += 1
-    control[NODES] += 1
-    return node
 
 
 @njit(cache=True, nogil=True)
@@ -407,20 +373,27 @@ def free_edge(store: Store, edge: int) -> None:
     control[EDGES] -= 1
 
 
-@njit(cache=True, nogil=True)
-def add_edge(store: Store, parent: int, child: int, arc: int) -> None:
-    control = store.control
+@inlined
+def add_edge(
+    nodes: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    control: NDArray[np.int64],
+    parent: int,
+    child: int,
+    arc: int,
+) -> None:
+    """There is room."""
     edge = control[FREE_EDGE]
     if edge >= 0:
-        control[FREE_EDGE] = store.edges[edge, EDGE_NEXT]
+        control[FREE_EDGE] = edges[edge, EDGE_NEXT]
     else:
         edge = control[HIGH_EDGE]
         control[HIGH_EDGE] += 1
     control[EDGES] += 1
-    store.edges[edge, CHILD] = child
-    store.edges[edge, ARC] = arc
-    store.edges[edge, EDGE_NEXT] = store.nodes[parent, EDGE]
-    store.nodes[parent, EDGE] = edge
+    edges[edge, CHILD] = child
+    edges[edge, ARC] = arc
+    edges[edge, EDGE_NEXT] = nodes[parent, EDGE]
+    nodes[parent, EDGE] = edge
 
 
 # -- sequence numbers -----------------------------------------------------------------------------
@@ -455,19 +428,10 @@ def rehashed(store: Store) -> Store:
     while size < 4 * (store.control[EVENTS] + 1):
         size *= 2
     found = Store(
-        store.events,
-        store.nodes,
-        store.edges,
-        store.blocks,
-        store.order,
-        store.fill,
-        store.reach,
-        store.opened,
-        np.zeros(size, np.int64),
-        np.zeros(size, np.int32),
-        np.zeros(size, np.int64),
+        store.events, store.nodes, store.edges, store.blocks, store.order, store.fill, store.reach,
+        store.opened, np.zeros(size, np.int64), np.zeros(size, np.int32), np.zeros(size, np.int64),
         store.control,
-    )
+    )  # fmt: skip
     store.control[HASHED] = 0
     for slot in range(store.control[HIGH_EVENT]):
         if store.events[slot, IDENTITY] >= 0:

@@ -39,7 +39,8 @@ from ensue.revision.kernels.output import (
     ROWS,
     report,
 )
-from ensue.revision.kernels.steps import link_node, load_register, run_arc
+from ensue.revision.kernels.rows import load_register
+from ensue.revision.kernels.steps import link_node, run_arc
 from ensue.revision.kernels.store import (
     AFTER,
     AT,
@@ -119,7 +120,7 @@ def close_windows(
                         if not table[arc, SINCE] <= events[until, LE] < table[arc, TILL]:
                             continue
                         load_register(
-                            nodes[node], REGISTERS, nodes[node, NODE_NULLS], fields, cells, nulls
+                            nodes, node, REGISTERS, nodes[node, NODE_NULLS], fields, cells, nulls
                         )
                         if table[arc, BEGIN] < table[arc, FINISH]:
                             status = run_arc(
