@@ -30,7 +30,8 @@ from ensue.operator.guard_banks import load_banks
 from ensue.quantities.assemble import Assembly, bits_of, require_number
 from ensue.quantities.model import Operation
 from ensue.query import condition as c
-from ensue.revision.code import Code, _Coder
+from ensue.revision.code import Code
+from ensue.revision.coder import ArcCoder
 from ensue.revision.kernels.quick import run_quick
 from ensue.revision.kernels.steps import run_arc
 from ensue.scalar import kinds as k
@@ -269,7 +270,7 @@ def by_quantify(case: Asked) -> list[Answer] | str:
     return found
 
 
-@asks(_Coder, run_arc, run_quick)
+@asks(ArcCoder, run_arc, run_quick)
 def by_arcs(case: Asked) -> list[Answer] | str:
     """The transfer of an AFA's arc over its register; short ones run in the quick machine."""
     fields = tuple(Field(name, KINDS[name]) for name in case.names)
