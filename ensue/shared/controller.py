@@ -366,8 +366,8 @@ class Controller:
         for name, array in self.learned().items():
             array[...] = values(name).reshape(array.shape)
             if name == "scalars":
-                self._window, self._timing = float(array[0]), float(array[2])
-                self._rows, self._calibrated = int(array[1]), bool(array[3])
+                self._window, rows, self._timing, calibrated = array.tolist()
+                self._rows, self._calibrated = int(rows), bool(calibrated)
 
     def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.prices.restore(arrays)

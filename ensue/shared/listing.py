@@ -131,7 +131,7 @@ class BatchTables:
         """
         floors, live = {} if floors is None else floors, live or {}
         undecided: list[Waiting] = []
-        for index in sorted({entry[0] for entry in self.waiting}):
+        for index in sorted({index for index, *_ in self.waiting}):
             query = self._tables.union.members[index].plan.query
             found = Found()
             by_part: dict[int, Collector] = {}

@@ -38,9 +38,13 @@ from ensue.missing.kernels.nodes import (
     AGENT_BIT,
     AGENT_SERIAL,
     ENDS,
+    LEVELS,
     LINKS,
+    MOST,
     NONE,
     SERIAL,
+    UNITS,
+    WINDOWS,
     Machine,
     Nodes,
     Scratch,
@@ -109,8 +113,8 @@ def q_state_of(
 ) -> int:
     width = (learner.values.shape[1] - 1) // 2 + 1
     bound = machine.bound
-    level = min(error // bound[4], bound[2] - 1)
-    return ((state * bound[1] + remaining) * bound[2] + level) * width + letter
+    level = min(error // bound[UNITS], bound[LEVELS] - 1)
+    return ((state * bound[WINDOWS] + remaining) * bound[LEVELS] + level) * width + letter
 
 
 @njit(cache=True, nogil=True)
@@ -129,7 +133,7 @@ def act(
 ) -> int:
     """Every agent's next action; how many extensions were made."""
     made = 0
-    bound, windows = machine.bound[0], machine.bound[1]
+    bound, windows = machine.bound[MOST], machine.bound[WINDOWS]
     first_hit, last_hit = machine.hits[kind], machine.hits[kind + 1]
     for index in range(first_hit, last_hit):
         learner.hit[machine.states[index]] = True
@@ -220,7 +224,7 @@ def begin(
         target = machine.states[index]
         for link in range(machine.into[target], machine.into[target + 1]):
             error = machine.costs[link]
-            if machine.sources[link] != 0 or error > machine.bound[0]:
+            if machine.sources[link] != 0 or error > machine.bound[MOST]:
                 continue
             while place < places and agents.node[place] != NONE:
                 if nodes.first[agents.node[place]] < low:

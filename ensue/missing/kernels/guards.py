@@ -32,6 +32,7 @@ from ensue.missing.kernels.nodes import (
     GENERATION,
     GUARD_FAILED,
     LINKS,
+    MOST,
     NODES_FULL,
     NONE,
     USED,
@@ -309,7 +310,7 @@ def match_all(
                 machine, nodes, guards, registers, scratch, before, target, error, via, 0, row, 0.0
             )
         for node in range(oldest, used[USED]):
-            if nodes.error[node] + machine.finals[nodes.state[node]] <= machine.bound[0]:
+            if nodes.error[node] + machine.finals[nodes.state[node]] <= machine.bound[MOST]:
                 ends[used[ENDS], 0] = row
                 ends[used[ENDS], 1] = node
                 used[ENDS] += 1

@@ -33,6 +33,8 @@ REGISTERS = 8
 # counters of a run
 WORK, SHED, CANDIDATES, BUNDLES, EVENTS, GENERATION = range(6)
 COUNTERS = 6
+# places of `Machine.bound`: most error; buckets of windows, errors and time; units of a level
+MOST, WINDOWS, LEVELS, TIMES, UNITS = range(5)
 # why a run stopped
 DONE, NODES_FULL, ENDS_FULL, CANDIDATES_FULL, HISTORY_FULL, GUARD_FAILED = range(6)
 
@@ -46,7 +48,7 @@ class Machine(NamedTuple):
     hits: NDArray[np.int32]  # offsets by class of event
     states: NDArray[np.int32]  # L-states whose label the class has
     finals: NDArray[np.int32]  # least cost to finish, above the bound where there is none
-    bound: NDArray[np.int64]  # (bound, window buckets, error levels, time buckets, units a level)
+    bound: NDArray[np.int64]  # by MOST, WINDOWS, LEVELS, TIMES, UNITS
     proxy: bool
     merge: bool  # nodes that agree are one; not where conditions read what is before them
 
@@ -90,12 +92,12 @@ def vector_of(
 ) -> int:
     """The match vector of entering `state`: time gone since the first and since the last event."""
     bound = machine.bound
-    windows, levels, times = bound[1], bound[2], bound[3]
+    windows, levels, times = bound[WINDOWS], bound[LEVELS], bound[TIMES]
     remaining = int((window - gone) / window * windows) if window > 0.0 else 0
     remaining = min(max(remaining, 0), windows - 1)
     waited = int(idle / window * times) if window > 0.0 else 0
     waited = min(max(waited, 0), times - 1)
-    level = min(error // bound[4], levels - 1)
+    level = min(error // bound[UNITS], levels - 1)
     return ((state * windows + remaining) * levels + level) * times + waited
 
 
@@ -105,7 +107,7 @@ def collect(
 ) -> int:
     """The candidates of an event of class `kind`; their number, -1 where there is no room."""
     count = 0
-    bound = machine.bound[0]
+    bound = machine.bound[MOST]
     room = choice.nodes.shape[0]
     for hit in range(machine.hits[kind], machine.hits[kind + 1]):
         target = machine.states[hit]
@@ -215,7 +217,7 @@ def extend(
             return NONE
     elif machine.merge:
         span = row - low + 1
-        key = (np.int64(target) * (machine.bound[0] + 1) + error) * span + (row - first)
+        key = (np.int64(target) * (machine.bound[MOST] + 1) + error) * span + (row - first)
         slot = slot_of(scratch.keys, scratch.stamps, scratch.counters[GENERATION], key)
         if scratch.stamps[slot] == scratch.counters[GENERATION]:
             node = scratch.values[slot]
@@ -279,7 +281,7 @@ def report(
     registers = nodes.registers
     first = registers[ENDS]
     for node in range(oldest, registers[USED]):
-        if nodes.error[node] + machine.finals[nodes.state[node]] <= machine.bound[0]:
+        if nodes.error[node] + machine.finals[nodes.state[node]] <= machine.bound[MOST]:
             ends[registers[ENDS], 0] = row
             ends[registers[ENDS], 1] = node
             registers[ENDS] += 1
