@@ -9,7 +9,7 @@ that needs plain Python) runs by itself, exactly, and `explain()` says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,8 @@ from ensue.draw.diagram import Picture
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Events, Metrics, PatternChange, Snapshot
-from ensue.operator.turns import Turns
+from ensue.operator.protocol import Events, Snapshot
 from ensue.query import rules
-from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import choose, local
 from ensue.run.asked import Asked
@@ -36,7 +34,6 @@ from ensue.run.branch import Options as Running
 from ensue.run.matcher import Matcher
 from ensue.shared import given
 from ensue.shared.controller import ALONE, WORKLOADS
-from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN
 from ensue.shared.offsets import cuts, joined, unite_parts
@@ -202,7 +199,7 @@ class Workload:
         state: Snapshot | None = None,
         *,
         history: Any = None,
-    ) -> Live:
+    ) -> Any:
         """An in-process operator over rows that arrive in order; patterns may come and go.
 
         `history` teaches it as in `matches`. Rows out of order, and corrections: `matcher`.
@@ -212,6 +209,8 @@ class Workload:
         given.check_state(state)
         kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
         rules.duplicates(kinds.names, "column of the schema")
+        from ensue.api.live import Live
+
         return Live(self, kinds, budget, state, _history(history, budget, None))
 
     def matcher(
@@ -368,7 +367,7 @@ def run_group(
     evaluator.open(union.plan, prepared.schema, budget)
     first = union.plan.query
     if history is not None:
-        evaluator.learn(_past(first, local.prepare(union.plan, history)))
+        evaluator.learn(past(first, local.prepare(union.plan, history)))
     arranged, starts = arrange(prepared, first.partition_by, first.order_by)
     pieces: dict[int, list[pa.Table]] = {}
     complete = np.ones(len(starts) - 1, np.bool_)
@@ -390,7 +389,7 @@ def run_group(
     return found, replace(report, patterns=exact)
 
 
-def _past(query: Query, history: pa.Table) -> Events:
+def past(query: Query, history: pa.Table) -> Events:
     """Rows of the past as complete partitions."""
     arranged, starts = arrange(history, query.partition_by, query.order_by)
     return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
@@ -414,107 +413,3 @@ def together(found: Mapping[str, pa.Table]) -> pa.Table:
             f"two patterns give columns of one name and different types: {problem}",
             remedy="give the measures different names, or cast them to one type",
         ) from None
-
-
-def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows: pa.Table) -> None:
-    """Raises where a pattern that comes cannot share with those that stay."""
-    for name, query in added.items():
-        found = grouped({**kept, name: query}, rows)
-        for group in found:
-            if group.alone and name in group.queries:
-                raise errors.UnsupportedError(
-                    f"the pattern {name!r} cannot run in a live workload: {group.alone}",
-                    remedy="simplify the condition, or match the pattern by itself",
-                )
-        if len(found) != 1 or found[0].rows:
-            raise errors.QueryError(
-                f"the pattern {name!r} has another partition or order than the workload, has or "
-                "lacks a window of time where the others do not, or is a row pattern",
-                remedy="start a live workload of its own",
-            )
-
-
-@dataclass
-class Live(Turns):
-    """Rows in, matches out, patterns added and removed on the way; one group of event patterns."""
-
-    name = SharedEvaluator.name
-    capabilities = SharedEvaluator.capabilities
-
-    workload: Workload
-    schema: pa.Schema
-    budget: Budget | None = None
-    state: Snapshot | None = None
-    history: pa.Table | None = None
-
-    def __post_init__(self) -> None:
-        empty = self.schema.empty_table()
-        found = grouped(self.workload._queries(), empty)
-        if len(found) != 1 or found[0].rows or found[0].alone:
-            raise errors.QueryError(
-                "a live workload takes event patterns of one partition and order that can share",
-                remedy="see workload.explain(); start one live workload per group",
-            )
-        if self.history is not None:
-            given.check_history(found[0].queries.values(), self.schema, self.history.schema)
-        union = unite(found[0].queries)
-        self._evaluator = choose.shared(union, self.workload.options, local.prepare)
-        self._evaluator.open(union.plan, self.schema, self.budget, self.state)
-        if self.history is not None:
-            self._evaluator.learn(_past(union.plan.query, self.history))
-
-    def insert(self, data: Any) -> Any:
-        """The matches that these rows complete."""
-        query = self._evaluator.union.plan.query
-        arranged, starts = arrange(
-            given.rows_of(to_arrow(data), self.schema).combine_chunks(),
-            query.partition_by,
-            query.order_by,
-        )
-        events = Events(arranged, starts, np.zeros(len(starts) - 1, np.bool_))
-        self._evaluator.check_order(events)
-        return in_kind(self._listed(self._evaluator.found(events)), data)
-
-    def end(self) -> pa.Table:
-        """What is settled when nothing more comes."""
-        return self._listed(self._evaluator.finished())
-
-    def revise(self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()) -> None:
-        """Patterns that come see rows from now on; those that go take their partial matches."""
-        names = self.schema.names
-        if add:
-            workload(add)  # refuses what is no pattern with a name
-        added = {name: rules.check(bind(p.query, names)) for name, p in (add or {}).items()}
-        members = {m.name: m.plan.query for m in self._evaluator.union.members}
-        kept = {name: query for name, query in members.items() if name not in remove}
-        _check_one_group(kept or members, added, self.schema.empty_table())
-        self._evaluator.revise(PatternChange(added, tuple(remove)))
-
-    def retract(self, data: Any) -> None:
-        """Refused: a live workload takes no corrections."""
-        self._evaluator.retract(data)
-
-    def snapshot(self) -> Snapshot:
-        return self._evaluator.snapshot()
-
-    @property
-    def report(self) -> Report:
-        return self._evaluator.report()
-
-    @property
-    def metrics(self) -> Metrics:
-        return self._evaluator.metrics
-
-    @property
-    def nbytes(self) -> int:
-        return self._evaluator.nbytes
-
-    def _listed(self, found: Iterable[tuple[int, pa.Table]]) -> pa.Table:
-        members = self._evaluator.union.members
-        tables = {member.name: [local.finish(member.plan, empty.empty_table())] for member, empty in
-                  zip(members, self._evaluator.own_schemas(
-                      self._evaluator._ready_schema), strict=True)}  # fmt: skip
-        for index, piece in found:
-            member = members[index]
-            tables[member.name].append(local.finish(member.plan, piece))
-        return together({name: pa.concat_tables(parts) for name, parts in tables.items()})

@@ -19,6 +19,9 @@ from ensue.missing.exact import missing_evaluator
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Evaluator, LaneEvaluator
+from ensue.operator.replay import Replay, Resumable
+from ensue.operator.rerun import Ahead, Rerun
+from ensue.operator.straight import Straight
 from ensue.quantities.operator import QuantifyOperator
 from ensue.quantities.stages import VALUE, Question
 from ensue.query.query import Query
@@ -115,6 +118,27 @@ def sequences(
 ) -> SequencesEvaluator:
     """Over parts of a partition, or one draw of a sample."""
     return SequencesEvaluator(listing, carried, seed)
+
+
+# -- behind Cleanse: what takes corrections -------------------------------------------------------
+
+
+def for_corrections(
+    evaluator: Resumable, planned: Plan, schema: pa.Schema, correctable: bool, settling: bool
+) -> Choice[Replay | Straight]:
+    """Around an evaluator whose state is put back key by key: a correction costs by how far back
+    it lies, and by its key alone."""
+    nothing = evaluator.no_matches(schema)
+    if not correctable:
+        return Choice(Straight(evaluator, nothing), "")
+    again = Replay(evaluator, planned, schema, nothing, settling)
+    return Choice(again, ", replay since the watermark")
+
+
+def for_shared_corrections(line: Ahead, nothing: pa.Table, correctable: bool) -> Choice[Rerun]:
+    """Around one whose keys share state (totals of groups), which only goes back as a whole."""
+    told = "; the events since the watermark run again where one is corrected"
+    return Choice(Rerun(line, nothing, correctable), told if correctable else "")
 
 
 # -- everything else: one evaluator each ----------------------------------------------------------

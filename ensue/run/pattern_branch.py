@@ -77,11 +77,8 @@ class PatternBranch(Branch):
         if isinstance(evaluator, PiecewiseRows):
             self.reason = f"rows ({evaluator.engine.name}): {evaluator.engine.reason}"
         self.evaluator = evaluator
-        nothing = evaluator.no_matches(schema)
-        self.stage = Straight(evaluator, nothing)
-        if correctable:
-            self.stage = Replay(evaluator, self.plan, schema, nothing, settling)
-            self.reason += ", replay since the watermark"
+        stage = choose.for_corrections(evaluator, self.plan, schema, correctable, settling)
+        self.stage, self.reason = stage.evaluator, self.reason + stage.reason
 
     @property
     def partitions(self) -> int:

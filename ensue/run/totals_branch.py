@@ -57,10 +57,9 @@ class TotalsBranch(Branch):
         first = make(None)
         nothing = first.no_matches(ready)
         self._named_by = first.named_by
-        self.stage = Rerun(line, nothing, options.correctable)
-        self.reason = "totals: aggregates over all matches, which are never listed"
-        if options.correctable:
-            self.reason += "; the events since the watermark run again where one is corrected"
+        stage = choose.for_shared_corrections(line, nothing, options.correctable)
+        self.stage = stage.evaluator
+        self.reason = f"totals: aggregates over all matches, never listed{stage.reason}"
         self._seeds = Seeds(name, bound)
         (self.nothing,) = self._shaped(nothing, NEW)
 
