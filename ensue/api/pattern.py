@@ -265,7 +265,7 @@ class Pattern:
         if budget is not None and query.missing is None:
             from ensue.api.workload import matches_of_one
 
-            return matches_of_one(self, data, budget, listing)
+            return matches_of_one(self, data, budget, listing, stream)
         if query.row_semantics and listing != Listing(seed=seed, max_matches=max_matches):
             raise errors.UnsupportedError(
                 "row patterns have no timed-out partial matches, and no limit or sample",

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.pattern import Pattern
-from ensue.api.tables import events_table, in_kind, is_spark, to_arrow
+from ensue.api.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
@@ -101,8 +101,12 @@ class Workload:
         *,
         history: Any = None,
         max_matches: int = MAX_MATCHES,
+        **stream: Any,
     ) -> Any:
         """All matches of all patterns, with the column `pattern`, in the kind of table given.
+
+        A streaming DataFrame takes further options (`emit`, `late`, `control`, `edits`, ...):
+        docs/streaming.md.
 
         Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
         the past: they are matched in this process without the bound to learn what partial matches
@@ -112,6 +116,9 @@ class Workload:
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
         past = _history(history, budget, data)
+        if is_spark(data) and data.isStreaming:
+            return self._streamed(data, budget, past, max_matches, stream)
+        no_stream_options(stream)
         if is_spark(data):
             from ensue.run.spark import workload as on_spark
 
@@ -129,6 +136,23 @@ class Workload:
             reports.append(report)
         self.report = joined_report(reports)
         return in_kind(together({name: found[name] for name in self.patterns}), data)
+
+    def _streamed(
+        self, data: Any, budget: Budget | None, past: Any, max_matches: int, stream: dict[str, Any]
+    ) -> Any:
+        from ensue.front.sql import read_query
+        from ensue.run.spark import stream as streams
+        from ensue.run.spark import stream_workload
+
+        if "name" in stream:
+            raise errors.QueryError(
+                "name= names the only pattern of a stream, and those of a workload have names",
+                remedy="leave name= out",
+            )
+        history = past.toArrow().combine_chunks() if is_spark(past) else past
+        sharing = replace(self.options, max_matches=max_matches)
+        asked = stream_workload.Asked(self._queries(), sharing, read_query, budget, history)
+        return stream_workload.run(asked, data, streams.Options.of(stream))
 
     def aggregate(
         self,
@@ -296,7 +320,9 @@ def _check_by(names: Sequence[str], columns: Sequence[str]) -> None:
             )
 
 
-def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing) -> Any:
+def matches_of_one(
+    pattern: Pattern, data: Any, budget: Budget, listing: Listing, stream: dict[str, Any]
+) -> Any:
     """A pattern by itself under a budget: a workload of one, without the column `pattern`."""
     if listing != Listing(seed=listing.seed, max_matches=listing.max_matches):
         raise errors.UnsupportedError(
@@ -304,11 +330,13 @@ def matches_of_one(pattern: Pattern, data: Any, budget: Budget, listing: Listing
             remedy="leave the budget out, or these options",
         )
     ALONE.read(budget)
-    found = workload({_ONE: pattern}, seed=listing.seed).matches(
-        data, budget, max_matches=listing.max_matches
+    streaming = is_spark(data) and data.isStreaming
+    name = stream.pop("name", "pattern") if streaming else _ONE
+    found = workload({name: pattern}, seed=listing.seed).matches(
+        data, budget, max_matches=listing.max_matches, **stream
     )
     if is_spark(data):
-        return found.drop(PATTERN)
+        return found if stream.get("edits") else found.drop(PATTERN)
     return found.drop(columns=[PATTERN]) if hasattr(found, "iloc") else _dropped(found)
 
 

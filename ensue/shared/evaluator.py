@@ -137,7 +137,7 @@ class SharedEvaluator(Refusing):
         return Output(self._tables.combined(self.found(events), self._ready_schema))
 
     def advance(self, mark: Watermark) -> Output:
-        return Output(self._tables.combined(self._advanced(mark), self._ready_schema))
+        return Output(self._tables.combined(self.advanced(mark), self._ready_schema))
 
     def end(self, keys: Iterable[Key] | None = None) -> Output:
         return Output(self._tables.combined(self.finished(keys), self._ready_schema))
@@ -218,9 +218,8 @@ class SharedEvaluator(Refusing):
             if key in self._open:
                 self._close(key)
 
-    def silent(self, before: int) -> list[Key]:
-        query = self._plan.query
-        return [key for key, part in self._open.items() if part.last_time(query) < before]
+    def known(self) -> list[Key]:
+        return list(self._open)
 
     def copy(self) -> Self:
         made = copy.copy(self)
@@ -314,7 +313,8 @@ class SharedEvaluator(Refusing):
             if key in self._open:
                 yield from self._continue(key, self._schema.empty_table(), True)
 
-    def _advanced(self, mark: Watermark) -> Iterator[tuple[int, pa.Table]]:
+    def advanced(self, mark: Watermark) -> Iterator[tuple[int, pa.Table]]:
+        """Matches per pattern that time settles."""
         now = self._clock.moment(mark, self._schema)
         if now is None:
             return

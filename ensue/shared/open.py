@@ -10,7 +10,6 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator.arrange import arrange
-from ensue.operator.batch import order_kind, order_numbers
 from ensue.operator.protocol import Key
 from ensue.query.query import Query
 from ensue.shared.engine import Engine
@@ -41,12 +40,6 @@ class OpenPartition:
     def decided(self) -> bool:
         """Whether no row waits for the rows after it."""
         return int(self.partials.meta[POSITION]) == self.table.num_rows
-
-    def last_time(self, query: Query) -> float:
-        """The order value of the newest row, as a number."""
-        name = query.order_by[0].column
-        column = self.table.column(name).slice(self.table.num_rows - 1).combine_chunks()
-        return float(order_numbers(column, order_kind(query, column), name)[0])
 
     def check_order(self, key: Key, first: pa.Table, query: Query) -> None:
         """Raises where the first of more rows is earlier than the last one held."""

@@ -44,6 +44,7 @@ from ensue.rows.flat import FlatRows
 from ensue.rows.pieces import PiecewiseRows
 from ensue.run.lanes.arcs import arcs_work
 from ensue.run.lanes.edits import edits_work
+from ensue.run.lanes.shared import shared_work
 from ensue.run.lanes.works import (
     Asked,
     AskedAutomaton,
@@ -60,6 +61,7 @@ from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
 from ensue.shared.evaluator import SharedEvaluator
+from ensue.shared.options import Options
 from ensue.shared.row_turns import ChosenRows
 from ensue.shared.rows import SheddingRows
 from ensue.summary.counters import StateSummary
@@ -103,8 +105,13 @@ def own_columns(make: Callable[[pa.Schema, Any], Any], **settings: Any) -> tuple
     return make(schema, streams.settings(**settings)), d.as_lanes_get_them
 
 
+def shared(schema: pa.Schema, settings: Any) -> Any:
+    arguments = ({"pair": PAIR.query}, schema, "ts", settings, {}, read_query)
+    return shared_work(*arguments, AMPLE, Options())
+
+
 def edited(schema: pa.Schema, settings: Any) -> Any:
-    return edits_work("pair", PAIR.query, schema, "ts", settings, {}, read_query)
+    return edits_work({"pair": PAIR.query}, schema, "ts", settings, {}, read_query)
 
 
 SUMMED = SummaryOptions(
@@ -251,6 +258,7 @@ EXAMPLES: dict[str, Driver] = {
         *staged(under_budget, PAIR.allow_missing(1)), by.pairs_with_one_missing
     ),
     "edited stage": d.Staged(*own_columns(edited), by.pairs),
+    "shared stage": d.Staged(*own_columns(shared), by.pairs),
     "summary stage": d.Staged(*own_columns(summarized), every_key, counted),
     "quantify stage": d.Staged(*own_columns(quantified("every")), by.running_sums, of_event),
     "quantify stage of keys": d.Staged(*own_columns(quantified("demand")), by.sums, of_key),

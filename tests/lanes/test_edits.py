@@ -54,7 +54,7 @@ def work_of(pattern: Any, **given: Any) -> EditsWork:
     table = rows("A")
     query = bind(pattern.query, ["k", "ts", "kind", "x"])
     settings = streams.settings(**given)
-    return edits_work("fall", query, table.schema, "ts", settings, {}, read_query)
+    return edits_work({"fall": query}, table.schema, "ts", settings, {}, read_query)
 
 
 class Stream:

@@ -132,7 +132,7 @@ def edited_matches(query: Query) -> Verb:
     def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
         rows = ready(table)
         bound = bind(query, table.column_names)
-        return edits_work("p", bound, rows.schema, "ts", settings, {}, read_query), rows
+        return edits_work({"p": bound}, rows.schema, "ts", settings, {}, read_query), rows
 
     def wanted(table: pa.Table) -> list[Row]:
         rows = row_matches(query).wanted(table)

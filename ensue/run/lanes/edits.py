@@ -92,7 +92,7 @@ def carried_out(orders: Sequence[str], edit: Callable[[Edit], None]) -> list[dic
 
 @dataclass(frozen=True)
 class EditsWork(Work):
-    """Matches of patterns that may be edited."""
+    """Matches of several patterns, which may be edited."""
 
     first: tuple[tuple[str, str], ...]  # names and stored queries at the start of the stream
     read_sql: Read
@@ -100,10 +100,49 @@ class EditsWork(Work):
     def stage(self, lane: int) -> Stage:
         return EditedStage(self)
 
+    def query_of(self, edit: Edit) -> Query:
+        """The pattern that an edit brings."""
+        query = self.read_sql(edit.text) if edit.kind == SQL else stored.from_json(edit.text)
+        if query.partition_by != self.partition_by:
+            raise errors.QueryError(
+                f"the edit is partitioned by {query.partition_by}, the stream by "
+                f"{self.partition_by}",
+                remedy="an edit keeps PARTITION BY",
+            )
+        if not query.order_by or query.order_by[0].column != self.time:
+            raise errors.WatermarkError(
+                "the edit is not ordered by the stream's event time",
+                remedy="an edit keeps ORDER BY",
+            )
+        return query
+
+    def check_fits(self, found: pa.Schema) -> None:
+        """Of several patterns each has some of the columns; one alone has them all."""
+        given = {field.name: field.type for field in found}
+        wanted = {f.name: f.type for f in self.found if f.name not in (PATTERN, VERSION)}
+        if len(self.first) > 1:
+            wanted = {name: kind for name, kind in wanted.items() if name in given}
+        if wanted != given:
+            differing = [n for n in {**wanted, **given} if wanted.get(n) != given.get(n)]
+            told = ", ".join(f"{n}: {wanted.get(n)} and {given.get(n)}" for n in differing)
+            raise errors.QueryError(
+                f"the columns of the edit are not those of the stream's output ({told})",
+                remedy="an edit keeps the names and types of the measures",
+            )
+
+    def shown(self, found: pa.Table, name: str, number: int) -> pa.Table:
+        """What a pattern found, as rows of the stream's output."""
+        rows = found.num_rows
+        found = found.append_column(PATTERN, pa.array([name] * rows, pa.string()))
+        found = found.append_column(VERSION, pa.array(np.full(rows, number, np.int64)))
+        for field in self.found:
+            if field.name not in found.column_names:
+                found = found.append_column(field, pa.nulls(rows, field.type))
+        return found.select(self.found.names)
+
 
 def edits_work(
-    name: str,
-    query: Query,
+    queries: Mapping[str, Query],
     schema: pa.Schema,
     time: str,
     settings: Settings,
@@ -111,11 +150,38 @@ def edits_work(
     read_sql: Read,
 ) -> EditsWork:
     """`schema` is that of the stream's own rows, with CONTENT (and KEY where matches are named)."""
-    text = stored.to_json(query)
-    compiled = compiled_query(text, schema, settings.speculative)
-    found = with_version(compiled.found, query.partition_by)
-    arguments = (query.partition_by, time, settings, description)
-    return EditsWork(schema, found, *arguments, ((name, text),), read_sql)
+    texts = {name: stored.to_json(query) for name, query in queries.items()}
+    compiled = [compiled_query(text, schema, settings.speculative) for text in texts.values()]
+    keys = next(iter(queries.values())).partition_by
+    found = with_version(joined_schema([each.found for each in compiled]), keys)
+    arguments = (keys, time, settings, description)
+    return EditsWork(schema, found, *arguments, tuple(texts.items()), read_sql)
+
+
+def joined_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The columns of all patterns: what a pattern does not have is null."""
+    try:
+        return pa.unify_schemas(list(schemas))
+    except pa.ArrowException as problem:
+        raise errors.ColumnTypeError(
+            f"the matches of the patterns do not fit into one table: {problem}",
+            remedy="give measures of one name one type",
+        ) from None
+
+
+def check_number(edit: Edit, versions: Mapping[str, int]) -> None:
+    """Edits are numbered upwards, and only a pattern that is there can be dropped."""
+    current = versions.get(edit.name)
+    if current is not None and edit.number <= current:
+        raise errors.QueryError(
+            f"{edit.name} is in version {current}, and the edit is number {edit.number}",
+            remedy="edits are numbered upwards: use Control(...).put",
+        )
+    if current is None and edit.kind == DROP:
+        raise errors.QueryError(
+            f"there is no pattern {edit.name!r}",
+            remedy=f"there are {', '.join(versions) or 'none'}",
+        )
 
 
 def with_version(found: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
@@ -223,11 +289,8 @@ class EditedStage:
 
     def _found(self, version: Version, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in tables:
-            shown = finish(version.compiled.planned, table)
-            rows = shown.num_rows
-            shown = shown.append_column(PATTERN, pa.array([version.name] * rows, pa.string()))
-            numbers = pa.array(np.full(rows, version.number, np.int64))
-            shown = shown.append_column(VERSION, numbers)
+            found = finish(version.compiled.planned, table)
+            shown = self.work.shown(found, version.name, version.number)
             if MATCH in table.column_names:
                 ids = [f"{version.name}-{name}" for name in table[MATCH].to_pylist()]
                 shown = shown.append_column(MATCH, pa.array(ids, pa.string()))
@@ -243,52 +306,16 @@ class EditedStage:
         return carried_out(orders, self._edit)
 
     def _edit(self, edit: Edit) -> None:
-        number, name, kind, text = edit.number, edit.name, edit.kind, edit.text
-        current = self._versions.get(name)
-        if current is not None and number <= current.number:
-            raise errors.QueryError(
-                f"{name} is in version {current.number}, and the edit is number {number}",
-                remedy="edits are numbered upwards: use Control(...).put",
-            )
-        if kind == DROP:
-            if current is None:
-                raise errors.QueryError(
-                    f"there is no pattern {name!r}",
-                    remedy=f"there are {', '.join(self._versions) or 'none'}",
-                )
-            del self._versions[name]
+        current = self._versions.get(edit.name)
+        check_number(edit, {name: v.number for name, v in self._versions.items()})
+        if edit.kind == DROP:
+            del self._versions[edit.name]
             return
-        query = self.work.read_sql(text) if kind == SQL else stored.from_json(text)
-        made = self._version(name, number, stored.to_json(self._checked(query)))
-        self._fits(made)
+        made = self._version(edit.name, edit.number, stored.to_json(self.work.query_of(edit)))
+        self.work.check_fits(made.compiled.found)
         if current is not None:
             _take_over(made, current)
-        self._versions[name] = made
-
-    def _checked(self, query: Query) -> Query:
-        if query.partition_by != self.work.partition_by:
-            raise errors.QueryError(
-                f"the edit is partitioned by {query.partition_by}, the stream by "
-                f"{self.work.partition_by}",
-                remedy="an edit keeps PARTITION BY",
-            )
-        if not query.order_by or query.order_by[0].column != self.work.time:
-            raise errors.WatermarkError(
-                "the edit is not ordered by the stream's event time",
-                remedy="an edit keeps ORDER BY",
-            )
-        return query
-
-    def _fits(self, made: Version) -> None:
-        wanted = {f.name: f.type for f in self.work.found if f.name not in (PATTERN, VERSION)}
-        given = {f.name: f.type for f in made.compiled.found}
-        if wanted != given:
-            differing = [n for n in {**wanted, **given} if wanted.get(n) != given.get(n)]
-            told = ", ".join(f"{n}: {wanted.get(n)} and {given.get(n)}" for n in differing)
-            raise errors.QueryError(
-                f"the columns of the edit are not those of the stream's output ({told})",
-                remedy="an edit keeps the names and types of the measures",
-            )
+        self._versions[edit.name] = made
 
     # -- the rest of a stage ---------------------------------------------------------------------
 

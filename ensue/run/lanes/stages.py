@@ -72,13 +72,9 @@ class EvaluatorStage:
         return self._shown(Output(self.evaluator.standing()))
 
     def _ordered(self, rows: pa.Table) -> Events:
-        """Rows of any keys as events of open partitions; ties by content."""
         if self.evaluator.capabilities.sorts_rows:
             return Events(rows, np.array([0, rows.num_rows], np.int64), np.zeros(1, np.bool_))
-        tie = EVENT if EVENT in rows.column_names else CONTENT
-        order = (*self.recipe.order_by, OrderKey(tie))
-        table, starts = arrange(rows, self.recipe.partition_by, order)
-        return Events(table, starts, np.zeros(len(starts) - 1, np.bool_))
+        return ordered(rows, self.recipe.partition_by, self.recipe.order_by)
 
     def _shown(self, output: Output) -> Iterator[pa.Table]:
         found = self.recipe.found
@@ -138,6 +134,13 @@ class EvaluatorStage:
     @property
     def keys(self) -> int:
         return self.evaluator.open_keys
+
+
+def ordered(rows: pa.Table, partition_by: Sequence[str], order_by: Sequence[OrderKey]) -> Events:
+    """Rows of any keys as events of open partitions; ties by content."""
+    tie = EVENT if EVENT in rows.column_names else CONTENT
+    table, starts = arrange(rows, partition_by, (*order_by, OrderKey(tie)))
+    return Events(table, starts, np.zeros(len(starts) - 1, np.bool_))
 
 
 def named(rows: pa.Table) -> pa.Table:

@@ -196,7 +196,7 @@ def run(
     if plain:
         bound = rename(bound, plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
-        options = _renamed(options, plain)
+        options = renamed(options, plain)
     if options.edits:
         if budget is not None:
             raise errors.UnsupportedError(
@@ -221,7 +221,7 @@ def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None
     columns = [F.col(quoted(name)) for name in df.columns]
     prepared = Prepared.of(query, df, options, columns)
     arguments = (prepared.schema, prepared.time, options.settings(), prepared.description())
-    work = edits_work(options.name, query, *arguments, read_sql)
+    work = edits_work({options.name: query}, *arguments, read_sql)
     return prepared.run(work)
 
 
@@ -278,7 +278,7 @@ def own_names(df: DataFrame, options: Options) -> None:
             )
 
 
-def _renamed(options: Options, plain: dict[str, str]) -> Options:
+def renamed(options: Options, plain: dict[str, str]) -> Options:
     identity = (options.identity,) if isinstance(options.identity, str) else options.identity
     return replace(
         options,

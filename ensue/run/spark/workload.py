@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import Union, unite
 from ensue.operator.arrange import arrange
@@ -48,12 +47,6 @@ def run(
     history: Any = None,
 ) -> DataFrame:
     """All matches of all patterns, as a lazy DataFrame; only a history is read at once."""
-    if df.isStreaming:
-        raise errors.UnsupportedInputError(
-            "a streaming DataFrame was given; a workload matches batch DataFrames",
-            remedy="call matches inside foreachBatch, or insert into workload.live(...)",
-        )
-
     past = None
     if history is not None:
         is_frame = isinstance(history, type(df))
