@@ -25,6 +25,7 @@ from ensue.api.automaton_matcher import KIND, AutomatonMatcher
 from ensue.api.automaton_text import make_arc, read_edit, register_fields
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.registers import Machine
+from ensue.capabilities import Task, Way, refusal
 from ensue.draw.diagram import Picture
 from ensue.operator.state import unpack
 from ensue.revision.matches import all_matches
@@ -143,6 +144,8 @@ class Automaton:
         A Spark DataFrame gives a DataFrame; a streaming one takes the options of streams
         (docs/streaming.md).
         """
+        if "budget" in stream:
+            raise refusal(Task.AUTOMATON, Way.BUDGET)
         settings = self._settings(keep_rows=False)
         if is_spark(data):
             from ensue.run.lanes.works import AskedAutomaton

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.capabilities import TABLE, No, Task, Way, refusal
 from ensue.operator.budget import Budget
 from ensue.operator.match_names import named_matches, with_names
 from ensue.query.query import Query
@@ -221,17 +222,20 @@ class Refusing:
     """The calls an evaluator may leave out, each refused by name."""
 
     name = "this evaluator"
+    task: Task | None = None  # whose cells say why, where they say no
 
     def retract(self, events: Events) -> Output:
-        raise self._refuse("retract", "corrections of earlier events")
+        raise self._refuse("retract", "corrections of earlier events", Way.DISORDER)
 
     def revise(self, change: PatternChange) -> Output:
-        raise self._refuse("revise", "a pattern that changes while running")
+        raise self._refuse("revise", "a pattern that changes while running", Way.EDITS)
 
     def result(self) -> pa.Table:
         raise self._refuse("result", "a result on demand")
 
-    def _refuse(self, call: str, what: str) -> errors.UnsupportedError:
+    def _refuse(self, call: str, what: str, way: Way | None = None) -> errors.UnsupportedError:
+        if self.task is not None and way is not None and isinstance(TABLE[self.task][way], No):
+            return refusal(self.task, way)
         return errors.UnsupportedError(
             f"{self.name} does not support {what} ({call})",
             remedy="see q.explain() for the evaluator that was chosen and why",

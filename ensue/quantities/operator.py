@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.capabilities import Task, Way, refusal
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT
@@ -54,6 +55,7 @@ class QuantifyOperator(Turns, LaneDefaults):
     """One quantitative query over many keys, batch by batch."""
 
     name = "the evaluator of quantitative queries"
+    task = Task.QUANTIFY
     capabilities = Capabilities(ordered_input=True, result_on_demand=True)
 
     def __init__(
@@ -90,10 +92,7 @@ class QuantifyOperator(Turns, LaneDefaults):
         state: Snapshot | None = None,
     ) -> None:
         if budget is not None:
-            raise errors.UnsupportedError(
-                "a quantitative query runs in constant space and sheds nothing",
-                remedy="leave the budget out",
-            )
+            raise refusal(Task.QUANTIFY, Way.BUDGET)
         for name in self._keys:
             if name not in schema.names:
                 raise errors.UnknownColumnError(

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.capabilities import Task, Way, refusal
 from ensue.operator import state
 from ensue.operator.budget import Budget
 from ensue.operator.cleanse import Cleanse, Released, event_time
@@ -170,7 +171,7 @@ class Matcher(Turns):
                 remedy="insert events first, or give schema=... to matcher()",
             )
         if self._asked.totals is not None:
-            raise self._refuse("a pattern that changes while running (revise)")
+            raise refusal(Task.AGGREGATE, Way.EDITS)
         shared = [branch for branch in self._branches if isinstance(branch, SharedBranch)]
         if shared:
             lifetimes = at_the_watermark(shared, add or {}, remove, self._time)
@@ -195,18 +196,14 @@ class Matcher(Turns):
     def result(self) -> pa.Table:
         """The totals as they stand, in groups that are not final; after `end()`, the last ones."""
         if self._asked.totals is None:
-            raise self._refuse("a result on demand (result)")
+            raise errors.UnsupportedError(
+                "the matcher of patterns does not support a result on demand (result)",
+                remedy="start another matcher, or give aggregate={...} where totals are asked",
+            )
         assert self._known is self._cleanse
         (branch,) = self._branches
         assert isinstance(branch, TotalsBranch)
         return branch.result()
-
-    def _refuse(self, what: str) -> errors.UnsupportedError:
-        of = "aggregates" if self._asked.totals is not None else "patterns"
-        return errors.UnsupportedError(
-            f"the matcher of {of} does not support {what}",
-            remedy="start another matcher, or give aggregate={...} where totals are asked",
-        )
 
     def snapshot(self) -> bytes:
         """The whole state, patterns included; `ensue.restore` goes on from it."""

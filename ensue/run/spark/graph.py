@@ -27,6 +27,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
+from ensue.capabilities import Task, Way, refusal
 from ensue.operator.budget import read_size
 from ensue.paths.asked import Asked
 from ensue.paths.explain import explain_plan
@@ -99,10 +100,7 @@ class SparkGraph:
                 f"plan={plan!r} is not known", remedy="use " + ", ".join(_PLANS)
             )
         if df.isStreaming:
-            raise errors.UnsupportedInputError(
-                "a streaming DataFrame was given; a graph is a batch of edges",
-                remedy="use a batch DataFrame, or build the graph inside foreachBatch",
-            )
+            raise refusal(Task.PATHS, Way.STREAM_FINAL)
         check_settings(**settings)
         check_columns(df.columns, *columns)
         bound = read_size(worker_memory, f"worker_memory={worker_memory!r}")

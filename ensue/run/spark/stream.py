@@ -22,6 +22,7 @@ from pyspark.sql.types import DoubleType, FloatType, MapType, TimestampType, Var
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
+from ensue.capabilities import Task, Way, refusal
 from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.listing import Listing
@@ -227,7 +228,7 @@ def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None
 
 def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) -> DataFrame:
     """Aggregates over all matches of an event pattern in a streaming DataFrame."""
-    no_edits(options, "aggregates")
+    no_edits(options, Task.AGGREGATE)
     own_names(df, options)
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
@@ -246,7 +247,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
 
 def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Options) -> DataFrame:
     """A summary for each key of a streaming DataFrame."""
-    no_edits(options, "summaries")
+    no_edits(options, Task.SUMMARIZE)
     own_names(df, options)
     bound = bind(query, df.columns)
     columns = [F.col(quoted(name)) for name in df.columns]
@@ -256,13 +257,10 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     return prepared.run(summary_work(bound, asked, *arguments))
 
 
-def no_edits(options: Options, what: str) -> None:
+def no_edits(options: Options, task: Task) -> None:
     """What was added up under one pattern cannot go on under another."""
     if options.edits:
-        raise errors.UnsupportedError(
-            f"edits=True changes patterns while they run; {what} are of one pattern",
-            remedy="leave edits=True out, or edit the pattern of q.matches(...)",
-        )
+        raise refusal(task, Way.EDITS)
 
 
 def own_names(df: DataFrame, options: Options) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from ensue.capabilities import Task
 from ensue.quantities.stages import Question
 from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query
@@ -30,7 +31,7 @@ def run(
     operator = choose.quantities(question, partition_by, output, value)
     partition_by, question = operator.partition_by, operator.stage
     options = stream.Options.of(dict(given))
-    stream.no_edits(options, "quantitative queries")
+    stream.no_edits(options, Task.QUANTIFY)
     stream.own_names(df, options)
     quantify.known_columns(df, partition_by, order)
     carried = list(df.columns)

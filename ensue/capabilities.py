@@ -1,0 +1,214 @@
+"""What runs where: every task and every way to run it, declared once.
+
+A cell is `YES`, or a `No` with its reason and the next best thing. Runners that refuse say what
+stands here (`refusal`), `docs/what-runs-where.md` is this table (`tools/where.py`), and tests call
+every cell: a yes has to give the right answer there, a no has to be refused in these words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ensue import errors
+
+
+class Task(Enum):
+    """What can be asked; the value is how a page calls it."""
+
+    ROWS = "row patterns"
+    EVENTS = "event patterns"
+    AGGREGATE = "`count`, `aggregate`"
+    SUMMARIZE = "`summarize`"
+    MISSING = "`allow_missing`"
+    WORKLOAD = "`workload`"
+    AUTOMATON = "`Automaton`"
+    QUANTIFY = "`quantify`"
+    PATHS = "`graph` paths"
+
+
+class Way(Enum):
+    """How it can be run."""
+
+    IN_PROCESS = "in process"
+    PIECES = "in pieces"
+    DISORDER = "disorder and corrections"
+    SPARK_BATCH = "Spark batch"
+    STREAM_FINAL = 'stream, `emit="final"`'
+    STREAM_CHANGES = 'stream, `emit="changes"`'
+    EDITS = "pattern edits"
+    BUDGET = "`budget=`"
+    SQL = "SQL"
+    EXPLAIN = "`explain`"
+    PLOT = "`plot`"
+
+
+@dataclass(frozen=True)
+class Yes:
+    """It runs; `how` is the call."""
+
+    how: str
+
+
+@dataclass(frozen=True)
+class No:
+    """It does not; why, and what to do instead."""
+
+    reason: str
+    instead: str
+    callable: bool = True  # there is a call that is refused; else nothing to call at all
+
+
+_GRAPH_STANDS = No(
+    "a graph is asked as a whole, and its edges do not arrive as events",
+    "build the graph again from the edges so far, on a stream inside foreachBatch",
+)
+_NO_GRAPH_CALL = replace(_GRAPH_STANDS, callable=False)
+_ONE_PATTERN = "what was added up under one pattern cannot go on under another"
+_NOT_SQL = "SQL's MATCH_RECOGNIZE has no clause for it"
+
+TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
+    Task.ROWS: {
+        Way.IN_PROCESS: Yes("q.matches(table)"),
+        Way.PIECES: Yes("q.matcher()"),
+        Way.DISORDER: Yes("q.matcher(speculation=...)"),
+        Way.SPARK_BATCH: Yes("q.matches(df)"),
+        Way.STREAM_FINAL: Yes("q.matches(stream)"),
+        Way.STREAM_CHANGES: Yes('q.matches(stream, emit="changes")'),
+        Way.EDITS: Yes("matcher.revise(...), q.matches(stream, control=..., edits=True)"),
+        Way.BUDGET: Yes('q.after_match("to next row").matches(table, budget=...)'),
+        Way.SQL: Yes("MATCH_RECOGNIZE (...)"),
+        Way.EXPLAIN: Yes("q.explain()"),
+        Way.PLOT: Yes("q.plot()"),
+    },
+    Task.EVENTS: {
+        Way.IN_PROCESS: Yes("q.matches(table)"),
+        Way.PIECES: Yes("q.matcher()"),
+        Way.DISORDER: Yes("q.matcher(speculation=...)"),
+        Way.SPARK_BATCH: Yes("q.matches(df)"),
+        Way.STREAM_FINAL: Yes("q.matches(stream)"),
+        Way.STREAM_CHANGES: Yes('q.matches(stream, emit="changes")'),
+        Way.EDITS: Yes("matcher.revise(...), q.matches(stream, control=..., edits=True)"),
+        Way.BUDGET: Yes("q.matches(table, budget=...), q.matcher(budget=...)"),
+        Way.SQL: No(
+            "'->' is not part of SQL's PATTERN",
+            "use q.matches(df), or aggregates OVER ALL MATCHES, which take arrows",
+            False,
+        ),
+        Way.EXPLAIN: Yes("q.explain()"),
+        Way.PLOT: Yes("q.plot()"),
+    },
+    Task.AGGREGATE: {
+        Way.IN_PROCESS: Yes('q.aggregate(table, n="count(*)")'),
+        Way.PIECES: Yes('q.matcher(aggregate={"n": "count(*)"})'),
+        Way.DISORDER: Yes('q.matcher(aggregate={"n": "count(*)"}, speculation=...)'),
+        Way.SPARK_BATCH: Yes('q.aggregate(df, n="count(*)")'),
+        Way.STREAM_FINAL: Yes('q.aggregate(stream, every="1 hour", n="count(*)")'),
+        Way.STREAM_CHANGES: Yes('q.aggregate(stream, emit="changes", n="count(*)")'),
+        Way.EDITS: No(_ONE_PATTERN, "leave edits=True out, or edit the pattern of q.matches(...)"),
+        Way.BUDGET: Yes('ensue.workload(q=q).aggregate(table, budget=..., n="count(*)")'),
+        Way.SQL: Yes("MEASURES COUNT(*) OVER ALL MATCHES AS n"),
+        Way.EXPLAIN: Yes("q.explain()"),
+        Way.PLOT: Yes("q.plot()"),
+    },
+    Task.SUMMARIZE: {
+        Way.IN_PROCESS: Yes("q.summarize(table, size=500)"),
+        Way.PIECES: Yes("q.summarize(size=500)"),
+        Way.DISORDER: Yes("q.summarize(size=500, speculation=...)"),
+        Way.SPARK_BATCH: Yes("q.summarize(df, size=500)"),
+        Way.STREAM_FINAL: Yes("q.summarize(stream, size=500)"),
+        Way.STREAM_CHANGES: Yes('q.summarize(stream, size=500, emit="changes")'),
+        Way.EDITS: No(_ONE_PATTERN, "leave edits=True out, or edit the pattern of q.matches(...)"),
+        Way.BUDGET: Yes("q.summarize(size=500), whose bound is its size"),
+        Way.SQL: No(_NOT_SQL, "use COUNT(*) OVER ALL MATCHES, which is exact", False),
+        Way.EXPLAIN: Yes("q.explain()"),
+        Way.PLOT: Yes("q.plot()"),
+    },
+    Task.MISSING: {
+        Way.IN_PROCESS: Yes("q.allow_missing(1).matches(table)"),
+        Way.PIECES: Yes("q.allow_missing(1).matcher()"),
+        Way.DISORDER: Yes("q.allow_missing(1).matcher(speculation=...)"),
+        Way.SPARK_BATCH: Yes("q.allow_missing(1).matches(df)"),
+        Way.STREAM_FINAL: Yes("q.allow_missing(1).matches(stream)"),
+        Way.STREAM_CHANGES: Yes('q.allow_missing(1).matches(stream, emit="changes")'),
+        Way.EDITS: Yes("matcher.revise(...)"),
+        Way.BUDGET: Yes("q.allow_missing(1).matches(table, budget=...)"),
+        Way.SQL: No(_NOT_SQL, "use q.allow_missing(...).matches(df)", False),
+        Way.EXPLAIN: Yes("q.allow_missing(1).explain()"),
+        Way.PLOT: Yes("q.allow_missing(1).plot()"),
+    },
+    Task.WORKLOAD: {
+        Way.IN_PROCESS: Yes("w.matches(table)"),
+        Way.PIECES: Yes("w.matcher()"),
+        Way.DISORDER: Yes("w.matcher(speculation=...)"),
+        Way.SPARK_BATCH: Yes("w.matches(df)"),
+        Way.STREAM_FINAL: Yes("w.matches(stream)"),
+        Way.STREAM_CHANGES: Yes('w.matches(stream, emit="changes")'),
+        Way.EDITS: Yes("matcher.revise(...), w.matches(stream, control=..., edits=True)"),
+        Way.BUDGET: Yes("w.matches(table, budget=...)"),
+        Way.SQL: No(_NOT_SQL, "write one MATCH_RECOGNIZE per pattern and UNION ALL them", False),
+        Way.EXPLAIN: Yes("w.explain()"),
+        Way.PLOT: Yes("w.plot()"),
+    },
+    Task.AUTOMATON: {
+        Way.IN_PROCESS: Yes("a.matches(table)"),
+        Way.PIECES: Yes("a.matcher()"),
+        Way.DISORDER: Yes("a.matcher()"),
+        Way.SPARK_BATCH: Yes("a.matches(df)"),
+        Way.STREAM_FINAL: Yes("a.matches(stream)"),
+        Way.STREAM_CHANGES: Yes('a.matches(stream, emit="changes")'),
+        Way.EDITS: Yes("matcher.revise(...), a.matches(stream, control=..., edits=True)"),
+        Way.BUDGET: No(
+            "what a register would have held cannot be told of a partial match that was shed",
+            "write the pattern with ensue.pattern(...), which takes a budget",
+        ),
+        Way.SQL: No(_NOT_SQL, "use a.matches(df)", False),
+        Way.EXPLAIN: Yes("a.explain()"),
+        Way.PLOT: Yes("a.plot()"),
+    },
+    Task.QUANTIFY: {
+        Way.IN_PROCESS: Yes("f.eval(table), f.values(table)"),
+        Way.PIECES: Yes("f.operator(schema)"),
+        Way.DISORDER: No(
+            "a value is of a whole stretch of events in order, and is given once",
+            "sort the events first; on a stream f.values(stream) waits for the watermark",
+        ),
+        Way.SPARK_BATCH: Yes("f.values(df)"),
+        Way.STREAM_FINAL: Yes("f.values(stream)"),
+        Way.STREAM_CHANGES: Yes('f.values(stream, emit="changes")'),
+        Way.EDITS: No(_ONE_PATTERN, "start a second query beside the first"),
+        Way.BUDGET: No("a quantitative query runs in constant space and sheds nothing",
+                       "leave the budget out"),
+        Way.SQL: No(
+            "the standard allows no aggregate inside another",
+            "use q.measures(m='MAX(AVG(B.price))'), nested aggregates over the rounds of a match",
+            False,
+        ),
+        Way.EXPLAIN: Yes("f.explain(table)"),
+        Way.PLOT: Yes("f.plot()"),
+    },
+    Task.PATHS: {
+        Way.IN_PROCESS: Yes("g.paths(expression)"),
+        Way.PIECES: _NO_GRAPH_CALL,
+        Way.DISORDER: _NO_GRAPH_CALL,
+        Way.SPARK_BATCH: Yes("ensue.graph(df).paths(expression)"),
+        Way.STREAM_FINAL: _GRAPH_STANDS,
+        Way.STREAM_CHANGES: _GRAPH_STANDS,
+        Way.EDITS: No("a path expression is asked once", "ask the other expression", False),
+        Way.BUDGET: Yes("g.retrieve(questions, budget=...)"),
+        Way.SQL: No(_NOT_SQL, "use ensue.graph(df).paths(...)", False),
+        Way.EXPLAIN: Yes("g.explain(expression)"),
+        Way.PLOT: Yes("g.plot(expression)"),
+    },
+}  # fmt: skip
+
+
+def refusal(task: Task, way: Way) -> errors.UnsupportedError:
+    """The error of a cell that says no."""
+    cell = TABLE[task][way]
+    assert isinstance(cell, No), f"{task.value} runs {way.value}"
+    name = task.value.replace("`", "")
+    return errors.UnsupportedError(
+        f"{name}, {way.value.replace('`', '')}: {cell.reason}", remedy=cell.instead
+    )
