@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import csv
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,17 @@ def measured(make: Callable[[], Operator], *given: Any, **named: Any) -> tuple[f
     small = (given[0].slice(0, 200), *given[1:])
     feed(make(), *small, **{name: v for name, v in named.items() if name != "order"})
     return min(feed(make(), *given, **named) for _ in range(3))
+
+
+def compared(
+    machine: Machine, variants: dict[str, Options], table: pa.Table, *given: Any, **named: Any
+) -> Iterator[dict[str, Any]]:
+    """Throughput and most partial matches of each variant."""
+    for name, options in variants.items():
+        make = partial(Operator, machine, dict(KINDS), options)
+        seconds, _, most = measured(make, table, *given, **named)
+        speed = table.num_rows / seconds
+        yield {"variant": name, "events_per_s": speed, "partial_matches": most}
 
 
 def write(
@@ -431,17 +443,10 @@ def run_disorder(settings: Settings) -> bool:
     table = stream(count, 0.7)
     rows = []
     for share in (0.0, 0.01, 0.05, 0.1, 0.2):
-        for name, options in (("AFA", PLAIN), ("AFA+O", SEQUENCED)):
-
-            def make(options: Options = options) -> Operator:
-                return Operator(q2().machine, dict(KINDS), options)
-
-            order = moved(count, share, 1000) if share else None
-            seconds, _, most = measured(make, table, 500, 500, 0, order=order)
-            rows.append(
-                {"disorder": share, "variant": name, "events_per_s": count / seconds,
-                 "partial_matches": most}
-            )  # fmt: skip
+        order = moved(count, share, 1000) if share else None
+        variants = {"AFA": PLAIN, "AFA+O": SEQUENCED}
+        for row in compared(q2().machine, variants, table, 500, 500, 0, order=order):
+            rows.append({"disorder": share, **row})
     write("afa12", rows, "disorder", "events_per_s", "variant")
     write("afa13", rows, "disorder", "partial_matches", "variant")
     return True
@@ -453,16 +458,9 @@ def run_ignorable(settings: Settings) -> bool:
     rows = []
     for share in (0.0, 0.2, 0.4, 0.6, 0.8, 0.9):
         table = stream(count, ignorable=share)
-        for name, options in (("AFA+ignore", IGNORING), ("AFA", PLAIN)):
-
-            def make(options: Options = options) -> Operator:
-                return Operator(ignoring_q1(1, 500, 0.0), dict(KINDS), options)
-
-            seconds, _, most = measured(make, table, 500, 500, 500)
-            rows.append(
-                {"ignorable": share, "variant": name, "events_per_s": count / seconds,
-                 "partial_matches": most}
-            )  # fmt: skip
+        variants = {"AFA+ignore": IGNORING, "AFA": PLAIN}
+        for row in compared(ignoring_q1(1, 500, 0.0), variants, table, 500, 500, 500):
+            rows.append({"ignorable": share, **row})
     write("afa16", rows, "ignorable", "events_per_s", "variant")
     write("afa17", rows, "ignorable", "partial_matches", "variant")
     return True

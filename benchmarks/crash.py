@@ -28,24 +28,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import ensue
+from benchmarks import session
 from ensue.demo import data
+from examples.stream_files import FUNNEL
 
 HERE = Path(__file__).parent.parent
 MEASURES = ("user_id", "at", "carts", "paid")
 FILES = 40
 DELAY = 3_600_000_000  # microseconds that a row may be late
-
-
-def query() -> Any:
-    return (
-        ensue.pattern("V C+ P")
-        .define(V="kind = 'view'", C="kind = 'cart'", P="kind = 'pay'")
-        .partition_by("user_id")
-        .order_by("ts")
-        .within("1 hour")
-        .measures(at="FIRST(ts)", carts="COUNT(C.*)", paid="P.amount")
-    )
 
 
 def prepare(folder: Path, rows: int, seed: int, files: int = FILES) -> pa.Table:
@@ -69,29 +59,14 @@ def prepare(folder: Path, rows: int, seed: int, files: int = FILES) -> pa.Table:
 
 def drive(folder: Path) -> None:
     """The driver: both sinks, to the end of the stream."""
-    from ensue.java import ensure_java
     from ensue.spark.control import Control
 
-    ensure_java()
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2,4]").appName("ensue crash test")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "ERROR",
-        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
-        ".state.RocksDBStateStoreProvider",
-    }.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark, _ = session.start("ensue crash test", session.STORE, "local[2,4]")
     schema = spark.read.parquet(str(folder / "in")).schema
     source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     stream = source.parquet(str(folder / "in")).withWatermark("ts", "1 hour")
     control = folder / "control"
-    found = query().matches(stream, control=str(control), lanes=8)
+    found = FUNNEL.matches(stream, control=str(control), lanes=8)
     to_files = found.writeStream.format("parquet").option("path", str(folder / "out"))
     to_table = found.writeStream.foreachBatch(Database(folder / "out.db"))
     running = [
@@ -157,7 +132,7 @@ def answers(folder: Path, table: pa.Table) -> dict[str, list[tuple[Any, ...]]]:
     with sqlite3.connect(folder / "out.db") as database:
         rows = database.execute("SELECT user_id, at, carts, paid FROM matches").fetchall()
     return {
-        "batch": plain(query().matches(table)),
+        "batch": plain(FUNNEL.matches(table)),
         "files": plain(files) if files is not None else [],
         "database": sorted(rows),
     }

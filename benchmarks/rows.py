@@ -7,8 +7,6 @@ and sort in the worker, through the same Arrow path.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import ensue
-from benchmarks import flink
+from benchmarks import flink, session
 from benchmarks.harness import Measurement, Target, compare, report, say
 from benchmarks.processes import Clock, PeakMemory
 from ensue.demo import data
@@ -299,22 +297,6 @@ def same(who: str, left: list[float], right: list[float]) -> bool:
 
 
 def _start_spark() -> Any:
-    from pyspark.sql import SparkSession
-
-    from ensue.java import ensure_java
-
-    say(ensure_java())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").appName("ensue benchmarks")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "6g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark, java = session.start("ensue benchmarks", {"spark.driver.memory": "6g"})
+    say(java)
     return spark

@@ -19,10 +19,9 @@ from statistics import median
 from typing import Any
 
 import ensue
+from benchmarks import session
 from benchmarks.harness import Target, say
 from benchmarks.processes import tree
-
-ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def pattern() -> Any:
@@ -37,24 +36,11 @@ def pattern() -> Any:
 
 
 def run(rows: int, keys: int, per_batch: int, folder: Path) -> bool:
-    from pyspark.sql import SparkSession
     from pyspark.sql import functions as F  # noqa: N812
 
-    from ensue.java import ensure_java
-
-    ensure_java()
-    builder = SparkSession.builder.master("local[2]").appName("ensue soak")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": "4g",
-        "spark.log.level": "ERROR",
-        "spark.sql.streaming.stateStore.providerClass": ROCKS,
-        "spark.sql.streaming.numRecentProgressUpdates": "10000",
-    }.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    progress = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
+    settings = {"spark.driver.memory": "4g", **session.STORE, **progress}
+    spark, _ = session.start("ensue soak", settings)
     batches = -(-rows // per_batch)
     source = (
         spark.readStream.format("rate-micro-batch")

@@ -131,12 +131,8 @@ class _Match:
         """A condition or measure. RUNNING sees the rows up to `row` (None: the whole match)."""
         stop = self.end if row is None else row + 1
         match expression:
-            case c.Literal(value=value):
-                return value
-            case c.TypeName(text=text):
-                return text
-            case c.MatchNumber():
-                return self.number
+            case c.Literal() | c.TypeName() | c.MatchNumber():
+                return self._constant(expression)
             case c.Navigate():
                 return self._navigate(expression, self.end if expression.final else stop)
             case c.Aggregate():
@@ -144,6 +140,15 @@ class _Match:
             case c.Call():
                 return scalar.evaluate(expression, lambda argument: self.value(argument, row))
         raise NotImplementedError(f"{expression} at match level")
+
+    def _constant(self, expression: c.Literal | c.TypeName | c.MatchNumber) -> Any:
+        """What is the same at every row of the match."""
+        match expression:
+            case c.Literal(value=value):
+                return value
+            case c.TypeName(text=text):
+                return text
+        return self.number
 
     def _navigate(self, navigate: c.Navigate, stop: int) -> Any:
         """FIRST or LAST by `offset` rows of the variable, then PREV or NEXT by `shift` rows."""
@@ -167,12 +172,8 @@ class _Match:
     def _at(self, expression: c.Condition, position: int) -> Any:
         """An expression over one row, inside a navigation or an aggregate."""
         match expression:
-            case c.Literal(value=value):
-                return value
-            case c.TypeName(text=text):
-                return text
-            case c.MatchNumber():
-                return self.number
+            case c.Literal() | c.TypeName() | c.MatchNumber():
+                return self._constant(expression)
             case c.Classifier():
                 inside = self.start <= position < self.end
                 return self.steps[position - self.start].label if inside else None

@@ -18,8 +18,8 @@ from typing import Any
 
 from ensue.query import condition as c
 from ensue.query import nodes
-from ensue.query.query import Query, WindowKind
-from tests.oracle_sequences import Oracle
+from ensue.query.query import Query
+from tests.oracle_sequences import Oracle, in_window
 
 Row = dict[str, Any]
 Pairs = tuple[tuple[str, int], ...]
@@ -132,13 +132,7 @@ class MissingOracle:
             self.found[pairs] = answer
 
     def _in_window(self, first: int, row: int) -> bool:
-        window = self.query.within
-        if window is None:
-            return True
-        if window.kind is WindowKind.ROWS:
-            return row - first < window.size
-        column = self.query.order_by[0].column
-        return bool(self.rows[row][column] - self.rows[first][column] <= window.size)
+        return in_window(self.query, self.rows, first, row)
 
     # -- conditions ------------------------------------------------------------------------------
 

@@ -57,6 +57,16 @@ class State:
 Rest = Callable[[State], None]
 
 
+def in_window(query: Query, rows: list[Row], first: int, row: int) -> bool:
+    window = query.within
+    if window is None:
+        return True
+    if window.kind is WindowKind.ROWS:
+        return row - first < window.size
+    column = query.order_by[0].column
+    return bool(rows[row][column] - rows[first][column] <= window.size)
+
+
 class Oracle:
     def __init__(self, query: Query, rows: list[Row]) -> None:
         self.query, self.rows = query, rows
@@ -251,12 +261,7 @@ class Oracle:
         return self.rows[row][self.query.order_by[0].column]
 
     def _in_window(self, first: int, row: int) -> bool:
-        window = self.query.within
-        if window is None:
-            return True
-        if window.kind is WindowKind.ROWS:
-            return row - first < window.size
-        return bool(self._time(row) - self._time(first) <= window.size)
+        return in_window(self.query, self.rows, first, row)
 
     # -- conditions ------------------------------------------------------------------------------
 

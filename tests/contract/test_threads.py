@@ -121,19 +121,8 @@ def _automaton() -> Case:
     )
 
 
-def _summary() -> Case:
-    summary = PAIR.summarize(size=1_000_000)
-    return Case(
-        summary,
-        summary.insert,
-        lambda known: known.count(),
-        ensue.restore,
-        lambda known: (known.metrics.rows, known.count()),
-    )
-
-
-def _late_summary() -> Case:
-    summary = PAIR.summarize(size=1_000_000, speculation=math.inf)
+def _summary(**options: Any) -> Case:
+    summary = PAIR.summarize(size=1_000_000, **options)
     return Case(
         summary,
         summary.insert,
@@ -172,7 +161,8 @@ def _feed() -> Case:
 
 CASES = {
     "Matcher": _matcher, "AutomatonMatcher": _automaton, "Summary": _summary,
-    "LateSummary": _late_summary, "Live": _live, "QuantifyOperator": _operator, "Feed": _feed,
+    "LateSummary": lambda: _summary(speculation=math.inf),
+    "Live": _live, "QuantifyOperator": _operator, "Feed": _feed,
 }  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def by_key(table: pa.Table) -> list[list[Row]]:
     return [[row for row in rows if row["k"] == key] for key in {row["k"] for row in rows}]
 
 
-def row_matches(query: Query) -> Verb:
+def _matches(query: Query, wanted: Callable[[pa.Table], list[Row]]) -> Verb:
     planned, _ = streams.streamed(query, sent(0, 0).table)
 
     def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
@@ -121,11 +121,15 @@ def row_matches(query: Query) -> Verb:
         rows = rows.append_column(TEXT, ready(table)[TEXT])
         return matches_work(planned, None, rows.schema, "ts", settings, {}), rows
 
+    return Verb(ask, wanted, lambda found: finish(planned, found))
+
+
+def row_matches(query: Query) -> Verb:
     def wanted(table: pa.Table) -> list[Row]:
         rows = numbers(table)
         return oracle.run(in_numbers(query), rows.to_pylist(), rows.column_names).rows
 
-    return Verb(ask, wanted, lambda found: finish(planned, found))
+    return _matches(query, wanted)
 
 
 def edited_matches(query: Query) -> Verb:
@@ -142,13 +146,6 @@ def edited_matches(query: Query) -> Verb:
 
 
 def event_matches(query: Query) -> Verb:
-    planned, _ = streams.streamed(query, sent(0, 0).table)
-
-    def ask(table: pa.Table, settings: Settings) -> tuple[Work, pa.Table]:
-        planned, rows = streams.streamed(query, table)
-        rows = rows.append_column(TEXT, ready(table)[TEXT])
-        return matches_work(planned, None, rows.schema, "ts", settings, {}), rows
-
     def wanted(table: pa.Table) -> list[Row]:
         found = []
         for part in by_key(table):
@@ -161,7 +158,7 @@ def event_matches(query: Query) -> Verb:
                 found.append(row)
         return found
 
-    return Verb(ask, wanted, lambda found: finish(planned, found))
+    return _matches(query, wanted)
 
 
 def missing_matches() -> Verb:

@@ -19,6 +19,7 @@ from ensue import errors
 from ensue.operator import state
 from ensue.query.stored import Fingerprint
 from ensue.rows.evaluator import KIND as ROWS
+from tests.state.damage import damaged
 
 EVENTS = pa.table({"k": ["a", "b"] * 4, "t": range(8), "kind": list("ABBABAAB"), "x": range(8)})
 PAIR = ensue.pattern("A -> B", types="kind").partition_by("k").order_by("t").within(5)
@@ -50,15 +51,7 @@ STATES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
 def test_a_flipped_bit_or_a_lost_end_is_found(name: str) -> None:
     blob, load = STATES[name]
     load(blob)
-    chance = random.Random(name)
-    damaged = [blob[: chance.randrange(len(blob))] for _ in range(40)]
-    damaged += [blob[:-14], blob[:-1]]  # the checksum itself is cut
-    places = [*(chance.randrange(len(blob)) for _ in range(120)), *range(len(blob) - 16, len(blob))]
-    for place in places:
-        flipped = bytearray(blob)
-        flipped[place] ^= 1 << chance.randrange(8)
-        damaged.append(bytes(flipped))
-    for given in damaged:
+    for given in damaged(blob, name, cuts=40, flips=120):
         with pytest.raises(errors.StateError, match="damaged") as caught:
             load(given)
         assert "start afresh" in caught.value.remedy

@@ -6,7 +6,6 @@ written it.
 
 from __future__ import annotations
 
-import random
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ensue.query.stored import Fingerprint
 from tests.contract import definitions as by
 from tests.contract.discovery import classes
 from tests.contract.drivers import Saved
+from tests.state.damage import damaged
 from tests.state.stored import CUT, EXAMPLES, Named, blobs_of, halfway, named, read, stored
 
 list(classes())  # imports every module, and so declares every kind
@@ -82,15 +82,8 @@ def test_a_flipped_bit_or_a_lost_end_is_found(kind: Kind) -> None:
     blob = of(kind)
     query = own_query(blob)
     state.from_bytes(kind, blob, query)
-    chance = random.Random(kind.name)
-    damaged = [blob[: chance.randrange(len(blob))] for _ in range(20)]
-    damaged += [blob[:-14], blob[:-1], b"", b"junk", b"ensue sum:1234"]
-    places = [*(chance.randrange(len(blob)) for _ in range(40)), *range(len(blob) - 16, len(blob))]
-    for place in places:
-        flipped = bytearray(blob)
-        flipped[place] ^= 1 << chance.randrange(8)
-        damaged.append(bytes(flipped))
-    for given in damaged:
+    made = damaged(blob, kind.name, cuts=20, flips=40)
+    for given in [*made, b"", b"junk", b"ensue sum:1234"]:
         with pytest.raises(errors.StateError, match="damaged") as caught:
             state.from_bytes(kind, given, query)
         assert "start afresh" in caught.value.remedy

@@ -14,6 +14,7 @@ import pytest
 import ensue
 from ensue.api.pattern import Pattern
 from tests import oracle_acep
+from tests.short_streams import rows_of, table
 
 STREAMS = [
     "".join(letters)
@@ -26,24 +27,6 @@ PATTERNS = [
     "A ->> B{2,}", "A ->> (B ->> C)+", "A ->> (B ->> C | C)", "A ->> PERMUTE(B, C)",
     "A ->> (B | B ->> C)* ->> A", "(A | B) ->> (B | C)", "A ->> A ->> A",
 ]  # fmt: skip
-
-
-def table(streams: list[str]) -> pa.Table:
-    stream, ident, kind, x = [], [], [], []
-    for number, letters in enumerate(streams):
-        for row, letter in enumerate(letters):
-            stream.append(number)
-            ident.append(row)
-            kind.append(letter)
-            x.append((row * 7 + number * 3) % 5)
-    return pa.table({"stream": stream, "id": ident, "kind": kind, "x": x})
-
-
-def rows_of(events: pa.Table) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for event in events.to_pylist():
-        found[event["stream"]].append(event)
-    return found
 
 
 EVENTS = table(STREAMS)

@@ -153,27 +153,14 @@ def test_declared_text_is_still_evaluated() -> None:
 
 
 def test_a_declared_fold_is_not_tested() -> None:
-    made = (
-        q.automaton(lambda y, x: abs(y - x), collect="max", distributive=True)
-        .initial("p", 0)
-        .step("p", "p", None, "x")
-        .step("p", "q", None, "x")
-        .step("q", "q", None, "x")
-        .final("q")
-        .build()
-    )
-    assert "declared" in str(made.check())
+    def distances(**declared: bool) -> Any:
+        made = q.automaton(lambda y, x: abs(y - x), collect="max", **declared).initial("p", 0)
+        made = made.step("p", "p", None, "x").step("p", "q", None, "x").step("q", "q", None, "x")
+        return made.final("q").build()
+
+    assert "declared" in str(distances(distributive=True).check())
     with pytest.raises(errors.DistributivityError):
-        (
-            q.automaton(lambda y, x: abs(y - x), collect="max")
-            .initial("p", 0)
-            .step("p", "p", None, "x")
-            .step("p", "q", None, "x")
-            .step("q", "q", None, "x")
-            .final("q")
-            .build()
-            .check()
-        )
+        distances().check()
 
 
 def test_independent_predicates_are_divided_family_by_family() -> None:

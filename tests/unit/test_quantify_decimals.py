@@ -5,7 +5,6 @@ The definitions are written here once more, in fractions. `ENSUE_CASES` multipli
 
 from __future__ import annotations
 
-import itertools
 import operator
 import os
 from collections.abc import Callable
@@ -20,9 +19,9 @@ import pytest
 from ensue import errors
 from ensue import quantify as q
 from ensue.quantify.reading import read_predicate
-from ensue.quantities.operator import QuantifyOperator
 from ensue.quantities.predicates import alphabet
 from ensue.scalar import kinds as k
+from tests.unit.test_quantify_quantile import in_pieces
 
 CASES = int(os.environ.get("ENSUE_CASES", "1"))
 TOO_LARGE = "too large"
@@ -91,16 +90,6 @@ def answer(run: Callable[..., Any], *given: Any, **options: Any) -> Any:
     except errors.OverflowDataError as problem:
         assert "does not fit decimal(" in str(problem)
         return TOO_LARGE
-
-
-def in_pieces(f: q.Quantity, events: pa.Table, cuts: list[int]) -> Any:
-    operator = f.operator(events.schema, output="demand")
-    for begin, end in itertools.pairwise([0, *cuts, events.num_rows]):
-        operator.insert(events.slice(begin, end - begin))
-        state = operator.snapshot()
-        operator = QuantifyOperator(f.stage, (), "demand")
-        operator.open(None, events.schema, state=state)
-    return operator.result()["value"].to_pylist()[0]
 
 
 NAMES = ("sum", "mean", "max", "min", "first", "last", "count", "product")

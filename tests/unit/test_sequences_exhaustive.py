@@ -14,6 +14,7 @@ import pytest
 import ensue
 from ensue.api.pattern import Pattern
 from tests import oracle_sequences
+from tests.short_streams import rows_of, table
 
 STREAMS = [
     "".join(letters)
@@ -32,21 +33,8 @@ PATTERNS = [
 ]  # fmt: skip
 
 
-def table(streams: list[str]) -> pa.Table:
-    stream, ident, kind, x = [], [], [], []
-    for number, letters in enumerate(streams):
-        for row, letter in enumerate(letters):
-            stream.append(number)
-            ident.append(row)
-            kind.append(letter)
-            x.append((row * 7 + number * 3) % 5)
-    return pa.table({"stream": stream, "id": ident, "kind": kind, "x": x})
-
-
 EVENTS = table(STREAMS)
-ROWS: dict[int, list[dict[str, object]]] = defaultdict(list)
-for event in EVENTS.to_pylist():
-    ROWS[event["stream"]].append(event)
+ROWS = rows_of(EVENTS)
 
 
 def listed(pattern: Pattern, events: pa.Table = EVENTS) -> dict[int, list[tuple[object, ...]]]:

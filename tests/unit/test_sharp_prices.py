@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -112,14 +114,19 @@ def test_nothing_false_where_events_forbid_or_end_matches() -> None:
         load.matches(table)
 
 
+def restored_halfway(load: Any, table: pa.Table, work: float) -> tuple[Any, Any]:
+    """A run with a history that has had 600 rows, and the one that its snapshot gives."""
+    budget = ensue.Budget(work=work)
+    live = load.live(table.schema, budget, history=stream(2000, 7))
+    live.insert(table.slice(0, 600))
+    return live, load.live(table.schema, budget, live.snapshot())
+
+
 @pytest.mark.compiled
 def test_what_is_known_of_prices_is_in_the_snapshot() -> None:
-    table, past = stream(1200, 0), stream(2000, 7)
+    table = stream(1200, 0)
     load = ensue.workload(a=q("A ->> B ->> C", C="x > A.x").within(60))
-    budget = ensue.Budget(work=6)
-    live = load.live(table.schema, budget, history=past)
-    live.insert(table.slice(0, 600))
-    again = load.live(table.schema, budget, live.snapshot())
+    live, again = restored_halfway(load, table, work=6)
     told = live._evaluator.engine.controller.prices
     kept = again._evaluator.engine.controller.prices
     assert told.ready and kept.ready
@@ -197,12 +204,9 @@ def test_only_the_ratios_of_weights_count(taught: bool) -> None:
 
 @pytest.mark.compiled
 def test_a_restored_run_uses_the_buckets_that_it_learned() -> None:
-    table, past = stream(1200, 0), stream(2000, 7)
+    table = stream(1200, 0)
     load = ensue.workload(a=q("A ->> (B | X) ->> C", C="x > A.x").within(60))
-    budget = ensue.Budget(work=4)
-    live = load.live(table.schema, budget, history=past)
-    live.insert(table.slice(0, 600))
-    again = load.live(table.schema, budget, live.snapshot())
+    live, again = restored_halfway(load, table, work=4)
     went_on = matches(live.insert(table.slice(600)))
     restored = matches(again.insert(table.slice(600)))
     one, two = live._evaluator.engine, again._evaluator.engine
