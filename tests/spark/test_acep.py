@@ -102,8 +102,7 @@ def test_lanes_of_a_stream_give_what_a_table_gives(name: str, emit: str) -> None
     assert told.num_rows
 
 
-@pytest.mark.parametrize("budget", [None, ensue.Budget(work=10**9)], ids=str)
-def test_a_stream(spark: Any, tmp_path: Path, budget: Any) -> None:
+def test_streams_with_and_without_a_budget(spark: Any, tmp_path: Path) -> None:
     """From q.matches(stream) to a sink, conditions on other events included."""
     moments = streams.EPOCH + np.arange(120) * streams.SECOND
     table = EVENTS.append_column("ts", pa.array(moments, pa.timestamp("us", "UTC")))
@@ -117,17 +116,20 @@ def test_a_stream(spark: Any, tmp_path: Path, budget: Any) -> None:
     frame = spark.createDataFrame(table)
     reader = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
     stream = reader.parquet(str(folder)).withWatermark("ts", "0 seconds")
-    got: list[Any] = []
+    running = []
+    for number, budget in enumerate((None, ensue.Budget(work=10**9))):
+        got: list[Any] = []
 
-    def sink(part: Any, number: int) -> None:
-        got.extend(part.drop("match_number").collect())
+        def sink(part: Any, _: int, got: list[Any] = got) -> None:
+            got.extend(part.drop("match_number").collect())
 
-    found = pattern.matches(stream, lanes=2, budget=budget)
-    writer = found.writeStream.foreachBatch(sink)
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    expected = pattern.matches(frame).drop("match_number")
-    assert sorted(map(str, got)) == sorted(map(str, expected.collect()))
+        writer = pattern.matches(stream, lanes=2, budget=budget).writeStream.foreachBatch(sink)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint{number}"))
+        running.append((budget, writer.trigger(availableNow=True).start(), got))
+    expected = sorted(map(str, pattern.matches(frame).drop("match_number").collect()))
+    for budget, query, got in running:
+        query.awaitTermination()
+        assert sorted(map(str, got)) == expected, budget
 
 
 def test_an_observation_is_told_what_a_budget_gave_up(spark: Any) -> None:

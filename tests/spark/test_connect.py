@@ -5,17 +5,34 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.spark.test_stream import PATTERN, events, files
+
+# A server and what it needs take longer to start than all the questions.
 SCRIPT = """
-import json
+import json, sys
+from pathlib import Path
 import ensue
 from ensue.java import ensure_java
 ensure_java()
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from tests.spark.test_stream import PATTERN, stream_of
+folder = Path(sys.argv[1])
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+spark.conf.set("spark.sql.shuffle.partitions", "2")
+out = {}
+
+found = PATTERN.matches(stream_of(spark, folder / "in"), lanes=4)
+writer = found.writeStream.format("parquet").option("path", str(folder / "out"))
+writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+query = writer.trigger(availableNow=True).start()
+
 rows = [("a", i, float((i * 7) % 5)) for i in range(20)]
 rows += [("b", i, float(i % 3)) for i in range(9)]
 df = spark.createDataFrame(rows, "k string, t int, x double")
@@ -24,7 +41,7 @@ near = (
     .partition_by("k").order_by("t").measures(n="COUNT(*)", low="LAST(B.x)", s="concat(k, '!')")
 )
 far = ensue.pattern("A B+").define(B="B.x > A.x AND SUM(B.x) < 9").partition_by("k").order_by("t")
-out = {
+out["matches"] = {
     "near": sorted(map(list, near.matches(df).collect())),
     "far": far.count(df),
     "near_local": sorted(map(list, near.matches(df.toArrow()).to_pandas().values.tolist())),
@@ -33,21 +50,68 @@ out = {
 try:
     ensue.pattern("A").define(A=F.col("k") == "a")
 except ensue.EnsueError as problem:
-    out["column"] = type(problem).__name__
+    out["matches"]["column"] = type(problem).__name__
+
+rows = [("a", 1, 3), ("a", 2, 2), ("a", 3, 5), ("b", 1, 1)]
+spark.createDataFrame(rows, "k string, t int, v int").createOrReplaceTempView("ticks")
+joined = ensue.sql('''
+    WITH m AS (SELECT * FROM ticks MATCH_RECOGNIZE (
+      PARTITION BY k ORDER BY t MEASURES COUNT(*) AS n, (SELECT 'x') AS x
+      PATTERN (A B+) DEFINE B AS v <> PREV(v)) AS q)
+    SELECT m.*, z.name FROM m JOIN (VALUES ('a', '{A}')) z(k, name) ON z.k = m.k''', spark=spark)
+window = ensue.sql('''
+    SELECT k, t, n OVER w FROM ticks WINDOW w AS (
+      PARTITION BY k ORDER BY t MEASURES COUNT(*) AS n
+      ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING AFTER MATCH SKIP TO NEXT ROW SEEK
+      PATTERN (A B) DEFINE B AS v > PREV(v)) ORDER BY k, t''', spark=spark)
+try:
+    ensue.sql("SELECT * FROM ticks MATCH_RECOGNIZE (MEASURES A.nope AS x PATTERN (A))", spark=spark)
+except ensue.EnsueError as problem:
+    error = [type(problem).__name__, problem.line]
+out["sql"] = [[list(r) for r in joined.collect()], [list(r) for r in window.collect()], error]
+
+query.awaitTermination(120)
+out["stream"] = spark.read.parquet(str(folder / "out")).count()
 print("RESULT" + json.dumps(out))
 spark.stop()
 """
+EVENTS = events(120)
+pytestmark = pytest.mark.xdist_group("connect")  # one process asks all questions
 
 
-@pytest.mark.xdist_group("connect")  # servers share a port
-def test_connect_gives_the_same_matches() -> None:
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("connect")
+    files(EVENTS, folder / "in")
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", SCRIPT, str(folder)],
+        cwd=Path(__file__).parent.parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
-    found = [line for line in done.stdout.splitlines() if line.startswith("RESULT")]
+    found = [line for line in done.stdout.splitlines() if "RESULT" in line]
     assert found, done.stderr[-3000:]
-    out = json.loads(found[0].removeprefix("RESULT"))
+    result: dict[str, Any] = json.loads(found[0].partition("RESULT")[2])
+    return result
+
+
+def test_the_same_matches(answers: dict[str, Any]) -> None:
+    out = answers["matches"]
     assert out["near"] == out["near_local"]
     assert len(out["near"]) > 3
     assert out["far"] == out["far_local"] > 2
     assert out["column"] == "UnsupportedInputError"
+
+
+def test_the_same_statements(answers: dict[str, Any]) -> None:
+    joined, window, error = answers["sql"]
+    assert joined == [["a", 3, "x", "{A}"]]
+    assert window == [["a", 1, None], ["a", 2, 2], ["a", 3, None], ["b", 1, None]]
+    assert error == ["UnknownColumnError", 1]
+
+
+def test_the_same_stream(answers: dict[str, Any]) -> None:
+    whole = PATTERN.matches(EVENTS).num_rows
+    assert whole - 12 < answers["stream"] <= whole

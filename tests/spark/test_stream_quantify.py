@@ -57,12 +57,9 @@ def test_batch_and_stream_on_spark_agree(spark: Any, tmp_path: Path) -> None:
 
         writer = found.writeStream.foreachBatch(sink)
         query = writer.option("checkpointLocation", str(tmp_path / f"state{number}")).start()
-        query.processAllAvailable()
-        control.end()
-        query.processAllAvailable()
-        query.stop()
-        running.append((name, output, told))
-    for name, output, told in running:
+        running.append((name, output, told, query, control))
+    for name, output, told, query, control in running:
+        control.finish(query)
         batch = whole(QUERIES[name], frame, output).toArrow()
         assert told and sorted(map(str, told)) == rows([batch]), name
         local = whole(QUERIES[name], events, output)
