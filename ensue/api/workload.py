@@ -53,8 +53,8 @@ def workload(
 ) -> Workload:
     """Patterns to run together: `ensue.workload(drops=q1, peaks=q2, weights={"peaks": 2})`.
 
-    Names that are no Python names come as a mapping or as pairs. `weights` say how much a match of
-    a pattern is worth when something has to be shed (1 unless said).
+    Pass a mapping, or pairs, when a name is not a valid Python identifier. `weights` say how much a
+    match of a pattern is worth when something has to be shed (1 unless said).
     """
     if not isinstance(patterns, Iterable):
         raise errors.QueryError(
