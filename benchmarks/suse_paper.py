@@ -19,16 +19,19 @@ from numba import njit
 
 from benchmarks import suse_streams as s
 from ensue.summary.kernels import select as kernel
+from ensue.summary.kernels.arrays import Arcs, Retained, Tables, make_lanes
 from ensue.summary.kernels.expect import coefficients
 from ensue.summary.kernels.sweep import steps_left
 
 
 @njit(cache=True, nogil=True)
 def _expected(
-    count: int, now: Any, window: Any, times: Any, classes: Any, coefficient: Any,
-    class_offset: Any, arc_from: Any, arc_to: Any, starts: Any, final: Any, out: Any,
-) -> None:  # fmt: skip
+    count: int, now: Any, window: Any, events: Retained, coefficient: Any, arcs: Arcs, out: Any
+) -> None:
     """`out[c]`: the mean of B_exp over Δ_old and Δ_new; 0 outside the active window."""
+    times, classes = events.times, events.classes
+    class_offset, arc_from, arc_to = arcs.offset, arcs.source, arcs.target
+    starts, final = arcs.starts, arcs.final
     states = final.shape[0]
     most = coefficient.shape[0] - 1
     begin = 0
@@ -71,47 +74,37 @@ def _expected(
 
 @njit(cache=True, nogil=True)
 def select(
-    size: int, window: Any, new_times: Any, new_classes: Any, probability: Any,
-    class_offset: Any, arc_from: Any, arc_to: Any, arc_valued: Any, ordered: Any, starts: Any,
-    final: Any, numbers: Any, times: Any, classes: Any, past: Any,
+    size: int, window: Any, new_times: Any, new_classes: Any, probability: Any, arcs: Arcs,
+    numbers: Any, events: Retained,
 ) -> None:  # fmt: skip
-    """Feeds events to a summary of size + 1 places; `numbers` and `past` as in the library."""
-    states, room = final.shape[0], size + 1
+    """Feeds events to a summary of size + 1 places; `numbers` and `events` as in the library."""
+    states, room = arcs.final.shape[0], size + 1
+    times, past = events.times, events.past
     most = int(window)
     coefficient, exponent = np.zeros((most + 1, states)), np.zeros(most + 1)
-    coefficients(
-        probability, class_offset, arc_from, arc_to, final, coefficient, exponent, most + 1
-    )
+    coefficients(probability, arcs, coefficient, exponent, most + 1)
     for t in range(most + 1):
         coefficient[t] *= 2.0 ** exponent[t]
-    lane_first, lane_last = np.empty(room, np.int64), np.empty(room, np.int64)
-    terminal, work = np.empty((states, room)), np.empty((4, states, room))
-    spare = np.empty((arc_from.shape[0], 2, room))
-    kept, kept_sum = np.empty(16), np.empty(16)
-    weights, ids = np.zeros(room), np.zeros(room, np.int64)
-    levels, learning = np.zeros(5), np.zeros(3)
+    lanes = make_lanes(room, arcs)
+    levels = np.zeros(5)
+    tables = Tables(np.zeros(3), np.zeros(1), probability, coefficient, exponent)
     scores, expected = np.empty(room), np.empty(room)
     for e in range(new_times.shape[0]):
         now, c = new_times[e], new_classes[e]
         if c < 0:
             continue
         at = numbers[kernel.COUNT]
-        times[at], classes[at], past[at] = now, c, 0.0
+        times[at], events.classes[at], past[at] = now, c, 0.0
         least = 0
         for count in (at, at + 1):
             if at < size:
                 continue
             numbers[kernel.COUNT] = count
-            kept, kept_sum = kernel.score(
-                count, float(size), kernel.PRESENT, now, numbers, levels, times, classes, weights,
-                past, scores, window, True, class_offset, arc_from, arc_to, arc_valued, ordered,
-                starts, final, True, False, probability, coefficient, exponent, learning,
-                lane_first, lane_last, terminal, work, kept, kept_sum, spare,
+            lanes = kernel.score(
+                count, float(size), kernel.PRESENT, now, numbers, levels, events, scores, window,
+                True, arcs, False, tables, lanes,
             )  # fmt: skip
-            _expected(
-                count, now, window, times, classes, coefficient, class_offset, arc_from, arc_to,
-                starts, final, expected,
-            )  # fmt: skip
+            _expected(count, now, window, events, coefficient, arcs, expected)
             if count == at:
                 for i in range(count):
                     if scores[i] + expected[i] < scores[least] + expected[least]:
@@ -121,13 +114,9 @@ def select(
                 numbers[kernel.COUNT] = at
             else:
                 gone, took_part = times[least], past[least] != 0.0
-                kernel.drop(least, numbers, times, classes, weights, ids, past)
+                kernel.drop(least, numbers, events)
                 if took_part:
-                    kept, kept_sum = kernel.resettle(
-                        gone, numbers, times, classes, weights, past, window, class_offset,
-                        arc_from, arc_to, arc_valued, ordered, starts, final, True, False,
-                        lane_first, lane_last, terminal, work, kept, kept_sum, spare,
-                    )  # fmt: skip
+                    lanes = kernel.resettle(gone, numbers, events, window, arcs, False, lanes)
         if at < size:
             numbers[kernel.COUNT] = at + 1
 
@@ -141,16 +130,17 @@ def counts(text: str, events: pa.Table, size: int, window: int, asked: Sequence[
     classes = np.array([machine.class_of(1 << known.index(k)) if k in known else -1 for k in kinds])
     probability = np.bincount(classes + 1, minlength=machine.classes + 1)[1:] / len(classes)
     numbers = np.zeros(9, np.int64)
-    held = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64), np.zeros(size + 1)
+    kinds = (np.int64, np.int64, np.float64, np.int64, np.float64)
+    held = Retained(*(np.zeros(size + 1, kind) for kind in kinds))
     moments = events["t"].to_numpy()
     found, begin = [], 0
     for stop in asked:
         select(
             size, window, moments[begin:stop], classes[begin:stop], probability,
-            **machine.arrays(), numbers=numbers, times=held[0], classes=held[1], past=held[2],
+            machine.arrays(), numbers, held,
         )  # fmt: skip
         begin = stop
-        at = held[0][: numbers[kernel.COUNT]]
+        at = held.times[: numbers[kernel.COUNT]]
         rows = events.take(np.searchsorted(moments, at))
         found.append(asked_of.summarize(rows, size=size + 1).count())
     return found

@@ -23,9 +23,10 @@ from ensue.run.late_summary import LateSummary
 from ensue.run.matcher import Matcher, restored
 from ensue.sequences.totals import Grouping
 from ensue.shared.controller import ALONE
-from ensue.summary.evaluator import Summary, described
+from ensue.summary.evaluator import Summary
 from ensue.summary.options import SummaryOptions
 from ensue.summary.saved import KIND as SUMMARY
+from ensue.summary.saved import described
 
 LATE = ("speculation", "delay", "id")  # what makes a summary take events in any order
 

@@ -196,8 +196,4 @@ def _stack(keys: list[Codes], rows: int) -> NDArray[np.int64]:
 
 def arrays_of(table: pa.Table) -> dict[str, pa.Array]:
     """The columns by name, each in one piece."""
-    arrays = {}
-    for name in table.column_names:
-        column = table.column(name)
-        arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return arrays
+    return {name: flat(table, name) for name in table.column_names}

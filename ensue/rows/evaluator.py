@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, atom_name
+from ensue.kernels.measures import FIRST_ROW, LENGTH, OFFSET
 from ensue.operator import state
 from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch, check_types
@@ -279,11 +280,11 @@ class RowsEvaluator(Refusing):
     def _names(self, batch: Batch, measured: Measured) -> dict[str, pa.Array]:
         """Hidden columns that name the match (match_names.py)."""
         matches, program = measured.matches, self._plan.program
-        first, lengths = matches.match[:, 1], matches.match[:, 2]
+        first, lengths = matches.match[:, FIRST_ROW], matches.match[:, LENGTH]
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         inside = np.arange(int(offsets[-1])) - np.repeat(offsets[:-1], lengths)
         rows = np.repeat(first, lengths) + inside
-        positions = matches.positions[np.repeat(matches.match[:, 4], lengths) + inside]
+        positions = matches.positions[np.repeat(matches.match[:, OFFSET], lengths) + inside]
         labels = program.label[positions].astype(np.int64)  # −1: unmatched
         found = match_names(batch.columns, first, rows, labels, offsets)
         if self._plan.query.measures is None and not self._plan.query.rows.all_rows:

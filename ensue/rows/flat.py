@@ -45,7 +45,8 @@ from ensue.rows.evaluator import MAX_BYTES, RowsEvaluator, groups
 KIND = state.Kind("flat rows", version=2)
 EAGER = 1024  # rows held of one start that are looked at again whenever a row comes
 _SLOT = PREFIX + "slot"
-_NUMBERS = ("base", "start", "matches", "covered", "retry_at", "length")
+_NUMBERS = ("base", "start", "matches", "covered", "retry_at", "length")  # see `Held`
+BASE, START, MATCHES, COVERED, RETRY_AT, LENGTH = range(len(_NUMBERS))
 Numbers = NDArray[np.int64]
 
 
@@ -129,12 +130,12 @@ class FlatRows(RowsEvaluator, LaneDefaults):
     @property
     def lengths(self) -> Numbers:
         """Rows held of each partition."""
-        return self._numbers[:, 5]
+        return self._numbers[:, LENGTH]
 
     @property
     def undecided(self) -> Numbers:
         """Rows of each partition from its first undecided start on."""
-        return self._numbers[:, 5] - self._numbers[:, 1]
+        return self._numbers[:, LENGTH] - self._numbers[:, START]
 
     def next_time(self) -> int | None:
         """The least watermark that settles a start; None where no time does."""
@@ -183,7 +184,7 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         rows = change(other.held)
         self._rows = rows.select(self._schema.names).cast(self._schema)
         self._numbers = other._numbers.copy()
-        self._numbers[:, 4] = 0
+        self._numbers[:, RETRY_AT] = 0
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -195,7 +196,7 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         numbers = np.zeros((len(slots), len(_NUMBERS)), np.int64)
         known = slots >= 0
         numbers[known] = self._numbers[slots[known]]
-        numbers[:, 5] = np.diff(starts)
+        numbers[:, LENGTH] = np.diff(starts)
         ended = np.zeros(len(slots), np.bool_)
         if ending and rows.num_rows == 0:
             ended[:] = True
@@ -204,17 +205,19 @@ class FlatRows(RowsEvaluator, LaneDefaults):
                 ended = np.array([key in keys for key in found], np.bool_)
         elif ending:
             ended = fresh
-        touched = ended | (fresh & (numbers[:, 5] >= numbers[:, 4]))
+        touched = ended | (fresh & (numbers[:, LENGTH] >= numbers[:, RETRY_AT]))
         if not rows.num_rows:
             touched |= self._over(table, starts)
         kept_rows = np.ones(table.num_rows, np.bool_)
-        for begin, end in groups(np.append(0, np.cumsum(numbers[touched, 5])), self._max_rows()):
+        for begin, end in groups(
+            np.append(0, np.cumsum(numbers[touched, LENGTH])), self._max_rows()
+        ):
             chosen = np.flatnonzero(touched)[begin:end]
             yield from self._part(table, starts, chosen, numbers, ended, kept_rows)
-        remaining = numbers[:, 5] > 0
+        remaining = numbers[:, LENGTH] > 0
         self._rows = table.filter(pa.array(kept_rows)) if not kept_rows.all() else table
         self._numbers = np.ascontiguousarray(numbers[remaining])
-        self.metrics.partials = int((self._numbers[:, 1] < self._numbers[:, 5]).sum())
+        self.metrics.partials = int((self._numbers[:, START] < self._numbers[:, LENGTH]).sum())
         self.metrics.bytes = self.nbytes
 
     def _joined(
@@ -259,7 +262,7 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         if not waiting.any():
             return None
         name = self._plan.query.order_by[0].column
-        at = np.where(waiting, starts[:-1] + self._numbers[:, 1], starts[:-1])
+        at = np.where(waiting, starts[:-1] + self._numbers[:, START], starts[:-1])
         order, size = window_numbers(flat(table, name).take(pa.array(at)), window, name)
         size = size if isinstance(size, float) else min(size, 2**61)
         if unsettled:
@@ -277,7 +280,7 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         kept_rows: NDArray[np.bool_],
     ) -> Iterator[pa.Table]:
         """Some partitions through the engine; their numbers and the rows to keep are updated."""
-        lengths = numbers[chosen, 5]
+        lengths = numbers[chosen, LENGTH]
         begins = self._starts_of(lengths)
         if begins[-1] == table.num_rows:
             part, index = table, None
@@ -287,9 +290,9 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         self._check_size(int(lengths.max()))
         cursor = np.stack(
             [
-                begins[:-1] + numbers[chosen, 1],
-                numbers[chosen, 2],
-                begins[:-1] + numbers[chosen, 3],
+                begins[:-1] + numbers[chosen, START],
+                numbers[chosen, MATCHES],
+                begins[:-1] + numbers[chosen, COVERED],
             ],
             axis=1,
         )
@@ -298,8 +301,8 @@ class FlatRows(RowsEvaluator, LaneDefaults):
             arrays_of(part),
             begins,
             ~ended[chosen],
-            numbers[chosen, 0] == 0,
-            numbers[chosen, 0],
+            numbers[chosen, BASE] == 0,
+            numbers[chosen, BASE],
             np.ascontiguousarray(cursor),
             self._horizon,
         )
@@ -326,12 +329,12 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         kept = np.where(ended[chosen], ends, np.minimum(kept, ends))
         left = ends - kept
         waiting = ends - start
-        numbers[chosen, 0] = batch.base + kept - begins
-        numbers[chosen, 1] = start - kept
-        numbers[chosen, 2] = matches
-        numbers[chosen, 3] = np.maximum(0, covered - kept)
-        numbers[chosen, 4] = np.where(waiting > EAGER, left + waiting, 0)
-        numbers[chosen, 5] = left
+        numbers[chosen, BASE] = batch.base + kept - begins
+        numbers[chosen, START] = start - kept
+        numbers[chosen, MATCHES] = matches
+        numbers[chosen, COVERED] = np.maximum(0, covered - kept)
+        numbers[chosen, RETRY_AT] = np.where(waiting > EAGER, left + waiting, 0)
+        numbers[chosen, LENGTH] = left
         gone = kept - begins
         first = np.repeat(starts[chosen] - np.append(0, np.cumsum(gone))[:-1], gone)
         kept_rows[first + np.arange(int(gone.sum()))] = False

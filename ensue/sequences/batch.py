@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
+from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch, order_kind, order_numbers
 from ensue.operator.hold import Reach
 from ensue.operator.protocol import Events
@@ -52,11 +53,7 @@ class EventBatch:
 
     @cached_property
     def columns(self) -> dict[str, pa.Array]:
-        arrays = {}
-        for name in self.table.column_names:
-            column = self.table.column(name)
-            arrays[name] = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        return arrays
+        return arrays_of(self.table)
 
     @cached_property
     def words(self) -> NDArray[np.uint64]:

@@ -41,24 +41,13 @@ def check_listing(listing: Listing) -> None:
             )
 
 
-def skips_anything(pattern: nodes.Node) -> bool:
-    """Whether some joint is skip-till-any: then no event ever becomes useless."""
-    for node in nodes.walk(pattern):
-        gaps: tuple[nodes.Gap, ...] = ()
-        if isinstance(node, nodes.Concatenation):
-            gaps = node.gaps
-        elif isinstance(node, (nodes.Repetition, nodes.Permutation)):
-            gaps = (node.gap,)
-        if any(gap.policy is Policy.ANY for gap in gaps):
-            return True
-    return False
-
-
 def check_unbounded(plan: Plan, rows: int) -> None:
     """Warns, and above a limit refuses, where listing would keep too much."""
     query = plan.query
-    if query.within is not None or rows < WARN_ROWS or not skips_anything(query.pattern):
+    if query.within is not None or rows < WARN_ROWS:
         return
+    if all(gap.policy is not Policy.ANY for gap in nodes.gaps(query.pattern)):
+        return  # events become useless as matches move on
     estimate = rows * NODE_BYTES * max(1, len(query.labels) - len(query.unseen))
     what = (
         f"the pattern skips anything (->>) and has no window, so the match graph of a partition of "

@@ -2,7 +2,7 @@
 
 - `summary/machine.py`: the counting automaton as the arrays that the kernels read.
 - `summary/exact.py`: counts, sums and contributions in integers of any size, at a trigger.
-- `summary/counters.py`: the StateSummary with its four families of counters, INSERT and REMOVE.
+- `summary/kernels/arrays.py`: what the kernels read and write, by name.
 - `summary/store.py`: the retained events of one key and the selection loop over them.
 - `summary/reading.py`: rows of a table to classes, times and values.
 """

@@ -24,12 +24,13 @@ from ensue.query.query import Query
 from ensue.summary import reading
 from ensue.summary.answers import answer
 from ensue.summary.groups import GroupedStore, Groups
+from ensue.summary.intake import VALUE
 from ensue.summary.kernels import select as kernel
 from ensue.summary.limbs import limbs_of
 from ensue.summary.store import Selection, Store
 from ensue.summary.together import answers_together, plain_readings, quick, value_readings
 
-BITS, VALUE = "__ensue_bits", "__ensue_value"
+BITS = "__ensue_bits"
 MOST_VALUES = 64  # of an attribute in `equal`; a key with more is counted by itself
 METRICS = pa.struct(
     [(name, pa.int64()) for name in ("rows", "kept", "removed", "discarded", "irrelevant")]
@@ -179,7 +180,7 @@ class _Found:
         """One key through the selection loop, and measured."""
         asked = self._asked
         part = slice(int(self._starts[key]), int(self._starts[key + 1]))
-        selection = Selection(**{**vars(asked.selection), "_tables": {}})
+        selection = Selection(**{**vars(asked.selection), "_tables": None})
         kind = np.float64 if self._times.dtype == np.float64 else np.int64
         ids = np.arange(part.start, part.stop)
         values = flat(self._table, VALUE)[part] if self._valued else None
@@ -240,24 +241,26 @@ class _Found:
         for name in schema.names[len(columns) : -2]:
             kind = schema.field(name).type
             columns.append(
-                pa.array([self._number(a.get(name), kind, name) for a in self._answers], kind)
+                pa.array([number_shown(a.get(name), kind, name) for a in self._answers], kind)
             )
         assert len(columns[0]) == keys
         return pa.Table.from_arrays([*columns, events, metrics], schema=schema)
 
-    def _number(self, value: Any, kind: pa.DataType, name: str) -> Any:
-        if value is None:
-            return None
-        if pa.types.is_string(kind):
-            return str(value)
-        if not pa.types.is_decimal(kind):
-            return value
-        if abs(value) >= Decimal(10) ** (kind.precision - kind.scale):
-            raise errors.OverflowDataError(
-                f"a {name} has {len(str(int(value)))} digits, and DECIMAL holds {kind.precision}",
-                remedy="ask for digits: summarize(..., counts='text')",
-            )
-        return Decimal(value)
+
+def number_shown(value: Any, kind: pa.DataType, name: str) -> Any:
+    """A number of an answer as its column holds it."""
+    if value is None:
+        return None
+    if pa.types.is_string(kind):
+        return str(value)
+    if not pa.types.is_decimal(kind):
+        return value
+    if abs(value) >= Decimal(10) ** (kind.precision - kind.scale):
+        raise errors.OverflowDataError(
+            f"a {name} has {len(str(int(value)))} digits, and DECIMAL holds {kind.precision}",
+            remedy="ask for digits: summarize(..., counts='text')",
+        )
+    return Decimal(value)
 
 
 def _sum_type(kind: pa.DataType) -> pa.DataType:

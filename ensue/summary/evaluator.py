@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,6 @@ from ensue import errors
 from ensue.operator.arrange import flat
 from ensue.operator.protocol import Capabilities, Key, Refusing, Snapshot
 from ensue.operator.turns import Turns
-from ensue.query import stored
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.summary import intake, reading, saved
@@ -41,6 +40,7 @@ from ensue.summary.together import answers_together, plain_readings, quick
 
 _COMPACT = 65_536
 _MANY = 8  # keys
+_LEARNED = ("class_weight", "probability", "learning")  # tables that a snapshot has
 
 
 @dataclass
@@ -121,7 +121,7 @@ class Summary(Turns, Refusing):
             raise
         if schema != self._schema:
             self._schema = schema
-            self._held = [(ids, _widened(held, schema)) for ids, held in self._held]
+            self._held = [(ids, intake.recast(held, schema)) for ids, held in self._held]
         budget = self._options.budget
         step = max(table.num_rows, 1) if budget is None else max(budget // 8, 1)
         for begin in range(0, table.num_rows, step):
@@ -170,7 +170,7 @@ class Summary(Turns, Refusing):
     def _insert(self, table: pa.Table, found: _Rows) -> None:
         weights = reading.weights(found.values, table.num_rows)
         if found.values is not None:
-            table = table.append_column(_VALUE, found.values)
+            table = table.append_column(intake.VALUE, found.values)
         ids = np.arange(self._rows, self._rows + table.num_rows)
         for key, rows in found.keys:
             if found.ordered is not None:
@@ -275,7 +275,7 @@ class Summary(Turns, Refusing):
         if not self._query.partition_by:
             return self._answer(()).as_dict(self._total is not None)
         return {
-            _plain_key(key): found.as_dict(self._total is not None)
+            key[0] if len(key) == 1 else key: found.as_dict(self._total is not None)
             for key, found in self._answers().items()
         }
 
@@ -289,7 +289,7 @@ class Summary(Turns, Refusing):
         if not self._held:
             return pa.table({}) if self._schema is None else self._schema.empty_table()
         table = self._held[0][1]
-        return table.drop_columns([_VALUE]) if _VALUE in table.column_names else table
+        return table.drop_columns([intake.VALUE]) if intake.VALUE in table.column_names else table
 
     def contribution(self) -> pa.Table:
         """The retained events with `matches`: how many each takes part in, as text of digits."""
@@ -325,9 +325,9 @@ class Summary(Turns, Refusing):
         stores = [self._stores[key] for key in keys]
         starts = np.append(0, np.cumsum([store.count for store in stores]))
         values = None
-        if valued and _VALUE in table.column_names:
+        if valued and intake.VALUE in table.column_names:
             rows = np.searchsorted(ids, np.concatenate([store.ids for store in stores]))
-            column = flat(table, _VALUE).take(pa.array(rows))
+            column = flat(table, intake.VALUE).take(pa.array(rows))
             parts = limbs_of(column)
             if parts is None:
                 return {}
@@ -353,8 +353,8 @@ class Summary(Turns, Refusing):
         self._compact(always=True)
         ids, table = self._held[0]
         found = None
-        if _VALUE in table.column_names:
-            found = flat(table, _VALUE).take(pa.array(np.searchsorted(ids, store.ids)))
+        if intake.VALUE in table.column_names:
+            found = flat(table, intake.VALUE).take(pa.array(np.searchsorted(ids, store.ids)))
         return answer(self._selection, store, reading.scaled(found, store.count), shares)
 
     @property
@@ -429,10 +429,10 @@ class Summary(Turns, Refusing):
         names = self._bound.partition_by if self._bound is not None else ()
         return saved.to_bytes(
             saved.Saved(
-                asked=self._asked(),
+                asked=saved.asked_of(self._query, self._options),
                 rows=self._rows,
                 masks=self._selection.machine.masks,
-                tables={name: tables[name].tolist() for name in _LEARNED},
+                tables={name: getattr(tables, name).tolist() for name in _LEARNED},
                 groups=self._groups.known if self._groups else [],
                 schema=self._schema,
                 ids=ids,
@@ -449,7 +449,7 @@ class Summary(Turns, Refusing):
         )
 
     def _checked(self, state: saved.Saved) -> saved.Saved:
-        if _fingerprint(*_described(state.asked)) != _fingerprint(self._query, self._options):
+        if not saved.same(state.asked, self._query, self._options):
             raise errors.StateError(
                 "the snapshot was taken from another query or with other options",
                 remedy="restore it into q.summarize(...) with the same query and options, or with "
@@ -464,7 +464,7 @@ class Summary(Turns, Refusing):
             self._selection.machine.class_of(mask)
         tables = self._selection.tables()
         for name in _LEARNED:
-            tables[name][:] = state.tables[name]
+            getattr(tables, name)[:] = state.tables[name]
         refill(self._selection, tables)
         if state.schema is None:
             return
@@ -492,40 +492,3 @@ class Summary(Turns, Refusing):
         table = pa.concat_tables([part for _, part in self._held])
         self._held = [(ids[order], table.take(pa.array(order)).combine_chunks())]
         self._settled = True
-
-    def _asked(self) -> dict[str, Any]:
-        """Query and options, for `described`."""
-        options = vars(self._options) | {"total": None}
-        for name in ("probabilities", "equal"):
-            options[name] = None if options[name] is None else dict(options[name])
-        return {"query": stored.to_json(self._query), "options": options}
-
-
-def described(blob: bytes) -> tuple[Query, SummaryOptions]:
-    """What the summary of a snapshot was asked; `total` is still to be parsed."""
-    return _described(saved.from_bytes(blob).asked)
-
-
-def _described(asked: Mapping[str, Any]) -> tuple[Query, SummaryOptions]:
-    return stored.from_json(asked["query"]), SummaryOptions(**asked["options"])
-
-
-def _fingerprint(query: Query, options: SummaryOptions) -> stored.Fingerprint:
-    equal = sorted((name, sorted(labels)) for name, labels in (options.equal or {}).items())
-    chances = sorted((options.probabilities or {}).items())
-    plain = (options.size, options.select, options.total_text, options.budget)
-    return stored.fingerprint(query, *plain, equal, chances)
-
-
-_LEARNED = ("class_weight", "probability", "learning")
-_VALUE = "__ensue_value"
-
-
-def _widened(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    if _VALUE in table.column_names:
-        schema = schema.append(table.schema.field(_VALUE))
-    return table.cast(schema)
-
-
-def _plain_key(key: Key) -> Any:
-    return key[0] if len(key) == 1 else key

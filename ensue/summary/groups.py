@@ -27,6 +27,7 @@ from ensue.query.query import Query
 from ensue.scalar.moments import values_of
 from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
+from ensue.summary.kernels.arrays import Tables
 from ensue.summary.store import LEARN_EVERY, Selection, Store, refreshed, subset_scores, with_shares
 
 
@@ -134,17 +135,16 @@ class GroupedStore(Store):
             self.levels[expect.GAP_WEIGHT] = self.levels[expect.GAP_WEIGHT] / chosen.decay + 1.0
         self.levels[kernel.LATEST] = time
         tables = chosen.tables()
-        tables["learning"][kernel.AGE] += 1.0
+        tables.learning[kernel.AGE] += 1.0
         if chosen.learn:
-            kernel.learn_class(
-                event_class, chosen.decay, tables["learning"], tables["class_weight"]
-            )
+            kernel.learn_class(event_class, chosen.decay, tables)
 
     def _append(self, time: Any, event_class: int, weight: float, number: int) -> None:
         at = self.count
         self._reserve(at + 1)
-        self._times[at], self._classes[at], self._weights[at] = time, event_class, weight
-        self._ids[at] = number
+        events = self._events
+        events.times[at], events.classes[at] = time, event_class
+        events.weights[at], events.ids[at] = weight, number
         self.numbers[kernel.COUNT] += 1
         self.numbers[kernel.KEPT] += 1
 
@@ -199,11 +199,11 @@ class GroupedStore(Store):
                 total[places] += (1 - len(values)) * scores if again else scores
         return (total if logged else np.maximum(total, 0.0)), logged
 
-    def _tables(self, values: int) -> dict[str, Any]:
+    def _tables(self, values: int) -> Tables:
         """The shared tables for one value, which has its share of the keyed classes."""
         shared = self._selection.tables()
-        if shared["learning"][kernel.AGE] >= LEARN_EVERY:
-            refreshed(self._selection, self._times.dtype.type, self.levels)
+        if shared.learning[kernel.AGE] >= LEARN_EVERY:
+            refreshed(self._selection, self.times.dtype.type, self.levels)
         return with_shares(self._selection, self._shares_of(values))
 
     def _shares_of(self, values: int) -> NDArray[np.float64]:

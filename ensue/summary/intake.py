@@ -18,6 +18,7 @@ from ensue.operator.protocol import Key
 from ensue.scalar.moments import values_of
 
 Reader = Callable[[Any], pa.Table]
+VALUE = "__ensue_value"  # of the total, beside the columns of an event
 
 
 def as_table(events: Any, reader: Reader | None, known: pa.Schema | None) -> pa.Table:
@@ -82,6 +83,13 @@ def aligned(table: pa.Table, schema: pa.Schema) -> pa.Table:
                 remedy="insert tables of one schema",
             ) from None
     return pa.table(columns, schema=schema)
+
+
+def recast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows held, in the types of a schema that was widened."""
+    if VALUE in table.column_names:
+        schema = schema.append(table.schema.field(VALUE))
+    return table.cast(schema)
 
 
 def by_key(

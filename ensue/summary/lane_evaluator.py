@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from copy import copy
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -34,8 +33,9 @@ from ensue.operator.protocol import (
 )
 from ensue.query.query import OrderKey, Query
 from ensue.summary import reading
-from ensue.summary.batch import VALUE, BatchSummaries
+from ensue.summary.batch import BatchSummaries, number_shown
 from ensue.summary.evaluator import Summary
+from ensue.summary.intake import VALUE
 from ensue.summary.options import SummaryOptions, bound_total, selection_of
 
 
@@ -129,7 +129,7 @@ class SummaryEvaluator(LaneDefaults):
             retained += places.get(key, [])
             ends.append(len(retained))
             for name in found.names[len(names) : -1]:
-                columns[name].append(_number(answer.get(name), found.field(name).type))
+                columns[name].append(number_shown(answer.get(name), found.field(name).type, name))
         arrays = [pa.array(columns[name], found.field(name).type) for name in columns]
         listed = found.field("events").type
         fields = list(listed.value_type)
@@ -189,9 +189,3 @@ def answer_schema(query: Query, options: SummaryOptions, own: pa.Schema) -> pa.S
     )
     shown = summaries.schema(given)
     return shown.remove(shown.get_field_index("metrics"))
-
-
-def _number(value: Any, kind: pa.DataType) -> Any:
-    if value is None or not (pa.types.is_decimal(kind) or pa.types.is_string(kind)):
-        return value
-    return str(value) if pa.types.is_string(kind) else Decimal(value)

@@ -9,12 +9,11 @@ arcs), so that a sweep needs no copies; `ordered` says for which classes there i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ensue.automaton.counting import CountingAutomaton
+from ensue.summary.kernels.arrays import Arcs
 
 Arc = tuple[int, int, int]  # source, target, label
 
@@ -29,7 +28,7 @@ class Machine:
     masks: list[int] = field(default_factory=list)
     arcs: list[list[Arc]] = field(default_factory=list)
     ordered: list[bool] = field(default_factory=list)
-    _arrays: dict[str, NDArray[Any]] | None = None
+    _arrays: Arcs | None = None
 
     def __post_init__(self) -> None:
         for label in range(len(self.automaton.labels)):
@@ -57,20 +56,21 @@ class Machine:
     def states(self) -> int:
         return self.automaton.states
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The arguments that all kernels share, by name."""
+    def arrays(self) -> Arcs:
+        """As the kernels read it."""
         if self._arrays is None:
             flat = [arc for arcs in self.arcs for arc in arcs]
             offsets = np.cumsum([0, *(len(arcs) for arcs in self.arcs)])
-            self._arrays = {
-                "class_offset": offsets.astype(np.int64),
-                "arc_from": np.array([p for p, _, _ in flat], np.int64),
-                "arc_to": np.array([q for _, q, _ in flat], np.int64),
-                "arc_valued": np.array([c in self.valued for _, _, c in flat], np.bool_),
-                "ordered": np.array(self.ordered, np.bool_),
-                "starts": np.array([any(p == 0 for p, _, _ in a) for a in self.arcs], np.bool_),
-                "final": np.array(self.automaton.final, np.bool_),
-            }
+            self._arrays = Arcs(
+                offset=offsets.astype(np.int64),
+                source=np.array([p for p, _, _ in flat], np.int64),
+                target=np.array([q for _, q, _ in flat], np.int64),
+                valued=np.array([c in self.valued for _, _, c in flat], np.bool_),
+                ordered=np.array(self.ordered, np.bool_),
+                starts=np.array([any(p == 0 for p, _, _ in a) for a in self.arcs], np.bool_),
+                final=np.array(self.automaton.final, np.bool_),
+                fork=self.fork,
+            )
         return self._arrays
 
 

@@ -9,7 +9,7 @@ they are, so that a restored summary decides exactly as one that went on.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 
 from ensue.operator import state
 from ensue.operator.protocol import Key
+from ensue.query import stored
+from ensue.query.query import Query
 from ensue.scalar.moments import values_of
+from ensue.summary.options import SummaryOptions
 
 KIND = state.Kind("summary", version=2)
 COLUMNS = ("time", "mask", "weight", "id", "past", "group")
@@ -87,12 +90,12 @@ def to_bytes(saved: Saved) -> bytes:
 
 def from_bytes(blob: bytes) -> Saved:
     parts = state.unpack(KIND, blob)
-    stored, packed = parts.table("stores"), parts.table("packed")
+    rows, packed = parts.table("stores"), parts.table("packed")
     columns = {name: packed.column(name).to_numpy() for name in packed.column_names}
     if "time" in columns:
         kind = np.float64 if parts.numbers["floating"] else np.int64
         columns["time"] = columns["time"].astype(kind)
-    bounds = np.cumsum([0, *stored.column("count").to_pylist()])
+    bounds = np.cumsum([0, *rows.column("count").to_pylist()])
     stores = [
         SavedStore(
             {name: column[low:high] for name, column in columns.items()},
@@ -100,7 +103,7 @@ def from_bytes(blob: bytes) -> Saved:
             told["levels"],
             None if told["latest"] is None else json.loads(told["latest"]),
         )
-        for told, low, high in zip(stored.to_pylist(), bounds[:-1], bounds[1:], strict=True)
+        for told, low, high in zip(rows.to_pylist(), bounds[:-1], bounds[1:], strict=True)
     ]
     return Saved(
         asked=parts.json("asked"),
@@ -114,6 +117,35 @@ def from_bytes(blob: bytes) -> Saved:
         keys=parts.table("keys"),
         stores=stores,
     )
+
+
+def asked_of(query: Query, options: SummaryOptions) -> dict[str, Any]:
+    """Query and options as plain values."""
+    plain = vars(options) | {"total": None}
+    for name in ("probabilities", "equal"):
+        plain[name] = None if plain[name] is None else dict(plain[name])
+    return {"query": stored.to_json(query), "options": plain}
+
+
+def described(blob: bytes) -> tuple[Query, SummaryOptions]:
+    """What the summary of a snapshot was asked; `total` is still to be parsed."""
+    return _described(from_bytes(blob).asked)
+
+
+def same(asked: Mapping[str, Any], query: Query, options: SummaryOptions) -> bool:
+    """Whether a snapshot was asked the same."""
+    return _fingerprint(*_described(asked)) == _fingerprint(query, options)
+
+
+def _described(asked: Mapping[str, Any]) -> tuple[Query, SummaryOptions]:
+    return stored.from_json(asked["query"]), SummaryOptions(**asked["options"])
+
+
+def _fingerprint(query: Query, options: SummaryOptions) -> stored.Fingerprint:
+    equal = sorted((name, sorted(labels)) for name, labels in (options.equal or {}).items())
+    chances = sorted((options.probabilities or {}).items())
+    plain = (options.size, options.select, options.total_text, options.budget)
+    return stored.fingerprint(query, *plain, equal, chances)
 
 
 def key_table(keys: Sequence[Key], names: Sequence[str], schema: pa.Schema | None) -> pa.Table:

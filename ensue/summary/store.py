@@ -8,14 +8,15 @@ what is known about arrivals.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.summary.kernels import expect as suse_expect
+from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
+from ensue.summary.kernels.arrays import Retained, Tables, make_lanes
 from ensue.summary.machine import Machine
 
 MODES = {
@@ -43,7 +44,7 @@ class Selection:
     seed: int
     detect: bool = False
     foresight: float = 0.0  # the weight of what is expected; 0: by how much fits the summary
-    _tables: dict[str, Any] = field(default_factory=dict)
+    _tables: Tables | None = None
 
     @property
     def learn(self) -> bool:
@@ -62,45 +63,46 @@ class Selection:
         """Growth of the weight of later events: half is forgotten in about 3 windows or 3,000."""
         return 1.0 + 1.0 / max(4_000, 4 * min(self.horizon, MOST_STEPS))
 
-    def fresh_tables(self) -> dict[str, Any]:
+    def fresh_tables(self) -> Tables:
         """Class weights, probabilities and cached coefficients, as arrays of one shape."""
         classes, steps = self.machine.classes, self.horizon + 1
-        tables: dict[str, Any] = {
+        tables = Tables(
             # The weight of an event, events since the last refresh (at once), rows filled.
-            "learning": np.array([1.0, 1e18, 0.0]),
-            "class_weight": np.ones(classes + 1),
-            "probability": np.full(classes, 1.0 / (classes + 1)),
-            "coefficient": np.zeros((steps, self.machine.states)),
-            "exponent": np.zeros(steps),
-        }
+            learning=np.array([1.0, 1e18, 0.0]),
+            class_weight=np.ones(classes + 1),
+            probability=np.full(classes, 1.0 / (classes + 1)),
+            coefficient=np.zeros((steps, self.machine.states)),
+            exponent=np.zeros(steps),
+        )
         if self.given is not None:
             for number, mask in enumerate(self.machine.masks):
                 single = mask & (mask - 1) == 0
                 label = mask.bit_length() - 1
-                tables["probability"][number] = self.given.get(label, 0.0) if single else 0.0
+                tables.probability[number] = self.given.get(label, 0.0) if single else 0.0
         return tables
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> Tables:
         """The tables all keys share, grown when a new class was seen."""
-        if not self._tables:
+        old = self._tables
+        if old is None:
             self._tables = self.fresh_tables()
-        elif len(self._tables["probability"]) < self.machine.classes:
-            old = self._tables
-            self._tables = self.fresh_tables()
-            known = len(old["probability"])
-            self._tables["class_weight"][:known] = old["class_weight"][:known]
-            self._tables["class_weight"][known:-1] = 0.0
-            self._tables["class_weight"][-1] = old["class_weight"][-1]
-            self._tables["probability"][:known] = old["probability"]
-            self._tables["learning"][0] = old["learning"][0]
+        elif len(old.probability) < self.machine.classes:
+            tables, known = self.fresh_tables(), len(old.probability)
+            tables.class_weight[:known] = old.class_weight[:known]
+            tables.class_weight[known:-1] = 0.0
+            tables.class_weight[-1] = old.class_weight[-1]
+            tables.probability[:known] = old.probability
+            tables.learning[kernel.WEIGHT] = old.learning[kernel.WEIGHT]
+            self._tables = tables
+        assert self._tables is not None
         return self._tables
 
     def shares(self) -> NDArray[np.float64]:
         """The share of each class among the rows, as given or as observed by now."""
         tables = self.tables()
         if not self.learn:
-            return np.asarray(tables["probability"])
-        weight = tables["class_weight"]
+            return np.asarray(tables.probability)
+        weight = tables.class_weight
         return np.asarray(weight[:-1] / weight.sum())
 
 
@@ -113,11 +115,8 @@ class Store:
         self.numbers[kernel.SEED] = selection.seed
         self.levels = np.zeros(5)
         self.levels[kernel.FORESIGHT] = selection.foresight
-        self._times: NDArray[Any] = np.empty(0, kind)
-        self._classes = np.empty(0, np.int64)
-        self._weights = np.empty(0, np.float64)
-        self._ids = np.empty(0, np.int64)
-        self._past = np.empty(0, np.float64)
+        kinds = (kind, np.int64, np.float64, np.int64, np.float64)
+        self._events = Retained(*(np.empty(0, each) for each in kinds))
 
     @property
     def count(self) -> int:
@@ -125,24 +124,27 @@ class Store:
 
     @property
     def times(self) -> NDArray[Any]:
-        return self._times[: self.count]
+        return self._events.times[: self.count]
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        return self._classes[: self.count]
+        return self._events.classes[: self.count]
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        return self._weights[: self.count]
+        return self._events.weights[: self.count]
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        return self._ids[: self.count]
+        return self._events.ids[: self.count]
+
+    @property
+    def past(self) -> NDArray[np.float64]:
+        return self._events.past[: self.count]
 
     @property
     def bytes(self) -> int:
-        held = (self._times, self._classes, self._weights, self._ids, self._past)
-        return sum(array.nbytes for array in held)
+        return sum(array.nbytes for array in self._events)
 
     def insert(
         self,
@@ -154,7 +156,6 @@ class Store:
         """Events in order of time; −1 is the class of events without a label of the pattern."""
         chosen = self._selection
         self._reserve(min(chosen.size, self.count + len(times)) + 1)
-        tables, arrays = chosen.tables(), chosen.machine.arrays()
         kernel.run(
             chosen.size,
             chosen.mode,
@@ -163,22 +164,17 @@ class Store:
             LEARN_EVERY,
             chosen.detect,
             chosen.counted,
-            self._times.dtype.type(chosen.window),
+            self._events.times.dtype.type(chosen.window),
             times,
             classes,
             weights,
             ids,
+            chosen.sums,
             self.numbers,
             self.levels,
-            self._times,
-            self._classes,
-            self._weights,
-            self._ids,
-            self._past,
-            **tables,
-            **arrays,
-            fork=chosen.machine.fork,
-            sums=chosen.sums,
+            *self._events,
+            *chosen.tables(),
+            *chosen.machine.arrays(),
         )
 
     def scores(self) -> NDArray[np.float64]:
@@ -203,45 +199,27 @@ class Store:
         return self._expected(self._selection.shares())
 
     def _expected(self, shares: NDArray[np.float64]) -> float:
-        chosen, arrays = self._selection, self._selection.machine.arrays()
-        reach = chosen.window * suse_expect.arrival_rate(self.levels, chosen.counted)
-        return float(
-            suse_expect.expected_matches(
-                shares,
-                arrays["class_offset"],
-                arrays["arc_from"],
-                arrays["arc_to"],
-                arrays["final"],
-                chosen.machine.fork,
-                int(self.numbers[kernel.ROWS]),
-                int(min(reach, 2.0**62)),
-            )
-        )
+        chosen = self._selection
+        reach = chosen.window * expect.arrival_rate(self.levels, chosen.counted)
+        rows, steps = int(self.numbers[kernel.ROWS]), int(min(reach, 2.0**62))
+        return float(expect.expected_matches(shares, chosen.machine.arrays(), rows, steps))
 
     def remove(self, index: int) -> None:
-        kernel.drop(
-            index,
-            self.numbers,
-            self._times,
-            self._classes,
-            self._weights,
-            self._ids,
-            self._past,
-        )
+        kernel.drop(index, self.numbers, self._events)
         # What closed starts had settled is added up again at the next decision.
         self.numbers[kernel.SETTLED] = 0
-        self._past[: self.count] = 0.0
+        self._events.past[: self.count] = 0.0
         self.numbers[kernel.REMOVED] += 1
 
     def _reserve(self, room: int) -> None:
-        have = len(self._times)
+        have = len(self._events.times)
         if have >= room:
             return
         room = min(max(room, 2 * have, 64), self._selection.size + 1)
-        for name in ("_times", "_classes", "_weights", "_ids", "_past"):
-            grown = np.zeros(room, getattr(self, name).dtype)
-            grown[:have] = getattr(self, name)
-            setattr(self, name, grown)
+        grown = [np.zeros(room, array.dtype) for array in self._events]
+        for larger, array in zip(grown, self._events, strict=True):
+            larger[:have] = array
+        self._events = Retained(*grown)
 
     # -- as stored state ---------------------------------------------------------------------------
 
@@ -252,7 +230,7 @@ class Store:
             "mask": masks[self.classes],
             "weight": self.weights,
             "id": self.ids,
-            "past": self._past[: self.count],
+            "past": self.past,
         }
 
     def fill(self, columns: dict[str, NDArray[Any]], numbers: Any, levels: Any) -> None:
@@ -261,11 +239,11 @@ class Store:
         self._reserve(count + 1)
         distinct, inverse = np.unique(columns["mask"], return_inverse=True)
         classes = [self._selection.machine.class_of(int(mask)) for mask in distinct]
-        self._times[:count] = columns["time"]
-        self._classes[:count] = np.array(classes, np.int64)[inverse] if count else 0
-        self._weights[:count] = columns["weight"]
-        self._ids[:count] = columns["id"]
-        self._past[:count] = columns["past"]
+        self._events.times[:count] = columns["time"]
+        self._events.classes[:count] = np.array(classes, np.int64)[inverse] if count else 0
+        self._events.weights[:count] = columns["weight"]
+        self._events.ids[:count] = columns["id"]
+        self._events.past[:count] = columns["past"]
         self.numbers[:] = numbers
         self.levels[:] = levels
 
@@ -277,7 +255,7 @@ def subset_scores(
     weights: NDArray[np.float64],
     numbers: NDArray[np.int64],
     levels: NDArray[np.float64],
-    tables: dict[str, Any] | None = None,
+    tables: Tables | None = None,
 ) -> tuple[NDArray[np.float64], bool]:
     """Scores of these events alone, from nothing settled; the last time is now.
 
@@ -287,19 +265,17 @@ def subset_scores(
     scores = np.zeros(count)
     if count == 0:
         return scores, False
-    arrays = machine.arrays()
     room = float(chosen.size)
     if tables is None:
         refreshed(chosen, times.dtype.type, levels)
         tables = chosen.tables()
     else:
         # What can take part has its share of the places too.
-        whole = chosen.tables()["probability"].sum()
-        room *= tables["probability"].sum() / whole if whole > 0 else 1.0
+        whole = chosen.tables().probability.sum()
+        room *= tables.probability.sum() / whole if whole > 0 else 1.0
     scratch = numbers.copy()
     scratch[kernel.COUNT], scratch[kernel.SETTLED] = count, 0
-    states = machine.states
-    arcs = int(np.diff(arrays["class_offset"]).max())
+    arcs = machine.arrays()
     now = times.dtype.type(levels[kernel.LATEST])
     kernel.score(
         count,
@@ -308,27 +284,14 @@ def subset_scores(
         max(now, times[-1]),
         scratch,
         levels,
-        times,
-        classes,
-        weights,
-        np.zeros(count),
+        Retained(times, classes, weights, np.empty(0, np.int64), np.zeros(count)),
         scores,
         times.dtype.type(chosen.window),
         chosen.counted,
-        **arrays,
-        fork=machine.fork,
-        sums=chosen.sums,
-        probability=tables["probability"],
-        coefficient=tables["coefficient"],
-        exponent=tables["exponent"],
-        learning=tables["learning"],
-        lane_first=np.empty(count, np.int64),
-        lane_last=np.empty(count, np.int64),
-        terminal=np.empty((states, count)),
-        work=np.empty((4, states, count)),
-        kept=np.empty(16),
-        kept_sum=np.empty(16),
-        spare=np.empty((arcs, 2, count)),
+        arcs,
+        chosen.sums,
+        tables,
+        make_lanes(count, arcs),
     )
     return scores, bool(scratch[kernel.RESCALED] > numbers[kernel.RESCALED])
 
@@ -340,30 +303,20 @@ def refreshed(chosen: Selection, kind: Any, levels: NDArray[np.float64]) -> None
         chosen.counted,
         kind(chosen.window),
         levels,
-        **chosen.tables(),
-        **_arcs(chosen),
+        chosen.tables(),
+        chosen.machine.arrays(),
     )
 
 
-def with_shares(chosen: Selection, shares: NDArray[np.float64]) -> dict[str, Any]:
+def with_shares(chosen: Selection, shares: NDArray[np.float64]) -> Tables:
     """The shared tables as they are where only these shares of each class can take part."""
-    tables = {name: array.copy() for name, array in chosen.tables().items()}
-    tables["probability"] *= shares
+    tables = Tables(*(array.copy() for array in chosen.tables()))
+    tables.probability[:] *= shares
     refill(chosen, tables)
     return tables
 
 
-def refill(chosen: Selection, tables: dict[str, Any]) -> None:
+def refill(chosen: Selection, tables: Tables) -> None:
     """Coefficients from the probabilities of the tables, as far as they were filled."""
-    suse_expect.retained_coefficients(
-        tables["probability"],
-        **_arcs(chosen),
-        coefficient=tables["coefficient"],
-        exponent=tables["exponent"],
-        rows=int(tables["learning"][kernel.FILLED]),
-    )
-
-
-def _arcs(chosen: Selection) -> dict[str, NDArray[Any]]:
-    arrays = chosen.machine.arrays()
-    return {name: arrays[name] for name in ("class_offset", "arc_from", "arc_to", "final")}
+    rows = int(tables.learning[kernel.FILLED])
+    expect.retained_coefficients(tables, chosen.machine.arrays(), rows)

@@ -16,12 +16,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.summary.answers import Answer
-from ensue.summary.kernels.exact import count_keys, sum_keys
+from ensue.summary.kernels.exact import measure_keys
 from ensue.summary.limbs import Limbs
 from ensue.summary.machine import Machine
 from ensue.summary.reading import Scale
 
 Numbers = NDArray[np.int64]
+_Measured = tuple[list[int], list[int], NDArray[np.bool_]]  # counts, sums, events that take part
 MOST_OPEN = 2_000  # events in a window
 
 
@@ -93,22 +94,24 @@ def answers_together(
     values: tuple[pa.Array, Limbs] | None,
 ) -> dict[int, Answer]:
     """By key; `values` with their limbs where there is a total."""
-    arrays = machine.arrays()
     labels = max(mask.bit_count() for mask in machine.masks)
     rows = slice(None) if readings.rows is None else readings.rows
     clock = np.ascontiguousarray(times[rows])
     chosen = wanted[readings.key]
-    common = (arrays["class_offset"], arrays["arc_from"], arrays["arc_to"])
-    bits = (labels + 1).bit_length()
-    kind = times.dtype.type
-    if values is None:
-        offsets, limbs = count_keys(
-            readings.starts, chosen, clock, readings.classes, kind(window), *common,
-            arrays["ordered"], arrays["starts"], arrays["final"], bits,
+
+    def measured(magnitude: NDArray[np.uint64] | None) -> _Measured:
+        offsets, middle, limbs, used = measure_keys(
+            readings.starts, chosen, clock, readings.classes, magnitude,
+            times.dtype.type(window), machine.arrays(), (labels + 1).bit_length(),
         )  # fmt: skip
-        counts = _integers(limbs, offsets[:-1], offsets[1:])
-        sums, scale = [0] * len(counts), Scale(1, [], False, None)
-        ranges: dict[int, tuple[int, int]] = {}
+        counts = _integers(limbs, offsets[:-1], middle)
+        sums = [0] * len(counts)
+        return counts, sums if magnitude is None else _integers(limbs, middle, offsets[1:]), used
+
+    ranges: dict[int, tuple[int, int]] = {}
+    if values is None:
+        counts, sums, _ = measured(None)
+        scale = Scale(1, [], False, None)
     else:
         column, parts = values
         scale = parts.scale
@@ -120,13 +123,7 @@ def answers_together(
             magnitude = np.ascontiguousarray(
                 np.where(mine[:, None], parts.magnitude, np.uint64(0))[rows]
             )
-            offsets, middle, limbs, used = sum_keys(
-                readings.starts, chosen, clock, readings.classes, magnitude, kind(window),
-                *common, arrays["arc_valued"], arrays["ordered"], arrays["starts"],
-                arrays["final"], bits,
-            )  # fmt: skip
-            counts = _integers(limbs, offsets[:-1], middle)
-            found = _integers(limbs, middle, offsets[1:])
+            counts, found, used = measured(magnitude)
             sums = [a - b for a, b in zip(sums, found, strict=True)] if negative else found
             taking[np.flatnonzero(used) if readings.rows is None else readings.rows[used]] = True
         ranges = _ranges(column, taking, starts, scale)

@@ -64,7 +64,6 @@ from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.options import Options
 from ensue.shared.row_turns import ChosenRows
 from ensue.shared.rows import SheddingRows
-from ensue.summary.counters import StateSummary
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
 from tests.contract import definitions as by
@@ -279,9 +278,6 @@ INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Operator: "revision",
     OrderedRevisions: "automaton stage",
 }
-APART: dict[type, str] = {  # no runner drives them: these tests compare them with brute force
-    StateSummary: "tests/unit/test_summary_counters.py",
-}
 
 
 # -- runs -----------------------------------------------------------------------------------------
@@ -339,9 +335,9 @@ each = each_that(lambda driver: True)
 def test_every_operator_has_an_example() -> None:
     shown = {type(driver.make()) for driver in EXAMPLES.values()}
     assert set(INSIDE.values()) <= set(EXAMPLES)
-    missing = operators() - shown - set(INSIDE) - set(APART)
+    missing = operators() - shown - set(INSIDE)
     assert not missing, "give it an example in the table"
-    assert shown | set(INSIDE) | set(APART) == operators(), "it is gone: take it off the table"
+    assert shown | set(INSIDE) == operators(), "it is gone: take it off the table"
 
 
 @each

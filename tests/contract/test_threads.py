@@ -31,7 +31,7 @@ INSIDE = {  # evaluators, stages of streams and stores: held by an operator, or 
     "ApproximateEvaluator", "ArcsStage", "ChosenRows", "Cleanse", "EditedStage", "EvaluatorStage",
     "EventOperator", "ExactMissing", "FlatRows", "GroupedStore", "GuardedMissing", "Operator",
     "OrderedRevisions", "PiecewiseRows", "RowsEvaluator", "SequencesEvaluator", "SharedEvaluator",
-    "SharedStage", "SheddingRows", "StateSummary", "Store", "SummaryEvaluator", "TotalsEvaluator",
+    "SharedStage", "SheddingRows", "Store", "SummaryEvaluator", "TotalsEvaluator",
     "TotalsInPieces", "Tracks",
 }  # fmt: skip
 TURNS_INSIDE = {"RevisionEvaluator", "Planner"}  # of AutomatonMatcher, of Graph

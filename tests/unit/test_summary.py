@@ -13,10 +13,10 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.summary.counters import StateSummary
 from ensue.summary.kernels import expect as suse_expect
 from ensue.summary.kernels import select as kernel
 from tests import oracle_summary as oracle
+from tests.state_summary import StateSummary
 from tests.unit.test_summary_counters import machine_of, mask_of
 
 
@@ -133,19 +133,13 @@ def test_figure_6_coefficients() -> None:
     share = np.array([0.5, 0.2, 0.15, 0.15])
     table, exponent = np.zeros((3, 4)), np.zeros(3)
     final = np.array([False, True, False, False])  # the expectation of #z1 itself
-    suse_expect.coefficients(
-        share, arrays["class_offset"], arrays["arc_from"], arrays["arc_to"], final, table,
-        exponent, 3,
-    )  # fmt: skip
+    suse_expect.coefficients(share, arrays._replace(final=final), table, exponent, 3)
     assert table[2].tolist() == pytest.approx([1.075, 1.3525, 0.3525, 0.0])
     # (0, 5, 10, 15) after one step, with the part of matches that start later (column 0).
     steps = []
     for state in range(1, 4):
         final = np.array([z == state for z in range(4)])
-        suse_expect.coefficients(
-            share, arrays["class_offset"], arrays["arc_from"], arrays["arc_to"], final, table,
-            exponent, 2,
-        )  # fmt: skip
+        suse_expect.coefficients(share, arrays._replace(final=final), table, exponent, 2)
         steps.append(table[1, 0] + 5 * table[1, 1] + 10 * table[1, 2] + 15 * table[1, 3])
     assert steps == pytest.approx([7.75, 13.0, 15.75])
 
@@ -245,7 +239,7 @@ def test_present_scores_are_contributions() -> None:
     live.advance(int(store.levels[kernel.LATEST]))
     final = live.machine.automaton.final
     closed = [sum(x for x, f in zip(e.closed, final, strict=True) if f) for e in live.elements]
-    assert store._past[: store.count].tolist() == pytest.approx(closed)
+    assert store.past.tolist() == pytest.approx(closed)
 
 
 def test_sum_benefit_prefers_large_values() -> None:
@@ -270,7 +264,7 @@ def test_probabilities_given_and_learned_agree_on_a_steady_stream() -> None:
     share = {"a": 1 / 3, "b": 1 / 3, "c": 1 / 3}
     given = query("a b* c", 30).summarize(table, size=20, probabilities=share)
     learned = query("a b* c", 30).summarize(table, size=20)
-    shares = learned._selection.tables()["probability"]
+    shares = learned._selection.tables().probability
     assert shares.tolist() == pytest.approx([1 / 3] * 3, abs=0.05)
     assert given.result()["count"] > 0 and learned.result()["count"] > 0
 
@@ -279,7 +273,7 @@ def test_learned_probabilities_follow_a_drift() -> None:
     summary = query("a b* c", 30).summarize(size=20)
     summary.insert(stream("ab" * 4_000))
     summary.insert(stream("bc" * 40_000, list(range(8_001, 88_001))))
-    share = summary._selection.tables()["probability"]
+    share = summary._selection.tables().probability
     assert share[0] < 0.01 and share[2] == pytest.approx(0.5, abs=0.02)
 
 

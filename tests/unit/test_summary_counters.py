@@ -9,10 +9,10 @@ import pytest
 from ensue.automaton.counting import counting_automaton
 from ensue.front.grammar import parse_pattern
 from ensue.query import nodes
-from ensue.summary.counters import StateSummary
 from ensue.summary.exact import measure
 from ensue.summary.machine import Machine
 from tests import oracle_summary as oracle
+from tests.state_summary import StateSummary
 
 PATTERNS = [
     "a (b* c)* d",

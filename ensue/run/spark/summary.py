@@ -20,8 +20,9 @@ from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.summary import reading
-from ensue.summary.batch import BITS, VALUE, BatchSummaries
+from ensue.summary.batch import BITS, BatchSummaries
 from ensue.summary.groups import group_labels
+from ensue.summary.intake import VALUE
 from ensue.summary.options import SummaryOptions, bound_total, check_options, selection_of
 
 

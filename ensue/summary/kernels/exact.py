@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.summary.kernels.arrays import Arcs
+
 
 @njit(cache=True, nogil=True)
 def _add(numbers: Any, target: int, given: Any, source: int, used: int) -> int:
@@ -44,116 +46,6 @@ def _add_one(numbers: Any, target: int, used: int) -> int:
             return used
     numbers[target, used] = np.uint64(1)
     return used + 1
-
-
-@njit(cache=True, nogil=True)
-def _follow(
-    numbers: Any,
-    used: int,
-    begin: int,
-    end: int,
-    every_start: bool,
-    classes: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    ordered: Any,
-) -> int:
-    """Events begin … end − 1 from the start at `begin`, or from every start."""
-    for i in range(begin, end):
-        c = classes[i]
-        if c < 0:
-            continue
-        # Where a state would be read after it was written, a copy is read.
-        given = numbers if ordered[c] else numbers.copy()
-        for a in range(class_offset[c], class_offset[c + 1]):
-            p, q = arc_from[a], arc_to[a]
-            if p != 0:
-                used = _add(numbers, q, given, p, used)
-            elif every_start or i == begin:
-                used = _add_one(numbers, q, used)
-    return used
-
-
-@njit(cache=True, nogil=True)
-def count_keys(
-    firsts: Any,
-    wanted: Any,
-    times: Any,
-    classes: Any,
-    window: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    ordered: Any,
-    starts: Any,
-    final: Any,
-    bits_per_event: int,
-) -> Any:
-    """Matches of each wanted key as limbs: (offset of each key, limbs, least significant first)."""
-    keys = firsts.shape[0] - 1
-    states = final.shape[0]
-    offsets = np.zeros(keys + 1, np.int64)
-    out = np.empty(max(4 * keys, 16), np.uint64)
-    filled = 0
-    numbers = np.zeros((states + 1, 4), np.uint64)
-    for key in range(keys):
-        begin, end = firsts[key], firsts[key + 1]
-        if wanted[key] and end > begin:
-            room = 3 + ((end - begin) * bits_per_event + 64) // 64
-            if numbers.shape[1] < room:
-                numbers = np.zeros((states + 1, room), np.uint64)
-            used = 1
-            numbers[:, :] = np.uint64(0)
-            if times[end - 1] - times[begin] <= window:
-                used = _follow(
-                    numbers,
-                    used,
-                    begin,
-                    end,
-                    True,
-                    classes,
-                    class_offset,
-                    arc_from,
-                    arc_to,
-                    ordered,
-                )
-                for z in range(states):
-                    if final[z]:
-                        used = _add(numbers, states, numbers, z, used)
-            else:
-                last = begin
-                for s in range(begin, end):
-                    if classes[s] < 0 or not starts[classes[s]]:
-                        continue
-                    last = max(last, s + 1)
-                    while last < end and times[last] - times[s] <= window:
-                        last += 1
-                    numbers[:states, :used] = np.uint64(0)
-                    used = _follow(
-                        numbers,
-                        used,
-                        s,
-                        last,
-                        False,
-                        classes,
-                        class_offset,
-                        arc_from,
-                        arc_to,
-                        ordered,
-                    )
-                    for z in range(states):
-                        if final[z]:
-                            used = _add(numbers, states, numbers, z, used)
-            if filled + used > out.shape[0]:
-                grown = np.empty(2 * (filled + used), np.uint64)
-                grown[:filled] = out[:filled]
-                out = grown
-            for limb in range(used):
-                out[filled + limb] = numbers[states, limb]
-            filled += used
-        offsets[key + 1] = filled
-    return offsets, out[:filled]
 
 
 _LOW = np.uint64(0xFFFFFFFF)
@@ -196,7 +88,7 @@ def _add_product(
 
 
 @njit(cache=True, nogil=True)
-def _follow_sums(
+def _follow(
     numbers: Any,
     sums: Any,
     used: int,
@@ -206,27 +98,27 @@ def _follow_sums(
     every_start: bool,
     classes: Any,
     values: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
-    ordered: Any,
+    arcs: Arcs,
 ) -> Any:
+    """Events begin … end − 1 from the start at `begin`, or from every start: the limbs in use."""
+    offset, source, target, valued = arcs.offset, arcs.source, arcs.target, arcs.valued
     for i in range(begin, end):
         c = classes[i]
         if c < 0:
             continue
-        given = numbers if ordered[c] else numbers.copy()
-        given_sums = sums if ordered[c] else sums.copy()
-        for a in range(class_offset[c], class_offset[c + 1]):
-            p, q = arc_from[a], arc_to[a]
+        # Where a state would be read after it was written, a copy is read.
+        given = numbers if arcs.ordered[c] else numbers.copy()
+        given_sums = sums if arcs.ordered[c] else sums.copy()
+        for a in range(offset[c], offset[c + 1]):
+            p, q = source[a], target[a]
             if p != 0:
-                used_sum = _add(sums, q, given_sums, p, used_sum)
-                if arc_valued[a]:
-                    used_sum = _add_product(sums, q, given, p, used, used_sum, values[i])
+                if values is not None:
+                    used_sum = _add(sums, q, given_sums, p, used_sum)
+                    if valued[a]:
+                        used_sum = _add_product(sums, q, given, p, used, used_sum, values[i])
                 used = _add(numbers, q, given, p, used)
             elif every_start or i == begin:
-                if arc_valued[a]:
+                if values is not None and valued[a]:
                     for k in range(values.shape[1]):
                         used_sum = max(used_sum, _add_limb(sums, q, k, values[i, k]))
                 used = _add_one(numbers, q, used)
@@ -235,75 +127,62 @@ def _follow_sums(
 
 @njit(cache=True, nogil=True)
 def _mark_used(
-    begin: int,
-    end: int,
-    every_start: bool,
-    classes: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
-    final: Any,
-    reached: Any,
-    out: Any,
+    begin: int, end: int, every_start: bool, classes: Any, arcs: Arcs, reached: Any, out: Any
 ) -> None:
     """Marks the events that take part in a match of these starts under a label with a value."""
-    states = final.shape[0]
-    now = np.zeros(states, np.bool_)
+    offset, source, target, valued = arcs.offset, arcs.source, arcs.target, arcs.valued
+    now = np.zeros(arcs.final.shape[0], np.bool_)
     for i in range(begin, end):
         reached[i - begin, :] = now
         c = classes[i]
         if c < 0:
             continue
-        for a in range(class_offset[c], class_offset[c + 1]):
-            p = arc_from[a]
+        for a in range(offset[c], offset[c + 1]):
+            p = source[a]
             if now[p] or (p == 0 and (every_start or i == begin)):
-                now[arc_to[a]] = True
-    ahead, fresh = final.copy(), final.copy()
+                now[target[a]] = True
+    ahead, fresh = arcs.final.copy(), arcs.final.copy()
     for i in range(end - 1, begin - 1, -1):
         c = classes[i]
         if c < 0:
             continue
         fresh[:] = ahead
-        for a in range(class_offset[c], class_offset[c + 1]):
-            p = arc_from[a]
-            if not ahead[arc_to[a]]:
+        for a in range(offset[c], offset[c + 1]):
+            p = source[a]
+            if not ahead[target[a]]:
                 continue
             from_start = p == 0 and (every_start or i == begin)
-            if arc_valued[a] and (from_start or reached[i - begin, p]):
+            if valued[a] and (from_start or reached[i - begin, p]):
                 out[i] = True
             fresh[p] = True
         ahead[:] = fresh
 
 
 @njit(cache=True, nogil=True)
-def sum_keys(
+def measure_keys(
     firsts: Any,
     wanted: Any,
     times: Any,
     classes: Any,
     values: Any,
     window: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
-    ordered: Any,
-    starts: Any,
-    final: Any,
+    arcs: Arcs,
     bits_per_event: int,
 ) -> Any:
     """Counts and sums of each wanted key as limbs, and the events that count for least and most.
 
-    (offset of each key's count, of its sum, limbs; for each event whether it takes part.)
+    (offset of each key's count, of its sum, limbs; for each event whether it takes part.) Values
+    None: no sum is asked for, and no event is marked.
     """
-    keys, states, wide = firsts.shape[0] - 1, final.shape[0], values.shape[1]
+    keys, states, wide = firsts.shape[0] - 1, arcs.final.shape[0], 0
+    if values is not None:
+        wide = values.shape[1]
     offsets, middle = np.zeros(keys + 1, np.int64), np.zeros(keys, np.int64)
     out = np.empty(max(8 * keys, 16), np.uint64)
     taking = np.zeros(classes.shape[0], np.bool_)
     filled = 0
     numbers = np.zeros((states + 1, 4), np.uint64)
-    sums = np.zeros((states + 1, 8 + wide), np.uint64)
+    sums = np.zeros((states + 1, 8 + wide if wide else 0), np.uint64)
     reached = np.zeros((1, states), np.bool_)
     for key in range(keys):
         begin, end = firsts[key], firsts[key + 1]
@@ -312,36 +191,33 @@ def sum_keys(
             room = 3 + ((end - begin) * bits_per_event + 64) // 64
             if numbers.shape[1] < room:
                 numbers = np.zeros((states + 1, room), np.uint64)
-                sums = np.zeros((states + 1, room + wide + 4), np.uint64)
-            if reached.shape[0] < end - begin:
+                if wide:
+                    sums = np.zeros((states + 1, room + wide + 4), np.uint64)
+            if wide and reached.shape[0] < end - begin:
                 reached = np.zeros((end - begin, states), np.bool_)
-            used, used_sum = 1, 1
+            used, used_sum = 1, 1 if wide else 0
             numbers[:, :] = np.uint64(0)
             sums[:, :] = np.uint64(0)
             whole = times[end - 1] - times[begin] <= window
             last = begin
             for s in range(begin, end):
-                if classes[s] < 0 or not starts[classes[s]]:
+                if classes[s] < 0 or not arcs.starts[classes[s]]:
                     continue
-                last = max(last, s + 1)
-                if whole:
-                    last = end
+                last = end if whole else max(last, s + 1)
                 while last < end and times[last] - times[s] <= window:
                     last += 1
                 numbers[:states, :used] = np.uint64(0)
                 sums[:states, :used_sum] = np.uint64(0)
-                used, used_sum = _follow_sums(
-                    numbers, sums, used, used_sum, s, last, whole, classes, values, class_offset,
-                    arc_from, arc_to, arc_valued, ordered,
-                )  # fmt: skip
-                _mark_used(
-                    s, last, whole, classes, class_offset, arc_from, arc_to, arc_valued, final,
-                    reached, taking,
-                )  # fmt: skip
+                used, used_sum = _follow(
+                    numbers, sums, used, used_sum, s, last, whole, classes, values, arcs
+                )
+                if values is not None:
+                    _mark_used(s, last, whole, classes, arcs, reached, taking)
                 for z in range(states):
-                    if final[z]:
+                    if arcs.final[z]:
                         used = _add(numbers, states, numbers, z, used)
-                        used_sum = _add(sums, states, sums, z, used_sum)
+                        if values is not None:
+                            used_sum = _add(sums, states, sums, z, used_sum)
                 if whole:
                     break
         if filled + used + used_sum > out.shape[0]:

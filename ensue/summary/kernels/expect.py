@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.summary.kernels.arrays import Arcs, Tables
+
 # Places in `levels` that the rate of arrivals is read from.
 GAPS, GAP_WEIGHT = 0, 1
 _ROOM = 2.0**200
@@ -30,16 +32,7 @@ HOPE = 0.5
 
 
 @njit(cache=True, nogil=True)
-def coefficients(
-    probability: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    final: Any,
-    coefficient: Any,
-    exponent: Any,
-    rows: int,
-) -> None:
+def coefficients(probability: Any, arcs: Arcs, coefficient: Any, exponent: Any, rows: int) -> None:
     """`coefficient[t, z]`: expected matches out of one partial match in z after t arrivals.
 
     Row t is (I + P)ᵗ f, so that a counter vector times row t is the paper's Σ_F #z(t) without the
@@ -48,14 +41,15 @@ def coefficients(
     states = coefficient.shape[1]
     scale = 0.0
     for z in range(states):
-        coefficient[0, z] = 1.0 if final[z] else 0.0
+        coefficient[0, z] = 1.0 if arcs.final[z] else 0.0
     exponent[0] = 0.0
     for t in range(1, rows):
         for z in range(states):
             coefficient[t, z] = coefficient[t - 1, z]
-        for c in range(class_offset.shape[0] - 1):
-            for a in range(class_offset[c], class_offset[c + 1]):
-                coefficient[t, arc_from[a]] += probability[c] * coefficient[t - 1, arc_to[a]]
+        for c in range(arcs.offset.shape[0] - 1):
+            for a in range(arcs.offset[c], arcs.offset[c + 1]):
+                source, target = arcs.source[a], arcs.target[a]
+                coefficient[t, source] += probability[c] * coefficient[t - 1, target]
         if coefficient[t].max() > _ROOM:
             coefficient[t] /= _ROOM
             scale += 200.0
@@ -63,21 +57,10 @@ def coefficients(
 
 
 @njit(cache=True, nogil=True)
-def retained_coefficients(
-    probability: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    final: Any,
-    coefficient: Any,
-    exponent: Any,
-    rows: int,
-) -> None:
+def retained_coefficients(tables: Tables, arcs: Arcs, rows: int) -> None:
     """`coefficients` where a step is an event that is kept: the shares are of relevant events."""
-    relevant = max(probability.sum(), _LEAST_SHARE)
-    coefficients(
-        probability / relevant, class_offset, arc_from, arc_to, final, coefficient, exponent, rows
-    )
+    relevant = max(tables.probability.sum(), _LEAST_SHARE)
+    coefficients(tables.probability / relevant, arcs, tables.coefficient, tables.exponent, rows)
 
 
 @njit(cache=True, nogil=True)
@@ -89,43 +72,34 @@ def arrival_rate(levels: Any, counted: bool) -> float:
 
 
 @njit(cache=True, nogil=True)
-def expected_matches(
-    shares: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    final: Any,
-    fork: bool,
-    rows: int,
-    reach: int,
-) -> float:
+def expected_matches(shares: Any, arcs: Arcs, rows: int, reach: int) -> float:
     """log2 of the matches to expect in `rows` independent arrivals of these shares.
 
     Every arrival may start matches, which then see the arrivals up to the window's end or the end
     of the rows: Σ over starts s of (first step)(I + P)ᵗ f with t = min(reach, rows after s).
     """
-    states = final.shape[0]
+    states = arcs.final.shape[0]
     ways, fresh = np.zeros(states), np.zeros(states)
     moved = np.zeros(states, np.bool_)
     for z in range(states):
-        ways[z] = 1.0 if final[z] else 0.0
+        ways[z] = 1.0 if arcs.final[z] else 0.0
     total, scale = 0.0, 0.0
     steps = min(reach, rows - 1)
     for t in range(steps + 1):
         begun = 0.0
         fresh[:] = ways
-        for c in range(class_offset.shape[0] - 1):
-            for a in range(class_offset[c], class_offset[c + 1]):
-                p, gain = arc_from[a], shares[c] * ways[arc_to[a]]
+        for c in range(arcs.offset.shape[0] - 1):
+            for a in range(arcs.offset[c], arcs.offset[c + 1]):
+                p, gain = arcs.source[a], shares[c] * ways[arcs.target[a]]
                 if p == 0:
                     begun += gain
                     continue
                 fresh[p] += gain
-                if not fork and not moved[p]:
+                if not arcs.fork and not moved[p]:
                     moved[p] = True
                     fresh[p] -= shares[c] * ways[p]
-            for a in range(class_offset[c], class_offset[c + 1]):
-                moved[arc_from[a]] = False
+            for a in range(arcs.offset[c], arcs.offset[c + 1]):
+                moved[arcs.source[a]] = False
         total += begun * (rows - t if t == steps else 1)
         ways[:] = fresh
         if max(ways.max(), total) > _ROOM:

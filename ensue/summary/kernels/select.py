@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.kernels.calls import borrowing
+from ensue.summary.kernels.arrays import Arcs, Lanes, Retained, Tables, keeping, make_lanes
 from ensue.summary.kernels.expect import (
     GAP_WEIGHT,
     GAPS,
@@ -50,41 +52,28 @@ _HUGE = 1e280
 
 @njit(cache=True, nogil=True)
 def refresh_tables(
-    learn: bool,
-    counted: bool,
-    window: Any,
-    levels: Any,
-    learning: Any,
-    class_weight: Any,
-    probability: Any,
-    coefficient: Any,
-    exponent: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    final: Any,
+    learn: bool, counted: bool, window: Any, levels: Any, tables: Tables, arcs: Arcs
 ) -> None:
     """Observed shares of the classes, and the coefficients as far as a window reaches."""
-    learning[AGE] = 0.0
-    rows = coefficient.shape[0]
+    tables.learning[AGE] = 0.0
+    rows = tables.coefficient.shape[0]
     reach = window * arrival_rate(levels, counted) + 2.0
     if reach < rows:
         rows = max(int(reach), 1)
     if learn:
-        total = class_weight.sum()
-        for c in range(probability.shape[0]):
-            probability[c] = class_weight[c] / total
-    elif rows <= learning[FILLED]:
+        total = tables.class_weight.sum()
+        for c in range(tables.probability.shape[0]):
+            tables.probability[c] = tables.class_weight[c] / total
+    elif rows <= tables.learning[FILLED]:
         return
-    learning[FILLED] = rows
-    retained_coefficients(
-        probability, class_offset, arc_from, arc_to, final, coefficient, exponent, rows
-    )
+    tables.learning[FILLED] = rows
+    retained_coefficients(tables, arcs, rows)
 
 
-@njit(cache=True, nogil=True)
-def learn_class(event_class: int, decay: float, learning: Any, class_weight: Any) -> None:
+@borrowing
+def learn_class(event_class: int, decay: float, tables: Tables) -> None:
     """The weight of later events grows, which forgets earlier ones; class −1 is the last."""
+    learning, class_weight = tables.learning, tables.class_weight
     learning[WEIGHT] *= decay
     class_weight[event_class] += learning[WEIGHT]
     if learning[WEIGHT] > 1e100:
@@ -103,10 +92,9 @@ def next_random(numbers: Any, below: int) -> int:
     return int(z % np.uint64(below))
 
 
-@njit(cache=True, nogil=True)
-def drop(
-    at: int, numbers: Any, times: Any, classes: Any, weights: Any, ids: Any, past: Any
-) -> None:
+@borrowing
+def drop(at: int, numbers: Any, events: Retained) -> None:
+    times, classes, weights, ids, past = events
     count = numbers[COUNT]
     for i in range(at, count - 1):
         times[i] = times[i + 1]
@@ -120,20 +108,10 @@ def drop(
 
 
 @njit(cache=True, nogil=True)
-def ending_at_last(
-    count: int,
-    times: Any,
-    classes: Any,
-    window: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    starts: Any,
-    final: Any,
-    fork: bool,
-) -> float:
+def ending_at_last(count: int, events: Retained, window: Any, arcs: Arcs) -> float:
     """Matches among the first `count` events that end at the last of them."""
-    states = final.shape[0]
+    times, classes = events.times, events.classes
+    states = arcs.final.shape[0]
     forward, fresh = np.zeros(states), np.zeros(states)
     now = times[count - 1]
     begin = count - 1
@@ -142,15 +120,15 @@ def ending_at_last(
     total = 0.0
     for i in range(begin, count):
         fresh[:] = forward
-        for a in range(class_offset[classes[i]], class_offset[classes[i] + 1]):
-            p = arc_from[a]
+        for a in range(arcs.offset[classes[i]], arcs.offset[classes[i] + 1]):
+            p, q = arcs.source[a], arcs.target[a]
             ways = forward[p] if p != 0 else 1.0
             if i == count - 1:
-                if final[arc_to[a]]:
+                if arcs.final[q]:
                     total += ways
             else:
-                fresh[arc_to[a]] += ways
-                if not fork and p != 0:
+                fresh[q] += ways
+                if not arcs.fork and p != 0:
                     fresh[p] -= ways
         forward[:] = fresh
     return total
@@ -164,40 +142,24 @@ def score(
     now: Any,
     numbers: Any,
     levels: Any,
-    times: Any,
-    classes: Any,
-    weights: Any,
-    past: Any,
+    events: Retained,
     scores: Any,
     window: Any,
     counted: bool,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
-    ordered: Any,
-    starts: Any,
-    final: Any,
-    fork: bool,
+    arcs: Arcs,
     sums: bool,
-    probability: Any,
-    coefficient: Any,
-    exponent: Any,
-    learning: Any,
-    lane_first: Any,
-    lane_last: Any,
-    terminal: Any,
-    work: Any,
-    kept: Any,
-    kept_sum: Any,
-    spare: Any,
-) -> Any:
-    """Fills `scores[:count]` (settling closed windows); returns the kept buffers, maybe grown.
+    tables: Tables,
+    lanes: Lanes,
+) -> Lanes:
+    """Fills `scores[:count]` (settling closed windows); returns the scratch, maybe grown.
 
     One sweep of the open starts where all of them keep their events, else one for the matches that
     are there and one, with the share that remains of these events, for those that are expected.
     """
-    states = final.shape[0]
+    times, past = events.times, events.past
+    final, fork, states = arcs.final, arcs.fork, arcs.final.shape[0]
+    coefficient, exponent, probability = tables.coefficient, tables.exponent, tables.probability
+    first, terminal = lanes.first, lanes.terminal
     settled = numbers[SETTLED]
     open_from = settled
     while open_from < count and now - times[open_from] > window:
@@ -208,7 +170,7 @@ def score(
     weight = levels[FORESIGHT]
     if weight <= 0.0:
         weight = foresight(held)
-    most = int(learning[FILLED]) - 1
+    most = int(tables.learning[FILLED]) - 1
     share = np.ones(count)
     evicts, overflow = False, False
     hopes = np.zeros(count)
@@ -218,34 +180,26 @@ def score(
         if part == EXPECTED and not evicts:
             break
         low, high = (settled, open_from) if part == CLOSED else (open_from, count)
-        lanes = find_lanes(times, classes, starts, low, high, count, window, lane_first, lane_last)
-        if lanes == 0:
+        width = find_lanes(events, arcs, low, high, count, window, lanes)
+        if width == 0:
             continue
         if part == OPEN and mode == BENEFIT:
-            for k in range(lanes):
-                t = steps_left(window, now - times[lane_first[k]], pace, most)
-                evicts |= remaining(size, t, count - 1 - lane_first[k], fork) < 1.0
-        for k in range(lanes):
+            for k in range(width):
+                t = steps_left(window, now - times[first[k]], pace, most)
+                evicts |= remaining(size, t, count - 1 - first[k], fork) < 1.0
+        for k in range(width):
             here = 0.0 if part == EXPECTED else 1.0
             for z in range(states):
                 terminal[z, k] = here if final[z] else 0.0
             if part == EXPECTED or (part == OPEN and mode == BENEFIT and not evicts):
-                t = steps_left(window, now - times[lane_first[k]], pace, most)
-                share[k] = remaining(size, t, count - 1 - lane_first[k], fork)
+                t = steps_left(window, now - times[first[k]], pace, most)
+                share[k] = remaining(size, t, count - 1 - first[k], fork)
                 overflow |= exponent[t] > 0.0
                 for z in range(states):
                     terminal[z, k] += weight * (coefficient[t, z] - (1.0 if final[z] else 0.0))
-        room = lane_room(classes, class_offset, lane_first, lane_last, lanes)
-        if room > kept.shape[0]:
-            kept = np.empty(2 * room)
-            if sums:
-                kept_sum = np.empty(2 * room)
-        sweep(
-            classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
-            lane_first, lane_last, lanes, terminal, part == EXPECTED, share, work[0], work[1],
-            work[2], work[3], kept, kept_sum, spare, 0, count,
-            past if part == CLOSED else hopes if part == EXPECTED else scores,
-        )  # fmt: skip
+        lanes = keeping(lanes, lane_room(events.classes, arcs, lanes, width), sums)
+        out = past if part == CLOSED else hopes if part == EXPECTED else scores
+        sweep(events, arcs, sums, lanes, width, part == EXPECTED, share, 0, count, out)
     numbers[SETTLED] = open_from
     for i in range(count):
         scores[i] += past[i]
@@ -260,8 +214,8 @@ def score(
             scores[i] += scale * hopes[i]
     if overflow:
         numbers[RESCALED] += 1
-        lanes = find_lanes(times, classes, starts, 0, count, count, window, lane_first, lane_last)
-        logs = np.zeros(max(lanes, 1))
+        width = find_lanes(events, arcs, 0, count, count, window, lanes)
+        logs = np.zeros(max(width, 1))
         share[:] = 1.0
         hopes[:] = -np.inf
         for i in range(count):
@@ -269,56 +223,39 @@ def score(
         for part in (OPEN, EXPECTED):
             if part == EXPECTED and mode != BENEFIT:
                 break
-            for k in range(lanes):
+            for k in range(width):
                 for z in range(states):
                     terminal[z, k] = 1.0 if final[z] and part == OPEN else 0.0
-                if part == EXPECTED and lane_first[k] >= open_from:
-                    t = steps_left(window, now - times[lane_first[k]], pace, most)
-                    share[k] = remaining(size, t, count - 1 - lane_first[k], fork)
+                if part == EXPECTED and first[k] >= open_from:
+                    t = steps_left(window, now - times[first[k]], pace, most)
+                    share[k] = remaining(size, t, count - 1 - first[k], fork)
                     logs[k] = exponent[t]
                     for z in range(states):
                         now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
                         terminal[z, k] = weight * (coefficient[t, z] - now_done)
-            sweep_scaled(
-                classes, class_offset, arc_from, arc_to, fork, lane_first, lane_last, lanes,
-                terminal, share, logs, scores if part == OPEN else hopes,
-            )  # fmt: skip
+            out = scores if part == OPEN else hopes
+            sweep_scaled(events.classes, arcs, lanes, width, share, logs, out)
         shift, most_there = 0.0, scores[:count].max()
         if evicts and most_there > -np.inf:
             shift = min(0.0, math.log2(HOPE) + most_there - hopes.max())
         for i in range(count):
             high, low = max(scores[i], hopes[i] + shift), min(scores[i], hopes[i] + shift)
             scores[i] = high + math.log2(1.0 + 2.0 ** (low - high)) if low > -np.inf else high
-    return kept, kept_sum
+    return lanes
 
 
 @njit(cache=True, nogil=True)
 def resettle(
     removed: Any,
     numbers: Any,
-    times: Any,
-    classes: Any,
-    weights: Any,
-    past: Any,
+    events: Retained,
     window: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
-    ordered: Any,
-    starts: Any,
-    final: Any,
-    fork: bool,
+    arcs: Arcs,
     sums: bool,
-    lane_first: Any,
-    lane_last: Any,
-    terminal: Any,
-    work: Any,
-    kept: Any,
-    kept_sum: Any,
-    spare: Any,
-) -> Any:
+    lanes: Lanes,
+) -> Lanes:
     """Clears `past` within a window of the removed time and sweeps the closed starts again."""
+    times, past = events.times, events.past
     count, settled = numbers[COUNT], numbers[SETTLED]
     low_out = 0
     while low_out < count and removed - times[low_out] > window:
@@ -333,25 +270,16 @@ def resettle(
             low -= 1
     high = min(high_out, settled)
     if low >= high:
-        return kept, kept_sum
-    lanes = find_lanes(times, classes, starts, low, high, count, window, lane_first, lane_last)
-    if lanes == 0:
-        return kept, kept_sum
-    share = np.ones(lanes)
-    for k in range(lanes):
-        for z in range(final.shape[0]):
-            terminal[z, k] = 1.0 if final[z] else 0.0
-    room = lane_room(classes, class_offset, lane_first, lane_last, lanes)
-    if room > kept.shape[0]:
-        kept = np.empty(2 * room)
-        if sums:
-            kept_sum = np.empty(2 * room)
-    sweep(
-        classes, weights, class_offset, arc_from, arc_to, arc_valued, ordered, fork, sums,
-        lane_first, lane_last, lanes, terminal, False, share, work[0], work[1], work[2], work[3],
-        kept, kept_sum, spare, low_out, high_out, past,
-    )  # fmt: skip
-    return kept, kept_sum
+        return lanes
+    width = find_lanes(events, arcs, low, high, count, window, lanes)
+    if width == 0:
+        return lanes
+    for k in range(width):
+        for z in range(arcs.final.shape[0]):
+            lanes.terminal[z, k] = 1.0 if arcs.final[z] else 0.0
+    lanes = keeping(lanes, lane_room(events.classes, arcs, lanes, width), sums)
+    sweep(events, arcs, sums, lanes, width, False, np.ones(width), low_out, high_out, past)
+    return lanes
 
 
 @njit(cache=True, nogil=True)
@@ -368,6 +296,7 @@ def run(
     new_classes: Any,
     new_weights: Any,
     new_ids: Any,
+    sums: bool,
     numbers: Any,
     levels: Any,
     times: Any,
@@ -380,25 +309,25 @@ def run(
     probability: Any,
     coefficient: Any,
     exponent: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
+    offset: Any,
+    source: Any,
+    target: Any,
+    valued: Any,
     ordered: Any,
     starts: Any,
     final: Any,
     fork: bool,
-    sums: bool,
 ) -> None:
-    """Feeds a batch in order to one summary; arrays hold size + 1 events."""
-    states = final.shape[0]
-    room = times.shape[0]
-    lane_first, lane_last = np.empty(room, np.int64), np.empty(room, np.int64)
-    ready = False
-    terminal = np.empty((states, 0))
-    work = np.empty((4, states, 0))
-    spare = np.empty((1, 2, 0))
-    kept, kept_sum = np.empty(16), np.empty(16)
+    """Feeds a batch in order to one summary; arrays hold size + 1 events.
+
+    Called for every key, so it takes `Retained`, `Tables` and `Arcs` array by array: a tuple of
+    arrays takes some microseconds to get here.
+    """
+    events = Retained(times, classes, weights, ids, past)
+    tables = Tables(learning, class_weight, probability, coefficient, exponent)
+    arcs = Arcs(offset, source, target, valued, ordered, starts, final, fork)
+    room = past.shape[0]
+    lanes = make_lanes(0, arcs)
     scores = np.empty(room)
     for e in range(new_times.shape[0]):
         now, c = new_times[e], new_classes[e]
@@ -409,39 +338,28 @@ def run(
         levels[LATEST] = now
         learning[AGE] += 1.0
         if learn:
-            learn_class(c, decay, learning, class_weight)
+            learn_class(c, decay, tables)
         if c < 0:
             numbers[IRRELEVANT] += 1
             continue
         full = numbers[COUNT] == size
         if full and mode == FIFO:
-            drop(0, numbers, times, classes, weights, ids, past)
+            drop(0, numbers, events)
         elif full and mode == RANDOM:
-            drop(next_random(numbers, size), numbers, times, classes, weights, ids, past)
+            drop(next_random(numbers, size), numbers, events)
         at = numbers[COUNT]
-        times[at], classes[at], weights[at] = now, c, new_weights[e]
-        ids[at], past[at] = new_ids[e], 0.0
+        events.times[at], events.classes[at], events.weights[at] = now, c, new_weights[e]
+        events.ids[at], past[at] = new_ids[e], 0.0
         numbers[COUNT] = at + 1
         numbers[KEPT] += 1
         if full and mode <= PRESENT:
             if mode == BENEFIT and learning[AGE] >= refresh:
-                refresh_tables(
-                    learn, counted, window, levels, learning, class_weight, probability,
-                    coefficient, exponent, class_offset, arc_from, arc_to, final,
-                )  # fmt: skip
-            if not ready:
-                ready = True
-                terminal = np.empty((states, room))
-                work = np.empty((4, states, room))
-                most_arcs = 1
-                for k in range(class_offset.shape[0] - 1):
-                    most_arcs = max(most_arcs, class_offset[k + 1] - class_offset[k])
-                spare = np.empty((most_arcs, 2, room))
-            kept, kept_sum = score(
-                at + 1, float(size), mode, now, numbers, levels, times, classes, weights, past,
-                scores, window, counted, class_offset, arc_from, arc_to, arc_valued, ordered,
-                starts, final, fork, sums, probability, coefficient, exponent, learning, lane_first,
-                lane_last, terminal, work, kept, kept_sum, spare,
+                refresh_tables(learn, counted, window, levels, tables, arcs)
+            if not lanes.first.shape[0]:
+                lanes = make_lanes(room, arcs)
+            lanes = score(
+                at + 1, float(size), mode, now, numbers, levels, events, scores, window, counted,
+                arcs, sums, tables, lanes,
             )  # fmt: skip
             least = 0
             for i in range(1, at):
@@ -452,18 +370,11 @@ def run(
                 numbers[KEPT] -= 1
                 numbers[DISCARDED] += 1
                 continue
-            gone, took_part = times[least], past[least] != 0.0
-            drop(least, numbers, times, classes, weights, ids, past)
-            if took_part or (not fork and least < numbers[SETTLED]):
-                kept, kept_sum = resettle(
-                    gone, numbers, times, classes, weights, past, window, class_offset, arc_from,
-                    arc_to, arc_valued, ordered, starts, final, fork, sums, lane_first, lane_last,
-                    terminal, work, kept, kept_sum, spare,
-                )  # fmt: skip
+            gone, took_part = events.times[least], past[least] != 0.0
+            drop(least, numbers, events)
+            if took_part or (not arcs.fork and least < numbers[SETTLED]):
+                lanes = resettle(gone, numbers, events, window, arcs, sums, lanes)
         if full:
             numbers[REMOVED] += 1
         if detect:
-            levels[DETECTED] += ending_at_last(
-                numbers[COUNT], times, classes, window, class_offset, arc_from, arc_to, starts,
-                final, fork,
-            )  # fmt: skip
+            levels[DETECTED] += ending_at_last(numbers[COUNT], events, window, arcs)

@@ -26,6 +26,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.kernels.calls import borrowing
+from ensue.summary.kernels.arrays import Arcs, Lanes, Retained
+
 _FAST = {"reassoc", "contract", "nsz"}
 _ROOM = 2.0**200
 
@@ -39,79 +42,62 @@ def steps_left(window: Any, passed: Any, rate: float, most: int) -> int:
     return int(left + 0.5) if left > 0 else 0
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def find_lanes(
-    times: Any,
-    classes: Any,
-    starts: Any,
-    low: int,
-    high: int,
-    count: int,
-    window: Any,
-    lane_first: Any,
-    lane_last: Any,
+    events: Retained, arcs: Arcs, low: int, high: int, count: int, window: Any, lanes: Lanes
 ) -> int:
     """Starts among events low … high − 1, and the last event in the window of each."""
-    lanes = 0
+    times, width = events.times, 0
     end = low
     for i in range(low, high):
-        if starts[classes[i]]:
+        if arcs.starts[events.classes[i]]:
             end = max(end, i)
             while end + 1 < count and times[end + 1] - times[i] <= window:
                 end += 1
-            lane_first[lanes] = i
-            lane_last[lanes] = end
-            lanes += 1
-    return lanes
+            lanes.first[width] = i
+            lanes.last[width] = end
+            width += 1
+    return width
 
 
-@njit(cache=True, nogil=True)
-def lane_room(classes: Any, class_offset: Any, lane_first: Any, lane_last: Any, lanes: int) -> int:
+@borrowing
+def lane_room(classes: Any, arcs: Arcs, lanes: Lanes, count: int) -> int:
     """Numbers the sweep keeps between its two passes."""
     room = 0
     low, high = 0, 0
-    for i in range(lane_first[0], lane_last[lanes - 1] + 1):
-        while low < lanes and lane_last[low] < i:
+    for i in range(lanes.first[0], lanes.last[count - 1] + 1):
+        while low < count and lanes.last[low] < i:
             low += 1
-        while high < lanes and lane_first[high] < i:
+        while high < count and lanes.first[high] < i:
             high += 1
-        arcs = class_offset[classes[i] + 1] - class_offset[classes[i]]
-        room += arcs * max(high - low, 0)
+        room += (arcs.offset[classes[i] + 1] - arcs.offset[classes[i]]) * max(high - low, 0)
     return room
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def sweep(
-    classes: Any,
-    weights: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    arc_valued: Any,
-    ordered: Any,
-    fork: bool,
+    events: Retained,
+    arcs: Arcs,
     sums: bool,
-    lane_first: Any,
-    lane_last: Any,
+    scratch: Lanes,
     lanes: int,
-    terminal: Any,
     thinned: bool,
     share: Any,
-    forward: Any,
-    backward: Any,
-    forward_sum: Any,
-    backward_sum: Any,
-    kept: Any,
-    kept_sum: Any,
-    spare: Any,
     low_out: int,
     high_out: int,
     out: Any,
 ) -> None:
-    """Adds to `out[low_out:high_out]` the matches of these lanes, by event; `terminal[z, lane]`.
+    """Adds to `out[low_out:high_out]` the matches of these lanes, by event.
 
     `share[lane]`: how many of the *other* events of a match remain, 1 unless `thinned`.
     """
+    classes, weights = events.classes, events.weights
+    class_offset, arc_from, arc_to = arcs.offset, arcs.source, arcs.target
+    arc_valued, ordered, fork = arcs.valued, arcs.ordered, arcs.fork
+    lane_first, lane_last, terminal = scratch.first, scratch.last, scratch.terminal
+    forward, backward = scratch.work[0], scratch.work[1]
+    forward_sum, backward_sum = scratch.work[2], scratch.work[3]
+    kept, kept_sum, spare = scratch.kept, scratch.kept_sum, scratch.spare
     states = terminal.shape[0]
     for z in range(states):
         for k in range(lanes):
@@ -267,24 +253,20 @@ def _log_add(left: float, right: float) -> float:
 @njit(cache=True, nogil=True)
 def sweep_scaled(
     classes: Any,
-    class_offset: Any,
-    arc_from: Any,
-    arc_to: Any,
-    fork: bool,
-    lane_first: Any,
-    lane_last: Any,
+    arcs: Arcs,
+    scratch: Lanes,
     lanes: int,
-    terminal: Any,
     share: Any,
     terminal_log: Any,
     out_log: Any,
 ) -> None:
     """`sweep` with an exponent beside each vector; adds to binary logarithms, of counts only."""
-    states = terminal.shape[0]
+    class_offset, arc_from, arc_to, fork = arcs.offset, arcs.source, arcs.target, arcs.fork
+    states = arcs.final.shape[0]
     forward, backward = np.zeros(states), np.zeros(states)
     fresh = np.zeros(states)
     for lane in range(lanes):
-        begin, end = lane_first[lane], lane_last[lane]
+        begin, end = scratch.first[lane], scratch.last[lane]
         before = np.zeros((end - begin + 1, states))
         exponent = np.zeros(end - begin + 1)
         forward[:] = 0.0
@@ -308,7 +290,7 @@ def sweep_scaled(
             if forward.max() > _ROOM:
                 forward /= _ROOM
                 scale += 200.0
-        backward[:] = terminal[:, lane]
+        backward[:] = scratch.terminal[:, lane]
         scale = terminal_log[lane]
         for i in range(end, begin - 1, -1):
             first, last = class_offset[classes[i]], class_offset[classes[i] + 1]

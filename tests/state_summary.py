@@ -10,9 +10,9 @@ window its matches move to the closed half. REMOVE replaces the paper's three re
 what the removed event could have touched and adds it up again, one forward–backward pass per
 start that can reach it, by additions only. All numbers are Python integers.
 
-This is the structure as the paper defines it, for inspection and for tests to compare with brute
-force. The selection loop needs one number per event, not one per state, and gets it from
-`summary/kernels/sweep.py` much faster.
+This is the structure as the paper defines it, which tests compare with brute force and with the
+library. The library's selection loop needs one number per event, not one per state, and gets it
+from `summary/kernels/sweep.py` much faster.
 """
 
 from __future__ import annotations
