@@ -204,11 +204,9 @@ TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
 }  # fmt: skip
 
 
-def refusal(task: Task, way: Way) -> errors.UnsupportedError:
-    """The error of a cell that says no."""
+def refusal(task: Task, way: Way, what: str | None = None) -> errors.UnsupportedError:
+    """The error of a cell that says no; `what` was asked, in the words of who refuses."""
     cell = TABLE[task][way]
     assert isinstance(cell, No), f"{task.value} runs {way.value}"
-    name = task.value.replace("`", "")
-    return errors.UnsupportedError(
-        f"{name}, {way.value.replace('`', '')}: {cell.reason}", remedy=cell.instead
-    )
+    asked = what or f"{task.value}, {way.value}".replace("`", "")
+    return errors.UnsupportedError(f"{asked}: {cell.reason}", remedy=cell.instead)

@@ -234,10 +234,11 @@ class Refusing:
         raise self._refuse("result", "a result on demand")
 
     def _refuse(self, call: str, what: str, way: Way | None = None) -> errors.UnsupportedError:
+        asked = f"{self.name} does not support {what} ({call})"
         if self.task is not None and way is not None and isinstance(TABLE[self.task][way], No):
-            return refusal(self.task, way)
+            return refusal(self.task, way, asked)
         return errors.UnsupportedError(
-            f"{self.name} does not support {what} ({call})",
+            asked,
             remedy="see q.explain() for the evaluator that was chosen and why",
         )
 

@@ -171,7 +171,8 @@ class Matcher(Turns):
                 remedy="insert events first, or give schema=... to matcher()",
             )
         if self._asked.totals is not None:
-            raise refusal(Task.AGGREGATE, Way.EDITS)
+            what = "the matcher of aggregates does not support a pattern that changes (revise)"
+            raise refusal(Task.AGGREGATE, Way.EDITS, what)
         shared = [branch for branch in self._branches if isinstance(branch, SharedBranch)]
         if shared:
             lifetimes = at_the_watermark(shared, add or {}, remove, self._time)
