@@ -22,8 +22,8 @@ import ensue
 from benchmarks import acep_streams as s
 from benchmarks.harness import Target, say
 from benchmarks.suse_streams import plot, write
+from ensue.missing.budget import BudgetEngine
 from ensue.missing.kernels import nodes as acep_nodes
-from ensue.missing.kernels import run as acep_run
 from ensue.missing.kernels import select as acep_select
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -86,7 +86,7 @@ def run_fractions(settings: Any) -> bool:
                "Q5": s.vehicles(size, 0, cars=4, stories=0.02)}  # fmt: skip
     rows = []
     for name, table in streams.items():
-        full = s.run(s.query(name, WINDOW, 2), table, None, acep_run.EVERYTHING)
+        full = s.run(s.query(name, WINDOW, 2), table, None, s.Everything)
         truth = s.bundles(full.points, WINDOW)
         say(f"{name}: {full.events:,} matching events, {full.work:,} extensions, "
             f"{len(truth)} bundles, {full.seconds:.1f} CPU s")  # fmt: skip
@@ -94,9 +94,9 @@ def run_fractions(settings: Any) -> bool:
         after = _learnt(truth, history)
         for share in SHARES:
             budget = max(1, int(share * full.work / full.events))
-            for label, policy, options in _variants():
+            for label, engine, options in _variants():
                 pattern = s.query(name, WINDOW, 2, history=history, **options)
-                run = s.run(pattern, table, budget, policy)
+                run = s.run(pattern, table, budget, engine)
                 rows.append({
                     "query": name, "share": share, "budget": budget, "variant": label,
                     "fraction": _after(truth, run.points, after), "seconds": run.seconds,
@@ -119,14 +119,14 @@ def run_fractions(settings: Any) -> bool:
     return True
 
 
-def _variants() -> list[tuple[str, int, dict[str, Any]]]:
+def _variants() -> list[tuple[str, type[BudgetEngine], dict[str, Any]]]:
     return [
-        ("time-out", acep_run.IN_ORDER, {}),
-        ("time-out, late states first", acep_run.IN_REVERSE, {}),
-        ("RC-ACEP", acep_run.BY_HISTORY, {"adapt": "frozen"}),
-        ("sketch", acep_run.BY_HISTORY, {"adapt": "frozen", "sketch": 300}),
-        ("proxy", acep_run.BY_HISTORY, {"adapt": "frozen", "proxy": True}),
-        ("agents", acep_run.BY_HISTORY, {"adapt": "agents"}),
+        ("time-out", s.TimeOut, {}),
+        ("time-out, late states first", s.LateStatesFirst, {}),
+        ("RC-ACEP", BudgetEngine, {"adapt": "frozen"}),
+        ("sketch", BudgetEngine, {"adapt": "frozen", "sketch": 300}),
+        ("proxy", BudgetEngine, {"adapt": "frozen", "proxy": True}),
+        ("agents", BudgetEngine, {"adapt": "agents"}),
     ]
 
 
@@ -152,13 +152,13 @@ def _memory(size: int) -> None:
     for data, table, parts in (("tweets", tweets, companies), ("vehicles", cars, trips)):
         for count in range(1, len(parts) + 1):
             text = " | ".join(f"({part})" for part in parts[:count])
-            for label, policy, options in _variants()[2:]:
+            for label, engine, options in _variants()[2:]:
                 pattern = ensue.pattern(text, types="kind").select("any").order_by("t")
                 if data == "vehicles":
                     pattern = pattern.partition_by("vehicle")
                 pattern = pattern.within(WINDOW)
                 pattern = pattern.allow_missing(1, history=512, learn=size // 8, **options)
-                run = s.run(pattern, table, 50, policy)
+                run = s.run(pattern, table, 50, engine)
                 rows.append({"data": data, "patterns": count, "variant": label,
                              "bytes": run.history_bytes + run.node_bytes,
                              "history bytes": run.history_bytes})  # fmt: skip
@@ -189,7 +189,7 @@ def run_drift(settings: Any) -> bool:
         found: dict[tuple[str, str], tuple[float, float]] = {}
         for what, tail in later.items():
             table = s.table_of(before + tail)
-            full = s.run(s.query("Q1", WINDOW, 2), table, None, acep_run.EVERYTHING)
+            full = s.run(s.query("Q1", WINDOW, 2), table, None, s.Everything)
             truth = s.bundles(full.points, WINDOW)
             learnt = truth[HISTORY - 1][2] + WINDOW
             budget = max(1, int(0.05 * full.work / full.events))
@@ -231,14 +231,14 @@ def run_promises(settings: Any) -> bool:
     for seed in range(settings.repeat):
         size = settings.rows or 40_000
         table = s.table_of(s.tweets(size, seed, window=WINDOW, every=4 * WINDOW))
-        full = s.run(s.query("Q1", WINDOW, 2), table, None, acep_run.EVERYTHING)
+        full = s.run(s.query("Q1", WINDOW, 2), table, None, s.Everything)
         truth = s.bundles(full.points, WINDOW)
         after = _learnt(truth, HISTORY)
         budget = int(0.2 * full.work / full.events)
         found, runs = {}, {}
-        for label, policy, options in _variants():
+        for label, engine, options in _variants():
             pattern = s.query("Q1", WINDOW, 2, history=HISTORY, **options)
-            runs[label] = s.run(pattern, table, budget, policy)
+            runs[label] = s.run(pattern, table, budget, engine)
             found[label] = _after(truth, runs[label].points, after)
         say(f"seed {seed}, {len(truth)} bundles, 20 % is {budget} per event: "
             + ", ".join(f"{label} {value:.3f}" for label, value in found.items()))  # fmt: skip
@@ -278,7 +278,7 @@ def _overhead() -> Target:
     """The share of selection in the time of a run at half the work, sampled along the stream."""
     table = s.table_of(s.tweets(20_000, 0, window=WINDOW, every=4 * WINDOW))
     pattern = s.query("Q1", WINDOW, 2, history=16, adapt="secondary")
-    full = s.run(pattern, table, None, acep_run.EVERYTHING)
+    full = s.run(pattern, table, None, s.Everything)
     budget = int(0.5 * full.work / full.events)
     engine = s.run(pattern, table, budget).engine  # has learnt
     plain = s.run(pattern, table, budget, engine=engine)
@@ -294,24 +294,26 @@ def _overhead() -> Target:
 def _sampled(engine: Any, pattern: Any, table: pa.Table, budget: int) -> list[float]:
     """Seconds of one selection, at a row in a hundred of a further pass."""
     from ensue.automaton.plan import plan
-    from ensue.missing.tracks import Track, batch_of
+    from ensue.missing.nodes import Track
     from ensue.query.binding import bind
     from ensue.run import local
+    from ensue.sequences.batch import EventBatch
 
     planned = plan(bind(pattern.query, table.column_names))
     rows = local.prepare(planned, table).combine_chunks()
-    batch = batch_of(planned, rows, np.array([0, table.num_rows], np.int64))
+    batch = EventBatch(planned, None, rows, np.array([0, table.num_rows], np.int64))
     track = Track()
     costs = []
-    machine, classes, times, lows = engine._inputs(batch)
+    given = engine._inputs(batch)
     window = float(WINDOW)
     for row in range(0, table.num_rows - 100, 100):
         for store in engine._advance(batch, 0, row, row + 100, table.num_rows, track):
             store.nodes.registers[acep_nodes.ENDS] = 0
         here = row + 100
-        choice, history = engine._choice, engine.learned.history
-        count = acep_nodes.collect(machine, track.kept.nodes, choice, int(classes[here]),
-                                   float(times[here]), int(lows[here]), window)  # fmt: skip
+        choice, history = engine._desk.choice, engine.learned.history
+        count = acep_nodes.collect(given.machine, track.kept.nodes, choice,
+                                   int(given.classes[here]), float(given.times[here]),
+                                   int(given.lows[here]), window)  # fmt: skip
         if count <= budget:
             continue
         kept = choice.promise.copy()
@@ -369,7 +371,7 @@ def run_data(settings: Any) -> bool:
     if not sources:
         say("acep-data reads sf_taxi_cabspotting/ and airline_tweets_2015/ of --data DIR")
     for name, table, pattern, window in sources:
-        full = s.run(pattern(), table, None, acep_run.EVERYTHING)
+        full = s.run(pattern(), table, None, s.Everything)
         truth = s.bundles(full.points, window)
         if len(truth) < 8:
             say(f"{name}: {len(truth)} bundles, too few to learn from")
@@ -381,8 +383,8 @@ def run_data(settings: Any) -> bool:
             f"{len(truth)} bundles")  # fmt: skip
         for share in (0.05, 0.1, 0.2, 0.5):
             budget = max(1, int(share * full.work / full.events))
-            for label, policy, options in _variants():
-                run = s.run(pattern(history=history, **options), table, budget, policy)
+            for label, engine, options in _variants():
+                run = s.run(pattern(history=history, **options), table, budget, engine)
                 value = s.fraction(asked, run.points)
                 rows.append({"data": name, "share": share, "variant": label, "fraction": value,
                              "history bytes": run.history_bytes})  # fmt: skip

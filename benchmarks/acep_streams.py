@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 
 import ensue
 from ensue.api.pattern import Pattern
@@ -22,13 +23,14 @@ from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import plan
 from ensue.missing.budget import BudgetEngine
 from ensue.missing.kernels import nodes as acep_nodes
-from ensue.missing.kernels import run as acep_run
-from ensue.missing.tracks import Track, batch_of
+from ensue.missing.kernels.run import prepare
+from ensue.missing.nodes import NodeStore, Rows, Track
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Bound, Bounds
 from ensue.operator.protocol import Metrics
 from ensue.query.binding import bind
 from ensue.run import local
+from ensue.sequences.batch import EventBatch
 
 BULL, BEAR, NEWS = "bdwrhtc", ("t1", "t2", "R", "H", "B", "D"), "geu"
 # The paper's queries; a step of one character is a letter.
@@ -168,7 +170,7 @@ def run(
     pattern: Pattern,
     table: pa.Table,
     budget: int | None = None,
-    policy: int = acep_run.BY_HISTORY,
+    kind: type[BudgetEngine] = BudgetEngine,
     engine: BudgetEngine | None = None,
 ) -> Run:
     """Match points under a budget of extensions per event (None: everything); nothing listed.
@@ -180,24 +182,94 @@ def run(
     if engine is None:
         states = letter_states(bound, every_way=planned.correlated)
         bounds = None if budget is None else Bounds(work=Bound(budget))
-        engine = BudgetEngine(planned, states, bounds, Metrics(), policy)
+        engine = kind(planned, states, bounds, Metrics())
     arranged, starts = arrange(local.prepare(planned, table), bound.partition_by, bound.order_by)
     points, seconds, matched, peak = [], 0.0, 0, 0
     before = int(engine.counters[acep_nodes.WORK])
     for part in range(len(starts) - 1):
         begin, end = int(starts[part]), int(starts[part + 1])
         rows = arranged.slice(begin, end - begin).combine_chunks()
-        batch = batch_of(planned, rows, np.array([0, end - begin], np.int64))
+        batch = EventBatch(planned, None, rows, np.array([0, end - begin], np.int64))
         matched += int((batch.words != 0).any(axis=1).sum())
         clock = time.process_time()
         track = Track()
-        found = engine.match_points(batch, track)
+        found = match_points(engine, batch, track)
         seconds += time.process_time() - clock
         peak = max(peak, track.kept.size)
         times = rows.column("t").to_numpy()
         points += [(part, float(times[row])) for row in found]
     work = int(engine.counters[acep_nodes.WORK]) - before
     return Run(points, work, matched, seconds, engine.learned.size, peak, engine)
+
+
+def match_points(engine: BudgetEngine, batch: EventBatch, track: Track) -> list[int]:
+    """The rows of a batch of one complete partition at which matches end; none is listed."""
+    found: set[int] = set()
+    rows = batch.table.num_rows
+    for store in engine._advance(batch, 0, 0, rows, rows, track):
+        registers = store.nodes.registers
+        found.update(store.ends[: int(registers[acep_nodes.ENDS]), 0].tolist())
+        registers[acep_nodes.ENDS] = 0
+    return sorted(found)
+
+
+class Everything(BudgetEngine):
+    """ACEP without a budget: every candidate is extended, and nothing is learnt."""
+
+    by_history = False
+
+
+class TimeOut(Everything):
+    """ACEP with time-out: an event's candidates in the order of states, until its work is done."""
+
+    reverse = False
+
+    def _run(self, rows: Rows, place: Any, stop: int, shift: int, store: NodeStore) -> int:
+        return int(
+            _time_out(
+                rows.machine, store.nodes, self.learned.history, self._desk.choice, store.agents,
+                self._desk.scratch(store), rows.classes, rows.times, rows.lows, place, stop,
+                self._window, self.budget, self.reverse, store.ends,
+            )
+        )  # fmt: skip
+
+
+class LateStatesFirst(TimeOut):
+    reverse = True
+
+
+@njit(cache=True)
+def _time_out(
+    machine: Any, nodes: Any, history: Any, choice: Any, agents: Any, scratch: Any, classes: Any,
+    times: Any, lows: Any, place: Any, stop: int, window: float, budget: int, reverse: bool,
+    ends: Any,
+) -> int:  # fmt: skip
+    """As `missing.kernels.run`, of patterns whose conditions read single rows."""
+    counters = scratch.counters
+    for row in range(place[0], stop):
+        kind, time, low = classes[row], times[row], lows[row]
+        count, problem, _ = prepare(
+            machine, nodes, history, choice, agents, ends, kind, time, low, window, False, budget
+        )
+        if problem != acep_nodes.DONE:
+            return problem
+        counters[acep_nodes.GENERATION] += 1
+        oldest, chosen = nodes.registers[acep_nodes.USED], min(count, budget)
+        for index in range(chosen):
+            candidate = count - 1 - index if reverse else index
+            acep_nodes.extend(
+                machine, nodes, scratch, choice.nodes[candidate], choice.targets[candidate],
+                choice.errors[candidate], choice.links[candidate], choice.vectors[candidate], row,
+                time, low,
+            )  # fmt: skip
+        counters[acep_nodes.WORK] += chosen
+        counters[acep_nodes.CANDIDATES] += count
+        counters[acep_nodes.SHED] += count - chosen
+        acep_nodes.report(
+            machine, nodes, history, scratch, ends, oldest, row, time, window, False, False
+        )
+        place[0] = row + 1
+    return acep_nodes.DONE
 
 
 def bundles(points: list[tuple[int, float]], window: float) -> list[tuple[int, float, float]]:

@@ -13,44 +13,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.letters import LetterStates
 from ensue.automaton.plan import Plan
 from ensue.missing.compiled import Compiler, no_guards
 from ensue.missing.conditions import Conditions
+from ensue.missing.constants import AGENT_SHARE, MAX_AGENTS, SOME_AGENTS
 from ensue.missing.guarded import Aligned, entries_of
 from ensue.missing.history import Learned
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.kernels import run as runs
 from ensue.missing.kernels.guards import Guards, rebuild
-from ensue.missing.kernels.history import BUNDLES, LEARNING, PHASE, visit
+from ensue.missing.kernels.history import LEARNING, PHASE, visit
 from ensue.missing.kernels.select import choose
-from ensue.missing.nodes import (
-    NONE,
-    Buckets,
-    NodeStore,
-    choice_of,
-    links_into,
-    machine_of,
-    scratch_of,
-)
-from ensue.missing.tracks import Pairs, Track
-from ensue.missing.words import Answer
+from ensue.missing.nodes import NONE, Buckets, Desk, NodeStore, Rows, Track, links_into
+from ensue.missing.words import Answer, Pairs, window_length
 from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Budget, Form, Room
 from ensue.operator.protocol import Metrics
-from ensue.query.query import WindowKind
 from ensue.sequences.batch import EventBatch
-from ensue.sequences.counts import event_classes
 
 CHUNK = 1_000  # rows between two looks at the clock
 UNLIMITED = 1 << 40
-AGENT_SHARE = 5  # at most one agent per so many units of work
-MAX_AGENTS = 64
 ROOM = Room(
     "patterns with events missing",
     EVERY - OF_MEMORY - {Form.LATENCY_EACH},
@@ -86,42 +74,33 @@ def checked_budget(budget: Budget, plan: Plan) -> Bounds:
 class BudgetEngine:
     """Match nodes of all partitions of one task, and what was learnt from them."""
 
+    by_history = True  # else there is none, and everything is extended: for comparisons
+
     def __init__(
-        self,
-        plan: Plan,
-        states: LetterStates,
-        bounds: Bounds | None,
-        metrics: Metrics,
-        policy: int = runs.BY_HISTORY,
+        self, plan: Plan, states: LetterStates, bounds: Bounds | None, metrics: Metrics
     ) -> None:
         missing = plan.query.missing
         assert missing is not None
         self._plan, self._states, self._metrics = plan, states, metrics
         self._effort = missing.effort
+        self._adapts = self._effort.adapt != "frozen"
         self._bounds = bounds or Bounds()
-        self.policy = policy
-        self._buckets = Buckets.of(states)
-        self.learned = Learned(states, self._buckets, self._effort)
-        self.counters = np.zeros(kernels.COUNTERS, np.int64)
-        self._candidates = 256
-        self._choice = choice_of(self._candidates, self._buckets.vectors, self._effort.history)
-        self._scratch = scratch_of(self._candidates, 256, self.counters)
+        buckets = Buckets.of(states)
+        self.learned = Learned(states, buckets, self._effort)
+        self._desk = Desk(buckets.vectors, self._effort.history)
+        self.counters = self._desk.counters
         self._letters = np.array(states.letter, np.int32)
         self._links = links_into(states)
         self._rows, self._matching = 0, 0
         self._seconds, self._units = 0.0, 0  # spent on extensions after learning
         self._need = 0.0  # candidates per matching event while learning
-        self._known: dict[int, tuple[Any, ...]] = {}
+        self._known: Rows | None = None
         self._aligned: Aligned | None = None
         self._compiler = Compiler(plan, states)
         self._guards: Guards | None = None
         self._unguarded = no_guards()
         self._asks_python = False
-        window = plan.query.within
-        size = 0.0
-        if window is not None:
-            size = float(window.size - 1 if window.kind is WindowKind.ROWS else window.size)
-        self._window = size
+        self._window = window_length(plan.query.within)
 
     @property
     def size(self) -> int:
@@ -151,39 +130,35 @@ class BudgetEngine:
         for store in self._advance(batch, begin, row, stop, end, track):
             yield from self._listed(store, shift)
 
-    def match_points(self, batch: EventBatch, track: Track) -> list[int]:
-        """The rows of a batch of one complete partition at which matches end; none is listed."""
-        found: list[int] = []
-        rows = batch.table.num_rows
-        for store in self._advance(batch, 0, 0, rows, rows, track):
-            ended = int(store.nodes.registers[kernels.ENDS])
-            found += np.unique(store.ends[:ended, 0]).tolist()
-            store.nodes.registers[kernels.ENDS] = 0
-        return sorted(set(found))
-
     def _advance(
         self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
     ) -> Iterator[NodeStore]:
         """Rows through the nodes; whenever it yields, the matches found have to be taken."""
-        if track.kept is None:
-            levels = self._states.bound + 1 if self._effort.proxy else 1
-            track.kept = NodeStore(self._states.states, levels, self._places())
-        machine, classes, times, lows = self._inputs(batch)
+        store = track.kept = track.kept or self._new_store()
+        rows = self._inputs(batch)
         shift = begin - track.base
         if self._plan.correlated and row < stop:
-            self._open_guards(batch, begin, end, track.kept, int(lows[row]) - shift, shift)
+            self._open_guards(batch, begin, end, store, int(rows.lows[row]) - shift, shift)
         while row < stop:
             chunk = min(stop, row + self._stretch())
             place = np.array([row], np.int64)
             while place[0] < chunk:
-                self._events(machine, classes, times, lows, place, chunk, shift, track.kept)
-                yield track.kept
+                problem = self._events(rows, place, chunk, shift, store)
+                yield store
+                if problem == kernels.HISTORY_FULL:
+                    self.learned.grow()
+                elif problem != kernels.DONE:
+                    self._desk.make_room(problem, store, int(rows.lows[place[0]]) - shift)
             self._rows += chunk - row
-            kinds = classes[row:chunk]
-            self._matching += int((machine.hits[kinds + 1] > machine.hits[kinds]).sum())
+            kinds, hits = rows.classes[row:chunk], rows.machine.hits
+            self._matching += int((hits[kinds + 1] > hits[kinds]).sum())
             row = chunk
             self._settle()
-        self._measure(track)
+        self._measure(store)
+
+    def _new_store(self) -> NodeStore:
+        levels = self._states.bound + 1 if self._effort.proxy else 1
+        return NodeStore(self._states.states, levels, self._places())
 
     def _open_guards(
         self, batch: EventBatch, begin: int, end: int, store: NodeStore, low: int, shift: int
@@ -208,131 +183,85 @@ class BudgetEngine:
         left = self._effort.learn - self._rows if self.learned.learning else 0
         return min(CHUNK, left) if left > 0 else CHUNK
 
-    def _inputs(self, batch: EventBatch) -> tuple[Any, ...]:
-        if id(batch) not in self._known:
-            classes, bits = event_classes(batch)
-            machine = machine_of(
-                self._states,
-                self._buckets,
-                bits,
-                self._effort.proxy,
-                not self._plan.correlated,
-            )
-            order = batch.order
-            rows = batch.table.num_rows
-            times = np.arange(rows, dtype=np.float64) if order is None else order.astype(float)
-            lows = np.zeros(rows, np.int64) if batch.low is None else batch.low
-            self._known = {id(batch): (machine, classes, times, lows, batch)}
-        return self._known[id(batch)][:4]
+    def _inputs(self, batch: EventBatch) -> Rows:
+        if self._known is None or self._known.batch is not batch:
+            merge = not self._plan.correlated
+            self._known = Rows.of(batch, self._states, self._effort.proxy, merge)
+        return self._known
 
     def _events(
-        self, machine: Any, classes: Any, times: Any, lows: Any, place: Any, stop: int, shift: int,
-        store: NodeStore,
-    ) -> None:  # fmt: skip
-        """Events until `stop`, or until matches have to be listed or arrays grow."""
-        before = self.counters.copy()
-        learned = self.learned.learning
+        self, rows: Rows, place: NDArray[np.int64], stop: int, shift: int, store: NodeStore
+    ) -> int:
+        """Events until `stop`, or until matches have to be listed or arrays grow (why)."""
+        before = int(self.counters[kernels.WORK])
+        learning = self.learned.learning
         clock = time.perf_counter()
-        problem = self._run(machine, classes, times, lows, place, stop, shift, store)
+        problem = kernels.GUARD_FAILED
+        if not (self._plan.correlated and self._asks_python):
+            problem = self._run(rows, place, stop, shift, store)
+        if problem == kernels.GUARD_FAILED:
+            self._asks_python = True  # for the rest of these rows
+            problem = self._run_in_python(rows, place, stop, shift, store)
         spent = time.perf_counter() - clock
-        work = int((self.counters - before)[kernels.WORK])
-        if not learned and work:
+        work = int(self.counters[kernels.WORK]) - before
+        if not learning and work:
             # A moving average: what is long past counts for little.
             fade = 0.5 if self._units > 100_000 else 1.0
             self._seconds = fade * self._seconds + spent
             self._units = int(fade * self._units) + work
-        if problem == kernels.NODES_FULL:
-            self._make_room(store, int(lows[place[0]]) - shift)
-        elif problem == kernels.ENDS_FULL:
-            if store.nodes.registers[kernels.ENDS] == 0:
-                store.ends = np.zeros((2 * len(store.ends), 2), np.int64)
-        elif problem == kernels.CANDIDATES_FULL:
-            self._more_candidates()
-        elif problem == kernels.HISTORY_FULL:
-            self.learned.grow()
+        return problem
 
     def _run(
-        self, machine: Any, classes: Any, times: Any, lows: Any, place: Any, stop: int, shift: int,
-        store: NodeStore,
-    ) -> int:  # fmt: skip
-        if len(self._scratch.stack) < store.capacity:
-            self._scratch = scratch_of(self._candidates, store.capacity, self.counters)
-        adapts = self._effort.adapt != "frozen"
-        if not self._plan.correlated or not self._asks_python:
-            guards = self._guards or self._unguarded
-            problem = int(
-                runs.run(
-                    machine, store.nodes, self.learned.history, self._choice,
-                    self.learned.learner, store.agents, guards, store.registers, self._scratch,
-                    classes, times, lows, place, stop, shift, self._window, self.policy,
-                    self.budget, adapts, store.ends,
-                )
-            )  # fmt: skip
-            if problem != kernels.GUARD_FAILED:
-                return problem
-            self._asks_python = True  # for the rest of these rows
-        return self._guarded(machine, classes, times, lows, place, stop, shift, store, adapts)
-
-    def _make_room(self, store: NodeStore, low: int) -> None:
-        if store.nodes.registers[kernels.ENDS]:
-            return  # they are listed first
-        before = int(store.nodes.registers[kernels.USED])
-        store.compact(low)
-        if 2 * int(store.nodes.registers[kernels.USED]) > store.capacity or before == int(
-            store.nodes.registers[kernels.USED]
-        ):
-            store.grow()
-
-    def _more_candidates(self) -> None:
-        self._candidates *= 2
-        wider = choice_of(self._candidates, self._buckets.vectors, self._effort.history)
-        wider.promise[:] = self._choice.promise
-        wider.stamps[:] = self._choice.stamps
-        self._choice = wider
-        self._scratch = scratch_of(self._candidates, len(self._scratch.stack), self.counters)
+        self, rows: Rows, place: NDArray[np.int64], stop: int, shift: int, store: NodeStore
+    ) -> int:
+        return int(
+            runs.run(
+                rows.machine, store.nodes, self.learned.history, self._desk.choice,
+                self.learned.learner, store.agents, self._guards or self._unguarded,
+                store.registers, self._desk.scratch(store), rows.classes, rows.times, rows.lows,
+                place, stop, shift, self._window, self.by_history, self.budget, self._adapts,
+                store.ends,
+            )
+        )  # fmt: skip
 
     def _places(self) -> int:
         """Agents of a partition: none without adaptation, or where each unit of work is needed."""
-        if self._effort.adapt != "agents" or self.policy != runs.BY_HISTORY:
-            return 0
-        if self._plan.correlated:
+        if self._effort.adapt != "agents" or not self.by_history or self._plan.correlated:
             return 0
         work = self._bounds.work
         if work is None or work.share:
-            return MAX_AGENTS // 8
+            return SOME_AGENTS
         return int(min(MAX_AGENTS, work.amount // AGENT_SHARE))
 
     # -- conditions on other events --------------------------------------------------------------
 
-    def _guarded(
-        self, machine: Any, classes: Any, times: Any, lows: Any, place: Any, stop: int, shift: int,
-        store: NodeStore, adapts: bool,
-    ) -> int:  # fmt: skip
-        """`kernels.acep_run.run` with the conditions asked of every candidate."""
-        counters, budget = self.counters, self.budget
-        records = self.policy == runs.BY_HISTORY
+    def _run_in_python(
+        self, rows: Rows, place: NDArray[np.int64], stop: int, shift: int, store: NodeStore
+    ) -> int:
+        """`_run` with the conditions asked of every candidate."""
+        counters, budget, records = self.counters, self.budget, self.by_history
+        machine, scratch = rows.machine, self._desk.scratch(store)
         assert self._aligned is not None
         for here in range(int(place[0]), stop):
-            kind = int(classes[here])
-            history, choice, nodes = self.learned.history, self._choice, store.nodes
-            row, moment, low = here - shift, float(times[here]), int(lows[here]) - shift
+            history, choice, nodes = self.learned.history, self._desk.choice, store.nodes
+            row, moment, low = here - shift, float(rows.times[here]), int(rows.lows[here]) - shift
             count, problem, limited = runs.prepare(
-                machine, nodes, history, choice, store.agents, store.ends, kind, moment, low,
-                self._window, self.policy, budget,
+                machine, nodes, history, choice, store.agents, store.ends, int(rows.classes[here]),
+                moment, low, self._window, records, budget,
             )  # fmt: skip
             if problem != kernels.DONE:
                 return int(problem)
             counters[kernels.GENERATION] += 1
             oldest = int(nodes.registers[kernels.USED])
             learns = history.registers[PHASE] == LEARNING
-            chosen = min(count, budget) if limited else count
-            if limited and records:
+            chosen = count
+            if limited:
                 counters[kernels.EVENTS] += 1
-                chosen = choose(choice, history, count, counters[kernels.EVENTS], chosen)
+                chosen = choose(choice, history, count, counters[kernels.EVENTS], budget)
             for index in range(chosen):
-                candidate = choice.order[index] if limited and records else index
+                candidate = choice.order[index] if limited else index
                 vector = choice.vectors[candidate]
-                if records and (learns or adapts):
+                if records and (learns or self._adapts):
                     visit(history, 0 if learns else 1, vector)
                 link = self._links[choice.links[candidate]]
                 before = int(choice.nodes[candidate])
@@ -341,15 +270,15 @@ class BudgetEngine:
                 skipped = tuple((letter, NONE) for letter in link.skipped)
                 if self._aligned.conditions.hold((*entries, *skipped, (label, here))):
                     kernels.extend(
-                        machine, nodes, self._scratch, before, link.target,
-                        choice.errors[candidate], choice.links[candidate], vector, row, moment, low,
+                        machine, nodes, scratch, before, link.target, choice.errors[candidate],
+                        choice.links[candidate], vector, row, moment, low,
                     )  # fmt: skip
             counters[kernels.WORK] += chosen
             counters[kernels.CANDIDATES] += count
             counters[kernels.SHED] += count - chosen
             kernels.report(
-                machine, nodes, history, self._scratch, store.ends, oldest, row, moment,
-                self._window, records, adapts,
+                machine, nodes, history, scratch, store.ends, oldest, row, moment, self._window,
+                records, self._adapts,
             )  # fmt: skip
             place[0] = here + 1
         return kernels.DONE
@@ -372,16 +301,16 @@ class BudgetEngine:
             yield pairs, None if self._aligned is None else self._aligned.answer(pairs)
 
     def _settle(self) -> None:
-        if self.policy == runs.BY_HISTORY:
+        if self.by_history:
             self.learned.settle(self._rows)
         if self.learned.learning:
             self._need = float(self.counters[kernels.CANDIDATES]) / max(1, self._matching)
 
-    def _measure(self, track: Track) -> None:
+    def _measure(self, store: NodeStore) -> None:
         metrics = self._metrics
         metrics.partials = int(self.counters[kernels.WORK])
         metrics.shed = int(self.counters[kernels.SHED])
-        metrics.bytes = self.learned.size + track.kept.size
+        metrics.bytes = self.learned.size + store.size
         total, kept = self.promise
         metrics.recall = 1.0 if not metrics.shed or not total else kept / total
 
@@ -393,38 +322,23 @@ class BudgetEngine:
     @property
     def promise(self) -> tuple[float, float]:
         """Scores of all candidates of events that were short of work, and of those extended."""
-        return float(self._choice.promise[0]), float(self._choice.promise[1])
-
-    @property
-    def bundles(self) -> int:
-        """Match bundles found (Definition 3)."""
-        return int(self.counters[kernels.BUNDLES])
-
-    @property
-    def learnt_bundles(self) -> int:
-        return int(self.learned.history.registers[BUNDLES])
+        every, extended = self._desk.choice.promise.tolist()
+        return every, extended
 
     # -- pieces and state ------------------------------------------------------------------------
 
-    def keep_from(self, batch: EventBatch, begin: int, stop: int, track: Track) -> int:
-        return begin if batch.low is None else int(batch.low[stop - 1])
-
-    def save(self, track: Track) -> dict[str, pa.Table]:
-        return dict(track.kept.tables()) if track.kept is not None else {}
-
-    def load(self, track: Track, tables: dict[str, pa.Table]) -> None:
-        if tables:
-            levels = self._states.bound + 1 if self._effort.proxy else 1
-            track.kept = NodeStore(self._states.states, levels, self._places())
-            track.kept.restore(tables)
+    def restored(self, tables: dict[str, pa.Table]) -> NodeStore:
+        """The nodes of a partition as `NodeStore.tables` wrote them."""
+        store = self._new_store()
+        store.restore(tables)
+        return store
 
     def save_shared(self) -> bytes:
         numbers = {f"counter_{i}": int(value) for i, value in enumerate(self.counters)}
         numbers |= {
             "rows": self._rows, "matching": self._matching, "units": self._units,
             "nanoseconds": int(self._seconds * 1e9), "need": int(self._need * 1e6),
-            "promise": int(self._choice.promise[0] * 1e6),
-            "kept": int(self._choice.promise[1] * 1e6),
+            "promise": int(self.promise[0] * 1e6), "kept": int(self.promise[1] * 1e6),
         }  # fmt: skip
         return self.learned.save(self._plan.fingerprint, numbers)
 
@@ -435,4 +349,4 @@ class BudgetEngine:
         self._rows, self._matching = numbers["rows"], numbers["matching"]
         self._units = numbers["units"]
         self._seconds, self._need = numbers["nanoseconds"] / 1e9, numbers["need"] / 1e6
-        self._choice.promise[:] = numbers["promise"] / 1e6, numbers["kept"] / 1e6
+        self._desk.choice.promise[:] = numbers["promise"] / 1e6, numbers["kept"] / 1e6

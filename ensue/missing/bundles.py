@@ -16,21 +16,10 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import Plan
-from ensue.missing.evaluator import ApproximateEvaluator
-from ensue.missing.tracks import batch_of, shifted_rows
+from ensue.missing.exact import missing_evaluator
+from ensue.missing.words import window_length
 from ensue.operator.protocol import Events
-from ensue.query.query import WindowKind
-
-
-def bundles(points: Sequence[float], window: float) -> list[tuple[float, float]]:
-    """First and last match point of each bundle of one partition."""
-    found: list[tuple[float, float]] = []
-    for point in sorted(points):
-        if found and point - found[-1][1] <= window:
-            found[-1] = (found[-1][0], point)
-        else:
-            found.append((point, point))
-    return found
+from ensue.sequences.batch import EventBatch
 
 
 class Recovery:
@@ -49,8 +38,7 @@ class Recovery:
                 "recover() reads the plain listing, and the query has measures",
                 remedy="leave measures(...) out, and compute them from the events",
             )
-        size = query.within.size
-        self._window = float(size - 1 if query.within.kind is WindowKind.ROWS else size)
+        self._window = window_length(query.within)
         self._plan = plan
 
     def tables(self, events: Events, ends: Sequence[Sequence[int]]) -> Iterator[pa.Table]:
@@ -64,7 +52,7 @@ class Recovery:
 
     def _partition(self, part: pa.Table, rows: Sequence[int]) -> Iterator[pa.Table]:
         size = part.num_rows
-        batch = batch_of(self._plan, part, np.array([0, size], np.int64))
+        batch = EventBatch(self._plan, None, part, np.array([0, size], np.int64))
         order = batch.order
         times = np.arange(size, dtype=float) if order is None else order.astype(float)
         number = 0
@@ -100,11 +88,10 @@ class Recovery:
         begin = int(np.searchsorted(times, low - self._window, side="left"))
         stop = int(np.searchsorted(times, high, side="right"))
         rows = part.slice(begin, stop - begin).combine_chunks()
-        evaluator = ApproximateEvaluator()
+        evaluator = missing_evaluator(self._plan)
         evaluator.open(self._plan, rows.schema)
         whole = Events(rows, np.array([0, stop - begin], np.int64), np.ones(1, np.bool_))
-        pieces = list(evaluator.insert(whole).tables()) or [evaluator.no_matches(rows.schema)]
-        table = pa.concat_tables(pieces)
-        table = shifted_rows(table, np.full(table.num_rows, begin, np.int64))
+        found = evaluator.insert_cut(whole, np.zeros(1, np.int64), np.array([begin], np.int64))
+        table = pa.concat_tables(list(found.tables()) or [evaluator.no_matches(rows.schema)])
         points = [times[e[-1]["row"]] for e in table.column("events").to_pylist()]
         return table, [float(point) for point in points]

@@ -17,16 +17,15 @@ from ensue.automaton.plan import Plan
 from ensue.guards.operators import TooHardError
 from ensue.missing import guarded
 from ensue.missing.guard_code import MissingGuards, compile_missing_guards
+from ensue.missing.history import full_history, learner_of
 from ensue.missing.kernels import nodes as kernels
-from ensue.missing.kernels.guards import Guards, match_all
-from ensue.missing.nodes import Buckets, NodeStore, choice_of, links_into, machine_of, scratch_of
-from ensue.missing.words import Answer, extended
+from ensue.missing.kernels.guards import Guards
+from ensue.missing.kernels.run import run
+from ensue.missing.nodes import Buckets, Desk, NodeStore, Rows, links_into
+from ensue.missing.words import Answer, Pairs, extended
 from ensue.operator.guard_banks import load_banks
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.sequences.batch import EventBatch
-from ensue.sequences.counts import event_classes
-
-Pairs = list[tuple[int, int]]
 
 
 class GuardFailedError(Exception):
@@ -117,13 +116,9 @@ class CompiledNodes:
         self._states, self._guards = states, guards
         self._links = links_into(states)
         self._letters = np.array(states.letter, np.int32)
-        self._classes, bits = event_classes(batch)
-        self._machine = machine_of(states, Buckets.of(states), bits, proxy=False, merge=True)
-        rows = batch.table.num_rows
-        self._lows = np.zeros(rows, np.int64) if batch.low is None else batch.low
-        self._counters = np.zeros(kernels.COUNTERS, np.int64)
-        self._candidates = 256
-        self._choice = choice_of(self._candidates, 1, 64)
+        self._rows = Rows.of(batch, states, proxy=False, merge=True)
+        self._desk = Desk(vectors=1, bits=64)
+        self._nothing_learnt = full_history(1, 64, 1), learner_of(states, Buckets.of(states), False)
         self._answers: dict[bytes, Answer] = {}
         nowhere = states.bound + 1
         self._onward = np.array(
@@ -139,41 +134,25 @@ class CompiledNodes:
         """
         self._guards.inside[:] = inside
         self._store = store = NodeStore(self._states.states, 1, 0)
-        store.keep_registers(*self._widths())
+        store.keep_registers(len(self._guards.initial_ints), len(self._guards.initial_floats))
         place = np.array([begin], np.int64)
+        rows, (history, learner) = self._rows, self._nothing_learnt
         while place[0] < stop:
-            scratch = scratch_of(self._candidates, store.capacity, self._counters)
-            problem = kernels.DONE
-            while problem == kernels.DONE and place[0] < stop:
-                problem = int(
-                    match_all(
-                        self._machine, store.nodes, self._choice, self._guards, store.registers,
-                        scratch, self._classes, self._lows, place, stop, store.ends,
-                    )
-                )  # fmt: skip
+            problem = int(
+                run(
+                    rows.machine, store.nodes, history, self._desk.choice, learner, store.agents,
+                    self._guards, store.registers, self._desk.scratch(store), rows.classes,
+                    rows.times, rows.lows, place, stop, 0, 0.0, False, 0, False, store.ends,
+                )
+            )  # fmt: skip
             yield from self._listed(store, most)
             if problem == kernels.GUARD_FAILED:
                 raise GuardFailedError(int(place[0]))
-            if problem == kernels.NODES_FULL:
-                store.compact(int(self._lows[place[0]]))
-                used = int(store.nodes.registers[kernels.USED])
-                if used > guarded.MAX_NODES:
-                    raise guarded.too_many_nodes(used)
-                if 2 * used > store.capacity or not self._room(store):
-                    store.grow()
-            elif problem == kernels.ENDS_FULL:
-                store.ends = np.zeros((2 * len(store.ends), 2), np.int64)
-            elif problem == kernels.CANDIDATES_FULL:
-                self._candidates *= 2
-                self._choice = choice_of(self._candidates, 1, 64)
-
-    def _widths(self) -> tuple[int, int]:
-        return len(self._guards.initial_ints), len(self._guards.initial_floats)
-
-    def _room(self, store: NodeStore) -> bool:
-        """Whether forgetting old nodes has left room enough to go on without growing."""
-        links = int(store.nodes.registers[kernels.LINKS])
-        return 2 * links <= len(store.nodes.before) and store.capacity >= 2 * self._candidates
+            if problem != kernels.DONE:
+                self._desk.make_room(problem, store, int(rows.lows[place[0]]))
+            used = int(store.nodes.registers[kernels.USED])
+            if problem == kernels.NODES_FULL and used > guarded.MAX_NODES:
+                raise guarded.too_many_nodes(used)
 
     def _listed(self, store: NodeStore, most: int) -> Iterator[tuple[int, Pairs, Answer | None]]:
         current, found = -1, dict[bytes, tuple[Pairs, Answer]]()

@@ -26,7 +26,7 @@ from ensue.automaton.plan import Plan
 from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator
-from ensue.missing.tracks import TOGETHER, Tracks, batch_of
+from ensue.missing.tracks import TOGETHER, Tracks
 from ensue.missing.words import Words
 from ensue.operator.budget import Budget
 from ensue.operator.hold import HoldsRows, Kept
@@ -42,6 +42,7 @@ from ensue.operator.protocol import (
 )
 from ensue.operator.state import kind_of
 from ensue.query.query import Query
+from ensue.sequences.batch import EventBatch
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.evaluator import supports as sequences_support
 
@@ -149,5 +150,5 @@ class ApproximateEvaluator(HoldsRows):
         """The output of no matches: its columns and types."""
         if self._exact is not None:
             return self._exact.no_matches(schema)
-        batch = batch_of(self._plan, schema.empty_table(), np.zeros(1, np.int64))
+        batch = EventBatch(self._plan, None, schema.empty_table(), np.zeros(1, np.int64))
         return self._columns.table(batch, FoundMissing())

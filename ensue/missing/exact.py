@@ -19,8 +19,8 @@ from ensue.automaton.subsets import Subsets
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.compiled import CompiledNodes, Compiler, GuardFailedError
 from ensue.missing.conditions import Conditions
-from ensue.missing.guarded import Aligned, GuardedNodes, Pairs
-from ensue.missing.words import Answer, Words
+from ensue.missing.guarded import Aligned, GuardedNodes
+from ensue.missing.words import Answer, Pairs, Words
 from ensue.operator.budget import Budget
 from ensue.operator.hold import Carried, Tails
 from ensue.operator.listing import Listing

@@ -16,10 +16,9 @@ from typing import Any
 from ensue import errors
 from ensue.automaton.letters import START, LetterStates, Link
 from ensue.missing.conditions import MISSING, Conditions, Entry
-from ensue.missing.words import Answer, extended
+from ensue.missing.words import Answer, Pairs, extended
 
 MAX_NODES = 5_000_000
-Pairs = list[tuple[int, int]]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.letters import START, LetterStates
@@ -47,8 +46,13 @@ class Learned:
 
     @property
     def size(self) -> int:
-        """What history and Q-table take; of a full history, the entries in use and their index."""
-        return history_bytes(self.history)
+        """Bytes of the history; of a full one, the entries in use and their index."""
+        history = self.history
+        entry = 2 * (8 + 8 * history.maps.shape[2])
+        if history.registers[kernels.DEPTH]:
+            return int(history.counts.shape[1] * entry)
+        used = int(history.registers[kernels.ENTRIES])
+        return used * (entry + 8) + history.slots.nbytes
 
     def grow(self) -> None:
         """Room for twice as many match vectors."""
@@ -108,14 +112,6 @@ def full_history(vectors: int, bits: int, entries: int = 256) -> kernels.History
     )
 
 
-def history_bytes(history: kernels.History) -> int:
-    entry = 2 * (8 + 8 * history.maps.shape[2])
-    if history.registers[kernels.DEPTH]:
-        return int(history.counts.shape[1] * entry)
-    used = int(history.registers[kernels.ENTRIES])
-    return used * (entry + 8) + history.slots.nbytes
-
-
 def sketch_shape(cells: int, vectors_per_bundle: float) -> tuple[int, int]:
     """(depth d, length l) with d × l at most c and the least probability of a false bit."""
     length = max(1, min(cells, round(vectors_per_bundle / math.log(2))))
@@ -132,20 +128,14 @@ def sketched(history: kernels.History, cells: int, seed: int = 20160410) -> kern
     chance = np.random.default_rng(seed)
     registers = history.registers.copy()
     registers[kernels.DEPTH], registers[kernels.LENGTH] = depth, length
-    factors = np.stack(
-        [
-            chance.integers(1, kernels.PRIME, depth),
-            chance.integers(0, kernels.PRIME, depth),
-        ],
-        axis=1,
-    ).astype(np.int64)
+    factors = np.stack([chance.integers(least, kernels.PRIME, depth) for least in (1, 0)], axis=1)
     sketch = kernels.History(
         registers,
         np.zeros(0, np.int32),
         np.zeros((2, depth * length), np.int64),
         np.zeros((2, depth * length, history.maps.shape[2]), np.uint64),
         np.zeros(0, np.float64),
-        factors,
+        factors.astype(np.int64),
     )
     for vector in np.flatnonzero(history.slots >= 0).tolist():
         entry = int(history.slots[vector])
@@ -206,11 +196,3 @@ def distances(states: LetterStates) -> list[int]:
                     found[state] = found[link.target] + 1
                     changed = True
     return found
-
-
-def map_bits(words: NDArray[np.uint64]) -> list[int]:
-    """Numbers of the bits set in a match map."""
-    return [
-        64 * index + bit for index, word in enumerate(words.tolist()) for bit in range(64)
-        if word >> bit & 1
-    ]  # fmt: skip

@@ -1,4 +1,8 @@
-"""The match nodes of a partition in arrays that grow, and the arrays all partitions share."""
+"""Match nodes in arrays that grow: those of a partition, and what all partitions share.
+
+A *track* is one partition: the rows that partial matches, and the conditions ahead, may still read,
+how far matching has come, and its nodes.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue.automaton.letters import LetterStates, Link
+from ensue.missing.constants import LEVELS, TIMES, WINDOWS
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.kernels.agents import Agents
 from ensue.missing.kernels.guards import Registers
 from ensue.missing.kernels.select import Choice
+from ensue.sequences.batch import EventBatch
+from ensue.sequences.counts import event_classes
 
-NODE_FIELDS = ("state", "row", "error", "first", "time", "since", "below", "head", "seen", "agent")
+NODE_FIELDS: dict[str, type] = {
+    "state": np.int32, "row": np.int64, "error": np.int32, "first": np.int64, "time": np.float64,
+    "since": np.float64, "below": np.int32, "head": np.int32, "seen": np.int64, "agent": np.int32,
+}  # fmt: skip
 LINK_FIELDS = ("before", "more", "vector", "via")
-AGENT_FIELDS = ("node", "state", "error", "q_state", "action", "reward")
-_NODE_TYPES = (
-    np.int32, np.int64, np.int32, np.int64, np.float64, np.float64, np.int32, np.int32, np.int64,
-    np.int32,
-)  # fmt: skip
-_AGENT_TYPES = (np.int32, np.int32, np.int32, np.int64, np.int32, np.float64)
+AGENT_FIELDS: dict[str, type] = {
+    "node": np.int32, "state": np.int32, "error": np.int32, "q_state": np.int64,
+    "action": np.int32, "reward": np.float64,
+}  # fmt: skip
 NONE = kernels.NONE
 
 
@@ -33,14 +41,13 @@ class Buckets:
 
     states: int
     bound: int
-    windows: int = 6
-    levels: int = 8
-    times: int = 4
+    levels: int
+    windows: int = WINDOWS
+    times: int = TIMES
 
     @staticmethod
     def of(states: LetterStates) -> Buckets:
-        levels = min(states.bound + 1, 8)
-        return Buckets(states.states, states.bound, levels=levels)
+        return Buckets(states.states, states.bound, min(states.bound + 1, LEVELS))
 
     @property
     def vectors(self) -> int:
@@ -81,13 +88,55 @@ def machine_of(
     )
 
 
+@dataclass(frozen=True)
+class Rows:
+    """A batch of rows as the kernels read it."""
+
+    batch: EventBatch
+    machine: kernels.Machine
+    classes: NDArray[np.int32]
+    times: NDArray[np.float64]
+    lows: NDArray[np.int64]
+
+    @staticmethod
+    def of(batch: EventBatch, states: LetterStates, proxy: bool, merge: bool) -> Rows:
+        classes, bits = event_classes(batch)
+        order, size = batch.order, batch.table.num_rows
+        return Rows(
+            batch,
+            machine_of(states, Buckets.of(states), bits, proxy, merge),
+            classes,
+            np.arange(size, dtype=np.float64) if order is None else order.astype(np.float64),
+            np.zeros(size, np.int64) if batch.low is None else batch.low,
+        )
+
+
+@dataclass
+class Track:
+    """One partition; local rows count from `base`, the first row held."""
+
+    base: int = 0
+    done: int = 0  # rows through the engine, of the whole partition
+    number: int = 0  # matches reported
+    rows: pa.Table | None = None
+    kept: NodeStore | None = None
+    last: float | None = None  # order value of the last row, where time matters
+
+    @property
+    def length(self) -> int:
+        return 0 if self.rows is None else int(self.rows.num_rows)
+
+    @property
+    def waiting(self) -> bool:
+        return self.kept is not None
+
+
 class NodeStore:
     """One partition's nodes and agents."""
 
     def __init__(self, states: int, levels: int, places: int, capacity: int = 256) -> None:
         arrays: dict[str, Any] = {
-            name: np.zeros(capacity, kind)
-            for name, kind in zip(NODE_FIELDS, _NODE_TYPES, strict=True)
+            name: np.zeros(capacity, kind) for name, kind in NODE_FIELDS.items()
         }
         arrays |= {name: np.zeros(2 * capacity, np.int32) for name in LINK_FIELDS}
         self.nodes = kernels.Nodes(
@@ -109,11 +158,20 @@ class NodeStore:
     def size(self) -> int:
         """What the nodes in use take."""
         used, links = self.nodes.registers[kernels.USED], self.nodes.registers[kernels.LINKS]
-        node = sum(np.dtype(kind).itemsize for kind in _NODE_TYPES)
+        node = sum(np.dtype(kind).itemsize for kind in NODE_FIELDS.values())
         return int(used * node + links * 4 * len(LINK_FIELDS))
 
+    def make_room(self, low: int) -> None:
+        """Forgets what the window has left, and grows where that is not enough."""
+        registers = self.nodes.registers
+        before = int(registers[kernels.USED])
+        self.compact(low)
+        used, links = int(registers[kernels.USED]), int(registers[kernels.LINKS])
+        if 2 * used > self.capacity or 2 * links > len(self.nodes.before) or used == before:
+            self.grow()
+
     def compact(self, low: int) -> None:
-        """Forgets what the window has left, and grows where that was not enough."""
+        """Forgets what the window has left."""
         moved = kernels.compact(self.nodes, low)
         agents = self.agents.node
         live = agents != NONE
@@ -124,7 +182,7 @@ class NodeStore:
                 array[: len(kept)] = array[kept]
 
     def grow(self) -> None:
-        wider = {name: _twice(getattr(self.nodes, name)) for name in NODE_FIELDS + LINK_FIELDS}
+        wider = {name: _twice(getattr(self.nodes, name)) for name in (*NODE_FIELDS, *LINK_FIELDS)}
         self.nodes = self.nodes._replace(**wider)
         if len(self.registers.gone):
             self.registers = Registers(*map(_twice, self.registers))
@@ -205,8 +263,8 @@ def no_registers() -> Registers:
 
 
 def empty_agents(places: int) -> Agents:
-    arrays: list[Any] = [np.zeros(places, kind) for kind in _AGENT_TYPES]
-    agents = Agents(*arrays)
+    arrays: dict[str, Any] = {n: np.zeros(places, kind) for n, kind in AGENT_FIELDS.items()}
+    agents = Agents(**arrays)
     agents.node[:] = NONE
     agents.q_state[:] = -1
     return agents
@@ -214,6 +272,36 @@ def empty_agents(places: int) -> Agents:
 
 def _twice(array: np.ndarray) -> np.ndarray:
     return np.concatenate((array, np.zeros_like(array)))
+
+
+class Desk:
+    """Arrays for the candidates of one event, shared by all partitions."""
+
+    def __init__(self, vectors: int, bits: int) -> None:
+        self._candidates, self._vectors, self._bits = 256, vectors, bits
+        self.counters = np.zeros(kernels.COUNTERS, np.int64)
+        self.choice = choice_of(self._candidates, vectors, bits)
+        self._scratch = scratch_of(self._candidates, 256, self.counters)
+
+    def scratch(self, store: NodeStore) -> kernels.Scratch:
+        """With room to trace all nodes of a partition."""
+        if len(self._scratch.stack) < store.capacity:
+            self._scratch = scratch_of(self._candidates, store.capacity, self.counters)
+        return self._scratch
+
+    def make_room(self, problem: int, store: NodeStore, low: int) -> None:
+        """For what the kernels stopped at; matches found so far are listed."""
+        if problem == kernels.NODES_FULL:
+            store.make_room(low)
+        elif problem == kernels.ENDS_FULL and len(store.ends) < 2 * self._candidates:
+            store.ends = np.zeros((2 * len(store.ends), 2), np.int64)
+        elif problem == kernels.CANDIDATES_FULL:
+            before = self.choice
+            self._candidates *= 2
+            self.choice = choice_of(self._candidates, self._vectors, self._bits)
+            self.choice.promise[:], self.choice.stamps[:] = before.promise, before.stamps
+            stack = len(self._scratch.stack)
+            self._scratch = scratch_of(self._candidates, stack, self.counters)
 
 
 def scratch_of(candidates: int, stack: int, counters: NDArray[np.int64]) -> kernels.Scratch:

@@ -1,22 +1,19 @@
-"""Rows and partial matches of partitions that come in pieces, for engines that follow nodes.
-
-A *track* is one partition: the rows that partial matches, and the conditions ahead, may still read,
-and how far matching has come. What an engine keeps of it is the engine's own.
-"""
+"""Rows and partial matches of partitions that come in pieces, under a budget."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ensue.automaton.plan import Plan
+from ensue.missing.budget import BudgetEngine
 from ensue.missing.columns import FoundMissing, MissingOutput
-from ensue.missing.words import Answer
+from ensue.missing.nodes import Track
 from ensue.operator.buffer import EVENT
+from ensue.operator.hold import Reach
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events, Key, Metrics, Watermark, key_at
 from ensue.operator.state import Kind, Parts, pack, unpack
@@ -28,57 +25,6 @@ from ensue.sequences.listing import too_many
 CHUNK = 1 << 14
 KIND = Kind("acep", version=2)
 TOGETHER = Kind("acep together", version=2, order=("shared", "keys"))
-Pairs = list[tuple[int, int]]
-
-
-@dataclass
-class Track:
-    """One partition; local rows count from `base`, the first row held."""
-
-    base: int = 0
-    done: int = 0  # rows through the engine, of the whole partition
-    number: int = 0  # matches reported
-    rows: pa.Table | None = None
-    kept: Any = None  # the engine's own
-    last: float | None = None  # order value of the last row, where time matters
-
-    @property
-    def length(self) -> int:
-        return 0 if self.rows is None else int(self.rows.num_rows)
-
-    @property
-    def waiting(self) -> bool:
-        return self.kept is not None
-
-
-class Engine(Protocol):
-    """Matches node by node."""
-
-    def matches(
-        self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
-    ) -> Iterator[tuple[Pairs, Answer | None]]:
-        """Matches that end in rows row..stop of a partition held in rows begin..end.
-
-        Rows are those of the batch; an answer of None is worked out from the labels.
-        """
-        ...
-
-    def keep_from(self, batch: EventBatch, begin: int, stop: int, track: Track) -> int:
-        """The first row that must be held when rows before `stop` are through."""
-        ...
-
-    def save(self, track: Track) -> dict[str, pa.Table]: ...
-
-    def load(self, track: Track, tables: dict[str, pa.Table]) -> None: ...
-
-    def save_shared(self) -> bytes: ...
-
-    def load_shared(self, blob: bytes) -> None: ...
-
-
-def batch_of(plan: Plan, table: pa.Table, starts: np.ndarray) -> EventBatch:
-    """Rows of partitions, for engines that follow nodes."""
-    return EventBatch(plan, None, table, starts)
 
 
 @dataclass
@@ -86,7 +32,7 @@ class Tracks:
     """All partitions of one task."""
 
     plan: Plan
-    engine: Engine
+    engine: BudgetEngine
     columns: MissingOutput
     listing: Listing
     metrics: Metrics
@@ -115,9 +61,8 @@ class Tracks:
 
     def insert(self, events: Events) -> Iterator[pa.Table]:
         if not self.open and events.complete.all():
-            batch = self._batch(events.table, events.starts)
-            tracks = [Track() for _ in events.complete]
-            yield from self._run(batch, tracks, events.complete)
+            batch = EventBatch(self.plan, None, events.table, events.starts)
+            yield from self._run(batch, [Track() for _ in events.complete], events.complete)
             return
         for index in range(len(events.complete)):
             begin, end = int(events.starts[index]), int(events.starts[index + 1])
@@ -151,13 +96,15 @@ class Tracks:
         track = self.open.setdefault(key, Track())
         parts = [table for table in (track.rows, rows) if table is not None]
         table = pa.concat_tables(parts).combine_chunks()
-        batch = self._batch(table, np.array([0, table.num_rows], np.int64))
+        starts = np.array([0, table.num_rows], np.int64)
+        reach = replace(Reach.whole(starts), base=np.array([track.base], np.int64))
+        batch = EventBatch(self.plan, None, table, starts, reach)
         yield from self._run(batch, [track], np.array([complete]))
         if complete:
             del self.open[key]
             return
         done = track.done - track.base
-        keep = self.engine.keep_from(batch, 0, done, track) if done else 0
+        keep = 0 if batch.low is None or not done else int(batch.low[done - 1])
         keep = max(0, min(keep, done) - self.plan.lookback)
         track.rows, track.base = table.slice(keep), track.base + keep
         self._note_last(track)
@@ -166,9 +113,6 @@ class Tracks:
         assert track.rows is not None
         times = self._clock.numbers(track.rows.slice(track.rows.num_rows - 1))
         track.last = None if times is None else times[-1].item()
-
-    def _batch(self, table: pa.Table, starts: np.ndarray) -> EventBatch:
-        return batch_of(self.plan, table, starts)
 
     def _run(
         self, batch: EventBatch, tracks: list[Track], complete: np.ndarray
@@ -192,26 +136,19 @@ class Tracks:
                 assert told is not None
                 found.add_answer(partition, track.number, pairs, told)
                 if len(found) >= CHUNK:
-                    yield self._table(batch, found, tracks)
+                    yield self.columns.table(batch, found)
                     found = FoundMissing()
             track.done = stop - shift
         self.metrics.matches = self.reported
         if len(found):
-            yield self._table(batch, found, tracks)
-
-    def _table(self, batch: EventBatch, found: FoundMissing, tracks: list[Track]) -> pa.Table:
-        table = self.columns.table(batch, found)
-        bases = np.array([track.base for track in tracks], np.int64)[found.partition]
-        if not bases.any() or "events" not in table.column_names or self.plan.query.measures:
-            return table
-        return shifted_rows(table, bases)
+            yield self.columns.table(batch, found)
 
     # -- state -----------------------------------------------------------------------------------
 
     def save(self, key: Key) -> bytes:
         track = self.open[key]
         assert track.rows is not None
-        tables = {"rows": track.rows, **self.engine.save(track)}
+        tables = {"rows": track.rows, **({} if track.kept is None else track.kept.tables())}
         numbers = {"base": track.base, "done": track.done, "number": track.number}
         return pack(KIND, tables, numbers, self.plan.fingerprint)
 
@@ -222,7 +159,7 @@ class Tracks:
         tables = {name: parts.table(name) for name in parts}
         numbers = parts.numbers
         track = Track(numbers["base"], numbers["done"], numbers["number"], tables.pop("rows"))
-        self.engine.load(track, tables)
+        track.kept = self.engine.restored(tables) if tables else None
         self._note_last(track)
         self.open[key] = track
 
@@ -237,19 +174,3 @@ class Tracks:
         for saved in together.states("keys"):
             parts = unpack(KIND, saved, self.plan.fingerprint)
             self._resume(key_at(parts.table("rows"), 0, self.plan.query.partition_by), parts)
-
-
-def shifted_rows(table: pa.Table, bases: np.ndarray) -> pa.Table:
-    """The listing with rows counted from the partition's first, of which some are gone."""
-    index = table.column_names.index("events")
-    events = table.column(index).combine_chunks()
-    sizes = np.diff(events.offsets.to_numpy())
-    values = events.flatten()
-    rows = values.field("row").to_numpy() + np.repeat(bases, sizes)
-    fields = [values.field("label"), pa.array(rows, values.field("row").type)]
-    names = [field.name for field in values.type]
-    lists = pa.ListArray.from_arrays(
-        pa.array(np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)),
-        pa.StructArray.from_arrays(fields, names),
-    )
-    return table.set_column(index, table.schema.field(index), lists.cast(events.type))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ensue.automaton.letters import START, LetterStates, Link
+from ensue.query.query import Window, WindowKind
 
 # Of each missing event: minus the number of events before it, so that late ones come first, and its
 # label.
 Gone = tuple[tuple[int, int], ...]
 Answer = tuple[int, int, Gone]  # cost in units, how many are missing, which
+Pairs = list[tuple[int, int]]  # label and row of each event of a match
 
 
 class Words:
@@ -56,3 +58,10 @@ def extended(answer: Answer, link: Link, place: int) -> Answer:
         return cost + link.cost, count, gone
     more = tuple((-place, label) for label in link.skipped)
     return cost + link.cost, count + len(more), gone + more
+
+
+def window_length(window: Window | None) -> float:
+    """The most time between the first and the last event of a match; 0 where nothing bounds it."""
+    if window is None:
+        return 0.0
+    return float(window.size - 1 if window.kind is WindowKind.ROWS else window.size)

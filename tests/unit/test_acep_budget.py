@@ -20,18 +20,18 @@ from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import plan
 from ensue.missing.budget import BudgetEngine
 from ensue.missing.evaluator import ApproximateEvaluator
-from ensue.missing.history import map_bits
 from ensue.missing.kernels import guards as acep_guards
 from ensue.missing.kernels import nodes as acep_nodes
 from ensue.missing.kernels import run as acep_run
-from ensue.missing.nodes import NONE
-from ensue.missing.tracks import Track, batch_of
+from ensue.missing.nodes import NONE, Track
 from ensue.missing.warm import warm_up
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Bound, Bounds, Budget
 from ensue.operator.protocol import Events, Metrics, Snapshot
 from ensue.query.binding import bind
 from ensue.run import local
+from ensue.sequences.batch import EventBatch
+from tests.match_maps import map_bits
 from tests.unit.test_acep_exhaustive import EVENTS, PATTERNS, said
 
 ALWAYS = ensue.Budget(work=10**9)
@@ -95,12 +95,12 @@ def test_no_event_has_more_than_its_work() -> None:
     pattern = streams.query("Q2", 40, 1, history=2, adapt="agents")
     engine = engine_of(pattern, table, 20)  # two agents
     batch, track = whole(engine, pattern, table)
-    engine.match_points(batch, track)
+    streams.match_points(engine, batch, track)
     learnt = engine.counters[acep_nodes.WORK]
     assert engine.counters[acep_nodes.SHED] > 0
     before = int(learnt)
     matching = int((batch.words != 0).any(axis=1).sum())
-    engine.match_points(batch, Track())
+    streams.match_points(engine, batch, Track())
     assert int(engine.counters[acep_nodes.WORK]) - before <= 20 * matching
 
 
@@ -109,18 +109,18 @@ def table_of(letters: list[str]) -> pa.Table:
 
 
 def engine_of(
-    pattern: Pattern, table: pa.Table, work: int | None, policy: int = acep_run.BY_HISTORY
+    pattern: Pattern, table: pa.Table, work: int | None, kind: type[BudgetEngine] = BudgetEngine
 ) -> BudgetEngine:
     planned = plan(bind(pattern.query, table.column_names))
     states = letter_states(planned.query, every_way=planned.correlated)
     bounds = None if work is None else Bounds(work=Bound(work))
-    return BudgetEngine(planned, states, bounds, Metrics(), policy)
+    return kind(planned, states, bounds, Metrics())
 
 
 def whole(engine: BudgetEngine, pattern: Pattern, table: pa.Table) -> Any:
     planned = plan(bind(pattern.query, table.column_names))
     prepared = local.prepare(planned, table).combine_chunks()
-    return batch_of(planned, prepared, np.array([0, table.num_rows], np.int64)), Track()
+    return EventBatch(planned, None, prepared, np.array([0, table.num_rows], np.int64)), Track()
 
 
 # -- history --------------------------------------------------------------------------------------
@@ -135,10 +135,10 @@ def test_history_counts_and_maps_are_those_of_all_trajectories() -> None:
     pattern = pattern.allow_missing(1, history=64)
     engine = engine_of(pattern, table, None)
     batch, track = whole(engine, pattern, table)
-    engine.match_points(batch, track)
+    streams.match_points(engine, batch, track)
     history = engine.learned.history
     states = letter_states(pattern.query, every_way=False)
-    machine = engine._inputs(batch)[0]
+    machine = engine._inputs(batch).machine
     nodes: list[tuple[int, int, int, int]] = []  # state, row, error, first
     links: dict[tuple[int, int, int, int], set[tuple[Any, int]]] = defaultdict(set)
     visits: Counter[int] = Counter()
@@ -180,8 +180,8 @@ def test_history_counts_and_maps_are_those_of_all_trajectories() -> None:
                         seen.add(before)
                         stack.append(before)
     assert bundle >= 3
-    assert engine.bundles == bundle + 1
-    for vector in range(engine._buckets.vectors):
+    assert engine.counters[acep_nodes.BUNDLES] == bundle + 1
+    for vector in range(engine.learned.buckets.vectors):
         entry = history.slots[vector]
         count = int(history.counts[0, entry]) if entry >= 0 else 0
         assert count == visits[vector]
@@ -194,19 +194,19 @@ def test_learning_ends_with_the_bundles_or_the_rows() -> None:
     table = table_of(streams.tweets(3_000, 3, window=40, every=120, story="Q2"))
     few = streams.query("Q2", 40, 1, history=4)
     engine = engine_of(few, table, 10**6)
-    engine.match_points(*whole(engine, few, table))
+    streams.match_points(engine, *whole(engine, few, table))
     assert not engine.learned.learning
     many = streams.query("Q2", 40, 1, history=512, learn=1_000)
     engine = engine_of(many, table, 10**6)
-    engine.match_points(*whole(engine, many, table))
+    streams.match_points(engine, *whole(engine, many, table))
     assert not engine.learned.learning
     at_once = streams.query("Q2", 40, 1, learn=7)
     engine = engine_of(at_once, table.slice(0, 8), 10**6)
-    engine.match_points(*whole(engine, at_once, table.slice(0, 8)))
+    streams.match_points(engine, *whole(engine, at_once, table.slice(0, 8)))
     assert not engine.learned.learning, "the number of rows is kept to"
     never = streams.query("Q2", 40, 1)
     engine = engine_of(never, table, 10**6)
-    engine.match_points(*whole(engine, never, table))
+    streams.match_points(engine, *whole(engine, never, table))
     assert engine.learned.learning
 
 
@@ -234,13 +234,13 @@ def test_theorem_2_monotonicity() -> None:
     table = table_of([str(x) for x in np.random.default_rng(2).choice(list("abcdx"), 300)])
     pattern = ensue.pattern("a ->> b ->> c ->> d", types="kind").order_by("t").within(30)
     pattern = pattern.allow_missing(2, proxy=True)
-    engine = engine_of(pattern, table, None, acep_run.EVERYTHING)
+    engine = engine_of(pattern, table, None, streams.Everything)
     planned = plan(bind(pattern.query, table.column_names))
     prepared = local.prepare(planned, table).combine_chunks()
     track = Track()
     checked = 0
     for row in range(table.num_rows):
-        batch = batch_of(planned, prepared, np.array([0, table.num_rows], np.int64))
+        batch = EventBatch(planned, None, prepared, np.array([0, table.num_rows], np.int64))
         for store in engine._advance(batch, 0, row, row + 1, table.num_rows, track):
             store.nodes.registers[acep_nodes.ENDS] = 0
         nodes = track.kept.nodes
@@ -278,17 +278,12 @@ def test_the_matches_of_a_bundle_are_recovered_from_one_of_them() -> None:
     exact = pattern.matches(table)
     some = pattern.matches(table, budget=ensue.Budget(work=1))
     assert len(some) < len(exact)
-    points: dict[int, list[int]] = defaultdict(list)
-    for match in exact.to_pylist():
-        points[match["stream"]].append(match["last"])
-    from ensue.missing.bundles import bundles
-
+    points = [(match["stream"], float(match["last"])) for match in exact.to_pylist()]
     hit = {
-        (stream, bundle)
-        for stream, mine in points.items()
-        for bundle in bundles(mine, 8)
+        (stream, (first, last))
+        for stream, first, last in streams.bundles(points, 8)
         for match in some.to_pylist()
-        if match["stream"] == stream and bundle[0] <= match["last"] <= bundle[1]
+        if match["stream"] == stream and first <= match["last"] <= last
     }
     expected = [
         match
@@ -410,18 +405,18 @@ def test_budgets_in_time_and_per_cent_run() -> None:
 def test_a_fifth_of_the_work_finds_most_bundles() -> None:
     window, bits = 60, 32
     table = table_of(streams.tweets(20_000, 0, window=window, every=4 * window, story="Q2"))
-    full = streams.run(streams.query("Q2", window, 2), table, None, acep_run.EVERYTHING)
+    full = streams.run(streams.query("Q2", window, 2), table, None, streams.Everything)
     truth = streams.bundles(full.points, window)
     learnt = truth[bits - 1][2] + window
     budget = int(0.2 * full.work / full.events)
 
-    def found(policy: int = acep_run.BY_HISTORY, **options: Any) -> tuple[float, Any]:
+    def found(kind: type[BudgetEngine] = BudgetEngine, **options: Any) -> tuple[float, Any]:
         pattern = streams.query("Q2", window, 2, history=bits, **options)
-        run = streams.run(pattern, table, budget, policy)
+        run = streams.run(pattern, table, budget, kind)
         return streams.fraction(truth, run.points, after=learnt), run
 
     ours, run = found(adapt="frozen")
-    plain = max(found(acep_run.IN_ORDER)[0], found(acep_run.IN_REVERSE)[0])
+    plain = max(found(streams.TimeOut)[0], found(streams.LateStatesFirst)[0])
     assert ours >= 0.7 and ours >= min(2 * plain, 0.9)
     assert found(adapt="frozen", proxy=True)[0] >= 0.85
     assert found(adapt="agents")[0] >= ours - 0.03  # no drift: exploring costs little
@@ -437,7 +432,7 @@ def test_agents_find_what_the_history_does_not_know_after_a_drift() -> None:
     letters = streams.tweets(before, 0, bull="bdw", news="g", **told)
     letters += streams.tweets(after, 1, bull="htc", news="eu", **told)
     table = table_of(letters)
-    full = streams.run(streams.query("Q1", window, 1), table, None, acep_run.EVERYTHING)
+    full = streams.run(streams.query("Q1", window, 1), table, None, streams.Everything)
     truth = streams.bundles(full.points, window)
     budget = int(0.1 * full.work / full.events)
     found = {}
@@ -459,7 +454,7 @@ def test_algorithm_6_every_seed_that_an_event_moves_begins_an_agent() -> None:
     pattern = ensue.pattern("A ->> B ->> C", types="kind").order_by("t").within(6)
     engine = engine_of(pattern.allow_missing(1, learn=1), table, 20)  # four agents
     batch, track = whole(engine, pattern.allow_missing(1, learn=1), table)
-    engine.match_points(batch, track)
+    streams.match_points(engine, batch, track)
     agents = track.kept.agents
     begun = agents.node != NONE
     assert begun.sum() == 1  # the first B is read while learning
@@ -471,7 +466,7 @@ def test_what_an_agent_has_extended_is_not_extended_again() -> None:
     pattern = streams.query("Q2", 40, 1, history=2, learn=200, adapt="agents")
     engine = engine_of(pattern, table, 40)
     batch, track = whole(engine, pattern, table)
-    engine.match_points(batch, track)
+    streams.match_points(engine, batch, track)
     nodes = track.kept.nodes
     used = int(nodes.registers[acep_nodes.USED])
     assert (nodes.agent[:used] != NONE).any()
@@ -488,8 +483,7 @@ def test_the_driver_compiles_what_workers_run() -> None:
     """After the warm-up, queries under a budget of any kind bring no new signature."""
     warm_up()
     compiled = (
-        acep_run.run, acep_run.prepare, acep_nodes.trajectories, acep_guards.match_all,
-        acep_guards.rebuild,
+        acep_run.run, acep_run.prepare, acep_nodes.trajectories, acep_guards.rebuild,
     )  # fmt: skip
     before = [set(kernel.signatures) for kernel in compiled]
     assert before[0] and all(before[2:])

@@ -17,13 +17,12 @@ import ensue
 from benchmarks import acep_streams
 from ensue.automaton.letters import letter_graph, letter_states
 from ensue.automaton.positions import EPSILON, Graph
-from ensue.missing.bundles import bundles
-from ensue.missing.history import full_history, learner_of, map_bits, sketch_shape, sketched
+from ensue.missing.history import full_history, learner_of, sketch_shape, sketched
 from ensue.missing.kernels import agents as acep_agents
 from ensue.missing.kernels import history as acep_history
-from ensue.missing.kernels import run as acep_run
 from ensue.missing.kernels import select as acep_select
 from ensue.missing.nodes import Buckets, choice_of
+from tests.match_maps import map_bits
 
 PATTERN = "a ->> (b | c) ->> d ->> b"
 
@@ -95,7 +94,7 @@ def test_example_3_the_seed_propagates_to_three_nodes() -> None:
 
 def test_figure_2_nodes_and_trajectories() -> None:
     events = stream("c1d2a3e4b5")
-    run = acep_streams.run(pattern(2), events, None, acep_run.EVERYTHING)
+    run = acep_streams.run(pattern(2), events, None, acep_streams.Everything)
     assert run.points == [(0, 2.0), (0, 5.0)]  # c1d2 lacks two letters already
     found = shown(pattern(2).matches(events), events)
     assert found["c1d2b5"] == (1, "a")  # red
@@ -112,10 +111,10 @@ def test_example_4_two_trajectories_of_one_match_point_are_one_bundle() -> None:
         for name, match in zip(found, listed.to_pylist(), strict=True)
     }
     assert points["c1d2b5"] == points["d2b5"] == 5  # red and blue
-    run = acep_streams.run(pattern(2), events, None, acep_run.EVERYTHING)
+    run = acep_streams.run(pattern(2), events, None, acep_streams.Everything)
     assert {point for _, point in run.points} == set(points.values())
-    assert bundles(list(points.values()), 5) == [(2.0, 5.0)]
     assert acep_streams.bundles(run.points, 5) == [(0, 2.0, 5.0)]
+    assert acep_streams.bundles([(0, point) for point in points.values()], 5) == [(0, 2.0, 5.0)]
     # Recovery: from either of the two, every trajectory of the bundle.
     for name in ("c1d2b5", "d2b5"):
         one = listed.slice(list(found).index(name), 1)

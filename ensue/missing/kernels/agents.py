@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.missing.constants import DISCOUNT, RATE, REWARD, TRIES
 from ensue.missing.kernels.history import (
     DEPTH,
     PHASE,
@@ -52,9 +53,6 @@ from ensue.missing.kernels.nodes import (
     vector_of,
 )
 
-TRIES = 5  # before the value of an action counts
-REWARD = 1.0  # R
-DISCOUNT = 0.9  # γ
 STAY = 0  # actions: stay, advance to following state j (1 + 2 j), skip to it (2 + 2 j)
 
 
@@ -84,7 +82,7 @@ class Agents(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def learning_rate(tries: int) -> float:
-    return 60.0 / (59.0 + tries)
+    return RATE / (RATE - 1.0 + tries)
 
 
 @njit(cache=True, nogil=True)

@@ -25,25 +25,15 @@ from ensue.guards.machine import (
     update_registers,
 )
 from ensue.missing.kernels.nodes import (
-    CANDIDATES_FULL,
-    DONE,
-    ENDS,
-    ENDS_FULL,
     GENERATION,
-    GUARD_FAILED,
-    LINKS,
-    MOST,
-    NODES_FULL,
     NONE,
     USED,
     Machine,
     Nodes,
     Scratch,
     add_link,
-    collect,
     new_node,
 )
-from ensue.missing.kernels.select import Choice
 
 
 class Guards(NamedTuple):
@@ -262,57 +252,3 @@ def rebuild(nodes: Nodes, guards: Guards, registers: Registers, shift: int) -> b
         _forget(guards, state)
         _keep(guards, registers, node)
     return True
-
-
-@njit(cache=True, nogil=True)
-def match_all(
-    machine: Machine,
-    nodes: Nodes,
-    choice: Choice,
-    guards: Guards,
-    registers: Registers,
-    scratch: Scratch,
-    classes: NDArray[np.int32],
-    lows: NDArray[np.int64],
-    place: NDArray[np.int64],
-    stop: int,
-    ends: NDArray[np.int64],
-) -> int:
-    """ACEPMATCH (Algorithm 1) over rows place[0]..stop; DONE, or why it stopped before place[0].
-
-    All candidates are asked before one is extended: a number that does not fit changes nothing.
-    """
-    used = nodes.registers
-    for row in range(place[0], stop):
-        kind, low = classes[row], lows[row]
-        count = collect(machine, nodes, choice, kind, 0.0, low, 0.0)
-        if count < 0:
-            return CANDIDATES_FULL
-        if used[USED] + count > nodes.state.shape[0] or used[LINKS] + count > nodes.before.shape[0]:
-            return NODES_FULL
-        if used[ENDS] + count > ends.shape[0]:
-            return ENDS_FULL
-        for candidate in range(count):
-            before, via = choice.nodes[candidate], choice.links[candidate]
-            verdict = asked(guards, registers, before, via, choice.targets[candidate], row)
-            if verdict < 0:
-                return GUARD_FAILED
-            choice.holds[candidate] = verdict == TRUE
-        scratch.counters[GENERATION] += 1
-        oldest = used[USED]
-        for candidate in range(count):
-            if not choice.holds[candidate]:
-                continue
-            before, via = choice.nodes[candidate], choice.links[candidate]
-            target, error = choice.targets[candidate], choice.errors[candidate]
-            join(guards, registers, before, via, target, row)
-            extend_guarded(
-                machine, nodes, guards, registers, scratch, before, target, error, via, 0, row, 0.0
-            )
-        for node in range(oldest, used[USED]):
-            if nodes.error[node] + machine.finals[nodes.state[node]] <= machine.bound[MOST]:
-                ends[used[ENDS], 0] = row
-                ends[used[ENDS], 1] = node
-                used[ENDS] += 1
-        place[0] = row + 1
-    return DONE

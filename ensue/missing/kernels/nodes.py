@@ -102,6 +102,22 @@ def vector_of(
 
 
 @njit(cache=True, nogil=True)
+def _note(
+    machine: Machine, nodes: Nodes, choice: Choice, place: int, node: int, target: int, error: int,
+    link: int, time: float, window: float,
+) -> None:  # fmt: skip
+    """A candidate: the node (NONE for a seed) would be extended by a link of the automaton."""
+    gone, idle = 0.0, 0.0
+    if node != NONE:
+        gone, idle = time - nodes.since[node], time - nodes.time[node]
+    choice.nodes[place] = node
+    choice.targets[place] = target
+    choice.errors[place] = error
+    choice.links[place] = link
+    choice.vectors[place] = vector_of(machine, target, error, gone, idle, window)
+
+
+@njit(cache=True, nogil=True)
 def collect(
     machine: Machine, nodes: Nodes, choice: Choice, kind: int, time: float, low: int, window: float
 ) -> int:
@@ -117,11 +133,7 @@ def collect(
                 if cost <= bound:
                     if count >= room:
                         return -1
-                    choice.nodes[count] = NONE
-                    choice.targets[count] = target
-                    choice.errors[count] = cost
-                    choice.links[count] = link
-                    choice.vectors[count] = vector_of(machine, target, cost, 0.0, 0.0, window)
+                    _note(machine, nodes, choice, count, NONE, target, cost, link, time, window)
                     count += 1
                 continue
             if machine.proxy:
@@ -136,12 +148,7 @@ def collect(
                         continue
                     if count >= room:
                         return -1
-                    gone, idle = time - nodes.since[node], time - nodes.time[node]
-                    choice.nodes[count] = node
-                    choice.targets[count] = target
-                    choice.errors[count] = error
-                    choice.links[count] = link
-                    choice.vectors[count] = vector_of(machine, target, error, gone, idle, window)
+                    _note(machine, nodes, choice, count, node, target, error, link, time, window)
                     count += 1
                 continue
             node = nodes.top[source]
@@ -150,12 +157,7 @@ def collect(
                 if nodes.first[node] >= low and error <= bound:
                     if count >= room:
                         return -1
-                    gone, idle = time - nodes.since[node], time - nodes.time[node]
-                    choice.nodes[count] = node
-                    choice.targets[count] = target
-                    choice.errors[count] = error
-                    choice.links[count] = link
-                    choice.vectors[count] = vector_of(machine, target, error, gone, idle, window)
+                    _note(machine, nodes, choice, count, node, target, error, link, time, window)
                     count += 1
                 node = nodes.below[node]
     return count

@@ -1,4 +1,9 @@
-"""Events through the match nodes under a budget, one after the other (Algorithm 2)."""
+"""Events through the match nodes, one after the other (Algorithms 1 and 2).
+
+Without a history every candidate is extended; with one, at most the budget's number of them once
+it is learnt. Conditions on other events are asked of all candidates before one is extended, so that
+a number that does not fit changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +39,6 @@ from ensue.missing.kernels.nodes import (
 )
 from ensue.missing.kernels.select import Choice, choose
 
-# what to do with more candidates than the budget
-EVERYTHING, IN_ORDER, BY_HISTORY, IN_REVERSE = 0, 1, 2, 3
-
 
 @njit(cache=True, nogil=True)
 def prepare(
@@ -50,7 +52,7 @@ def prepare(
     time: float,
     low: int,
     window: float,
-    policy: int,
+    records: bool,
     budget: int,
 ) -> tuple[int, int, bool]:
     """Candidates of an event: (their number, why there is no room, whether they are too many)."""
@@ -58,9 +60,7 @@ def prepare(
     count = collect(machine, nodes, choice, kind, time, low, window)
     if count < 0:
         return 0, CANDIDATES_FULL, False
-    learns = history.registers[PHASE] == LEARNING
-    free = policy == EVERYTHING or (policy == BY_HISTORY and learns)
-    limited = not free and count > budget
+    limited = records and history.registers[PHASE] != LEARNING and count > budget
     most = (min(count, budget) if limited else count) + 2 * agents.node.shape[0] + 1
     if (
         registers[USED] + most > nodes.state.shape[0]
@@ -69,18 +69,10 @@ def prepare(
         return count, NODES_FULL, limited
     if registers[ENDS] + most > ends.shape[0]:
         return count, ENDS_FULL, limited
-    full = policy == BY_HISTORY and history.registers[DEPTH] == 0
+    full = records and history.registers[DEPTH] == 0
     if full and history.registers[ENTRIES] + most > history.counts.shape[1]:
         return count, HISTORY_FULL, limited
     return count, DONE, limited
-
-
-@njit(cache=True, nogil=True)
-def which(choice: Choice, index: int, count: int, by_choice: bool, policy: int) -> int:
-    """The candidate that comes at a place."""
-    if by_choice:
-        return int(choice.order[index])
-    return count - 1 - index if policy == IN_REVERSE else index
 
 
 @njit(cache=True, nogil=True)
@@ -98,11 +90,10 @@ def without_made(choice: Choice, nodes: Nodes, fresh: int, count: int) -> int:
                 and nodes.vector[link] == choice.vectors[candidate]
             )
         if not done:
-            choice.nodes[kept] = choice.nodes[candidate]
-            choice.targets[kept] = choice.targets[candidate]
-            choice.errors[kept] = choice.errors[candidate]
-            choice.links[kept] = choice.links[candidate]
-            choice.vectors[kept] = choice.vectors[candidate]
+            for array in (
+                choice.nodes, choice.targets, choice.errors, choice.links, choice.vectors,
+            ):  # fmt: skip
+                array[kept] = array[candidate]
             kept += 1
     return kept
 
@@ -125,17 +116,17 @@ def run(
     stop: int,
     shift: int,
     window: float,
-    policy: int,
+    records: bool,
     budget: int,
     adapts: bool,
     ends: NDArray[np.int64],
 ) -> int:
     """Rows place[0]..stop of a batch; DONE, or why it stopped before row place[0].
 
-    Rows of the partition are those of the batch less `shift`.
+    Rows of the partition are those of the batch less `shift`. `records`: there is a history, which
+    chooses where the budget is less than the candidates; `adapts`: its second copy is kept up.
     """
     counters = scratch.counters
-    records = policy == BY_HISTORY
     for here in range(place[0], stop):
         kind = classes[here]
         if machine.hits[kind] == machine.hits[kind + 1]:
@@ -143,29 +134,19 @@ def run(
             continue
         row, time, low = here - shift, times[here], lows[here] - shift
         count, problem, limited = prepare(
-            machine, nodes, history, choice, agents, ends, kind, time, low, window, policy, budget
+            machine, nodes, history, choice, agents, ends, kind, time, low, window, records, budget
         )
         if problem != DONE:
             return problem
-        by_choice = limited and records
+        chosen = count
         if guards.active:
-            # All are asked before one is extended: a number that does not fit changes nothing.
-            chosen = count
             if limited:
-                chosen = min(count, budget)
-                if records:
-                    counters[EVENTS] += 1
-                    chosen = choose(choice, history, count, counters[EVENTS], chosen)
+                counters[EVENTS] += 1
+                chosen = choose(choice, history, count, counters[EVENTS], min(count, budget))
             for index in range(chosen):
-                candidate = which(choice, index, count, by_choice, policy)
-                verdict = asked(
-                    guards,
-                    registers,
-                    choice.nodes[candidate],
-                    choice.links[candidate],
-                    choice.targets[candidate],
-                    here,
-                )
+                candidate = choice.order[index] if limited else index
+                before, via = choice.nodes[candidate], choice.links[candidate]
+                verdict = asked(guards, registers, before, via, choice.targets[candidate], here)
                 if verdict < 0:
                     return GUARD_FAILED
                 choice.holds[candidate] = verdict == TRUE
@@ -188,38 +169,25 @@ def run(
             chosen = left
             if limited:
                 chosen = max(min(left, budget - made), 0)
-                if records and chosen:
+                if chosen:
                     counters[EVENTS] += 1
                     chosen = choose(choice, history, left, counters[EVENTS], chosen)
         copy = 0 if learns else 1
         for index in range(chosen):
-            candidate = which(choice, index, left, by_choice, policy)
+            candidate = choice.order[index] if limited else index
+            before, via = choice.nodes[candidate], choice.links[candidate]
+            target, error = choice.targets[candidate], choice.errors[candidate]
             vector = choice.vectors[candidate]
             if records and (learns or adapts):
                 visit(history, copy, vector)
-            if guards.active:
-                if choice.holds[candidate]:
-                    before, via = choice.nodes[candidate], choice.links[candidate]
-                    target = choice.targets[candidate]
-                    join(guards, registers, before, via, target, here)
-                    extend_guarded(
-                        machine, nodes, guards, registers, scratch, before, target,
-                        choice.errors[candidate], via, vector, row, time,
-                    )  # fmt: skip
-                continue
-            extend(
-                machine,
-                nodes,
-                scratch,
-                choice.nodes[candidate],
-                choice.targets[candidate],
-                choice.errors[candidate],
-                choice.links[candidate],
-                vector,
-                row,
-                time,
-                low,
-            )
+            if not guards.active:
+                extend(machine, nodes, scratch, before, target, error, via, vector, row, time, low)
+            elif choice.holds[candidate]:
+                join(guards, registers, before, via, target, here)
+                extend_guarded(
+                    machine, nodes, guards, registers, scratch, before, target, error, via, vector,
+                    row, time,
+                )  # fmt: skip
         counters[WORK] += chosen + made
         counters[CANDIDATES] += count
         counters[SHED] += left - chosen
