@@ -33,7 +33,7 @@ from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
 from ensue.rows.pieces import PiecewiseRows
 from ensue.sequences.evaluator import SequencesEvaluator
-from ensue.sequences.totals import Grouping
+from ensue.sequences.totals import Grouping, Totals
 from ensue.sequences.totals_evaluator import TotalsEvaluator
 from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.options import Options
@@ -147,6 +147,11 @@ def for_shared_corrections(line: Ahead, nothing: pa.Table, correctable: bool) ->
 def shared(union: Union, options: Options, prepare: Any = None) -> SharedEvaluator:
     """Many event patterns as one; with `prepare` they may change."""
     return SharedEvaluator(union, options, prepare)
+
+
+def batch_totals(planned: Plan, grouping: Grouping) -> Totals:
+    """Aggregates over complete partitions: parts, which are added up."""
+    return Totals(planned, grouping)
 
 
 def totals(grouping: Grouping, alone: bool = True) -> TotalsEvaluator:

@@ -24,7 +24,7 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import choose
-from ensue.sequences.totals import Finish, Grouping, Totals
+from ensue.sequences.totals import Finish, Grouping
 
 __all__ = ["finish", "prepare", "recover", "run", "totals"]
 
@@ -97,5 +97,5 @@ def totals(query: Query, table: pa.Table, grouping: Grouping) -> pa.Table:
     prepared = prepare(planned, table.combine_chunks())
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
-    partials = Totals(planned, grouping).partials(events)
+    partials = choose.batch_totals(planned, grouping).partials(events)
     return finish_totals(planned, Finish(planned, grouping, arranged.schema).table([partials]))

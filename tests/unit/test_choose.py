@@ -23,7 +23,7 @@ EVALUATORS = {
     found.__name__
     for found in operators()
     if hasattr(found, "capabilities") and room_of(found) in ROOMS
-} | {"missing_evaluator"}
+} | {"missing_evaluator", "Totals"}
 
 
 def constructed(path: Path) -> Iterator[str]:

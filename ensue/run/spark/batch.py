@@ -30,7 +30,7 @@ from ensue.query.sql import row_sql
 from ensue.run import choose
 from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
-from ensue.sequences.totals import Finish, Grouping, Totals, completed
+from ensue.sequences.totals import Finish, Grouping, completed
 
 
 def run(
@@ -96,14 +96,14 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     planned = plan(bound)
     prepared = _prepare(planned, df)
     schema = arrow_schema(prepared)
-    first = Totals(planned, grouping)
+    first = choose.batch_totals(planned, grouping)
     if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):
         counted = sequence_cuts.count_by_product(planned, prepared)
         return counted.select(*(F.col("count").alias(m.name) for m in planned.outer))
     finish = Finish(planned, grouping, schema)
 
     def partials(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
-        stage = Totals(planned, grouping)
+        stage = choose.batch_totals(planned, grouping)
         yield from map(stage.partials, completed(pieces))
 
     def finished(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

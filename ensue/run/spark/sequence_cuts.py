@@ -41,7 +41,7 @@ from ensue.run.spark.keyed import ordered, quoted
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import all_states, countable, piece_matrix, product_of
 from ensue.sequences.evaluator import SequencesEvaluator
-from ensue.sequences.totals import Grouping, Totals, completed
+from ensue.sequences.totals import Grouping, completed
 
 STRETCH, OWN, BEFORE = f"{PREFIX}stretch", f"{PREFIX}own", f"{PREFIX}before"
 WINDOWS = 4  # per stretch: a quarter of the rows is read twice
@@ -109,10 +109,10 @@ def partials(
 ) -> DataFrame:
     """Partials of aggregates over all matches, stretch by stretch."""
     stretched = _stretches(planned, prepared, numbered=False)
-    first = Totals(planned, grouping)
+    first = choose.batch_totals(planned, grouping)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stage = Totals(planned, grouping)
+        stage = choose.batch_totals(planned, grouping)
         for events, fresh, base in _cut_events(planned, batches):
             piece = cut_piece(events, fresh, base)
             reach = piece.reach(planned.lookahead)
