@@ -11,8 +11,8 @@ _HEADER = """\
 # Functions that Ensue evaluates itself
 
 On Spark, a condition on a single row may use any Spark SQL function: Spark evaluates it. In
-process (an Arrow table, pandas, Polars), on streams whose patterns may be edited, and in
-conditions that read other events, Ensue evaluates the functions below, with the results of
+process (an Arrow table, pandas, Polars), on streams of workloads or of patterns that may be edited,
+and in conditions that read other events, Ensue evaluates the functions below, with the results of
 Spark 4 in its default ANSI mode: overflow, division by zero and malformed casts are errors that
 name the row, NaN equals NaN and is the greatest number, and the second side of AND, OR, CASE and
 COALESCE is evaluated only where it is needed. An operator stops at its first null argument, so that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -91,7 +91,7 @@ class Asked:
         totals = told.get("totals")
         if totals is not None:
             totals = Grouping(**{**totals, "by": tuple(totals["by"])})
-        sharing = Sharing(**told.get("sharing", {}))
+        sharing = _sharing_in(told.get("sharing", {}))
         return Asked({UNNAMED: _query_in(told["first"])}, told["named"], totals, sharing)
 
     def saved(self, branch: Branch) -> dict[str, Any]:
@@ -119,6 +119,22 @@ class Asked:
 def one(query: Query, name: str | None = None, totals: Grouping | None = None) -> Asked:
     """A pattern by itself; changes name it where it was given a name."""
     return Asked({name or UNNAMED: query}, name is not None, totals)
+
+
+# Options of earlier versions, with the value under which they did what is now always done.
+_GONE = {"materialise": "view", "order_by": "ratio", "strategy": 0}
+
+
+def _sharing_in(told: Mapping[str, Any]) -> Sharing:
+    known = {item.name for item in fields(Sharing)}
+    for name in told.keys() - known:
+        if name not in _GONE or told[name] != _GONE[name]:
+            raise errors.StateError(
+                f"the state was written with the option {name}={told[name]!r}, which this Ensue "
+                "does not have",
+                remedy="go on with the version that wrote it, or begin anew",
+            )
+    return Sharing(**{name: value for name, value in told.items() if name in known})
 
 
 def _query_out(query: Query) -> Any:

@@ -151,3 +151,10 @@ def test_refusals() -> None:
     clash = {"a": asked("A B", n="COUNT(*)"), "b": asked("A B", n="FIRST(kind)")}
     with pytest.raises(errors.ColumnTypeError, match="one type"):
         work_of(clash)
+
+
+@pytest.mark.parametrize("budget", [None, AMPLE], ids=["exact", "budget"])
+def test_a_function_that_only_spark_knows_is_refused_with_the_rule(budget: Any) -> None:
+    only = {"sounds": asked("A ->> B").define(B="soundex(kind) = 'B000'")}
+    with pytest.raises(errors.UnsupportedFunctionError, match=r"soundex.*evaluated on Arrow"):
+        work_of(only, budget)

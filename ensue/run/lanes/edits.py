@@ -218,8 +218,21 @@ def compiled_query(text: str, schema: pa.Schema, identified: bool) -> Compiled:
         recipe = matches_recipe(planned, None, ready.schema, identified)
         found = finish(planned, recipe.found.empty_table()).schema
     except errors.EnsueError as problem:
-        raise planned.readable(problem) from None
+        raise arrow_rule(planned.readable(problem)) from None
     return Compiled(planned, recipe, found)
+
+
+def arrow_rule(problem: errors.EnsueError) -> errors.EnsueError:
+    """A function that is not known here, refused with the rule and what takes it."""
+    if not isinstance(problem, errors.UnsupportedFunctionError):
+        return problem
+    return errors.UnsupportedFunctionError(
+        f"{problem.problem}: on a stream the conditions of workloads, and of patterns that may be "
+        "edited, are evaluated on Arrow, with the functions of docs/functions.md",
+        remedy="compute it as a column of the stream first; q.matches(stream) of one pattern, "
+        "without edits=True, takes any Spark function",
+        place=problem.place,
+    )
 
 
 def _own_flags(planned: Plan) -> Plan:

@@ -40,6 +40,7 @@ from ensue.run.lanes.edits import (
     Edit,
     EditsWork,
     Read,
+    arrow_rule,
     carried_out,
     check_number,
     counted,
@@ -116,7 +117,10 @@ def shared_work(
 def check_group(queries: Mapping[str, Query], schema: pa.Schema) -> Mapping[str, Query]:
     """Refuse patterns that cannot share a budget."""
     empty = schema.empty_table()
-    parts = groups(queries, _own(schema), lambda planned: _prepared(planned, empty).schema)
+    try:
+        parts = groups(queries, _own(schema), lambda planned: _prepared(planned, empty).schema)
+    except errors.UnsupportedFunctionError as problem:
+        raise arrow_rule(problem) from None
     for group in parts:
         name = next(iter(group.queries))
         if group.rows:
