@@ -31,7 +31,7 @@ from ensue.run import local
 from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import groups
 from ensue.shared.kernels.layout import CHECK, LEARN
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 
 OUT = Path(__file__).parent / "out"
 SHARES = (10, 30, 50, 70, 90)
@@ -91,7 +91,7 @@ def inside(
     arranged, starts = arrange(prepared, query.partition_by, query.order_by)
 
     def work(budget: Budget | None) -> np.ndarray:
-        evaluator = SharedEvaluator(union, Options())
+        evaluator = SharedEvaluator(union, Sharing())
         evaluator.keep_work = True
         evaluator.open(union.plan, arranged.schema, budget)
         if past is not None:
@@ -160,7 +160,7 @@ def _taught(
         return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
 
     coming = events(table)
-    evaluator = SharedEvaluator(union, Options())
+    evaluator = SharedEvaluator(union, Sharing())
     evaluator.open(union.plan, coming.table.schema, budget)
     if past is not None:
         evaluator.learn(events(past))

@@ -25,9 +25,8 @@ import ensue
 from ensue.api.pattern import Pattern
 from ensue.api.workload import Workload
 from ensue.shared import features
-from ensue.shared.controller import Rank
 from ensue.shared.kernels.sketch import LEVELS, MIDDLE
-from ensue.shared.options import Options, Report
+from ensue.shared.options import Rank, Report, Sharing
 
 TRAINING = 0.2  # of the stream teaches utilities
 _BINS = 8
@@ -52,7 +51,7 @@ def run(
     history: pa.Table | None = None,
 ) -> Outcome:
     """The workload by Ensue's engine; matches as (pattern, row identities)."""
-    options = Options(seed=seed, share=share, by_ratio=by_ratio, rank=rank)
+    options = Sharing(seed=seed, share=share, by_ratio=by_ratio, rank=rank)
     load = Workload(patterns, options)
     budget = None if work is None else ensue.Budget(work=work)
     found = load.matches(table, budget, history=history if budget is not None else None)

@@ -37,9 +37,8 @@ from ensue.shared.controller import ALONE, WORKLOADS
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN
 from ensue.shared.offsets import cuts, joined, unite_parts
-from ensue.shared.options import MAX_MATCHES, Options, Report
+from ensue.shared.options import MAX_MATCHES, Report, Sharing, joined_report
 from ensue.shared.recall import Estimate
-from ensue.shared.reports import joined_report
 
 _ONE = "the pattern"
 
@@ -78,13 +77,13 @@ def workload(
         raise errors.QueryError("the workload has no pattern", remedy="give at least one")
     given.check_weights({} if weights is None else weights, found)
     given.check_seed(seed)
-    return Workload(found, Options(dict(weights or {}), seed))
+    return Workload(found, Sharing(dict(weights or {}), seed))
 
 
 class Workload:
     """See `workload`; nothing runs until a verb is called."""
 
-    def __init__(self, patterns: Mapping[str, Pattern], options: Options) -> None:
+    def __init__(self, patterns: Mapping[str, Pattern], options: Sharing) -> None:
         self.patterns = dict(patterns)
         self.options = options
         self.report: Report | None = None  # of the last run in process
@@ -371,7 +370,7 @@ def grouped(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]
 def run_group(
     group: Group,
     table: pa.Table,
-    options: Options,
+    options: Sharing,
     budget: Budget | None,
     history: pa.Table | None = None,
 ) -> tuple[dict[str, pa.Table], Report | None]:

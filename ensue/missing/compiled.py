@@ -22,7 +22,7 @@ from ensue.missing.kernels import nodes as kernels
 from ensue.missing.kernels.guards import Guards
 from ensue.missing.kernels.run import run
 from ensue.missing.nodes import Buckets, Desk, NodeStore, Rows, links_into
-from ensue.missing.words import Answer, Pairs, extended
+from ensue.missing.words import Answer, Pairs, extended, least
 from ensue.operator.guard_banks import load_banks
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.sequences.batch import EventBatch
@@ -183,10 +183,9 @@ class CompiledNodes:
             answer: Answer = (0, 0, ())
             for index, link in enumerate(way):
                 answer = extended(answer, link, index)
-            ends = [
-                extended(answer, link, len(way)) for link in self._states.finals[way[-1].target]
-            ]
-            known = self._answers[key] = min(end for end in ends if end[0] <= self._states.bound)
+            known = least(self._states, [(way[-1].target, answer)], len(way))
+            assert known is not None
+            self._answers[key] = known
         return known
 
     def oldest(self, low: int) -> int | None:

@@ -16,7 +16,7 @@ from typing import Any
 from ensue import errors
 from ensue.automaton.letters import START, LetterStates, Link
 from ensue.missing.conditions import MISSING, Conditions, Entry
-from ensue.missing.words import Answer, Pairs, extended
+from ensue.missing.words import Answer, Pairs, extended, least
 
 MAX_NODES = 5_000_000
 
@@ -55,12 +55,10 @@ class GuardedNodes:
         found: dict[tuple[tuple[int, int], ...], Answer] = {}
         for node in fresh:
             self._at[node.state].append(node)
-            for link in self._states.finals[node.state]:
-                answer = extended(node.answer, link, node.length)
-                if answer[0] <= self._states.bound:
-                    pairs = tuple(entry for entry in node.entries if entry[1] != MISSING)
-                    if pairs not in found or answer < found[pairs]:
-                        found[pairs] = answer
+            answer = least(self._states, [(node.state, node.answer)], node.length)
+            if answer is not None:
+                pairs = tuple(entry for entry in node.entries if entry[1] != MISSING)
+                found[pairs] = min(answer, found.get(pairs, answer))
         self._count += len(fresh)
         if self._count > MAX_NODES:
             raise too_many_nodes(self._count)
@@ -143,9 +141,6 @@ class Aligned:
                     if self.conditions.hold(after):
                         longer.append((link.target, after, extended(answer, link, place)))
             ways = longer
-        ends = [
-            extended(answer, link, len(pairs))
-            for state, _, answer in ways
-            for link in self._states.finals[state]
-        ]
-        return min(answer for answer in ends if answer[0] <= bound)
+        best = least(self._states, ((state, answer) for state, _, answer in ways), len(pairs))
+        assert best is not None
+        return best

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ensue.automaton.letters import START, LetterStates, Link
 from ensue.query.query import Window, WindowKind
 
@@ -43,12 +45,7 @@ class Words:
                     if longer[0] <= bound and (known is None or longer < known):
                         after[link.target] = longer
             here = after
-        ends = [
-            extended(answer, link, len(word))
-            for source, answer in here.items()
-            for link in self._states.finals[source]
-        ]
-        return min((answer for answer in ends if answer[0] <= bound), default=None)
+        return least(self._states, here.items(), len(word))
 
 
 def extended(answer: Answer, link: Link, place: int) -> Answer:
@@ -58,6 +55,14 @@ def extended(answer: Answer, link: Link, place: int) -> Answer:
         return cost + link.cost, count, gone
     more = tuple((-place, label) for label in link.skipped)
     return cost + link.cost, count + len(more), gone + more
+
+
+def least(states: LetterStates, ways: Iterable[tuple[int, Answer]], length: int) -> Answer | None:
+    """The best of the ways that have come to a state by so many events, and may end there."""
+    ends = (
+        extended(answer, link, length) for state, answer in ways for link in states.finals[state]
+    )
+    return min((answer for answer in ends if answer[0] <= states.bound), default=None)
 
 
 def window_length(window: Window | None) -> float:

@@ -20,7 +20,7 @@ from ensue.run.shared_branch import SharedBranch
 from ensue.run.totals_branch import TotalsBranch
 from ensue.sequences.totals import Grouping
 from ensue.shared.groups import bounded, groups
-from ensue.shared.options import Options as Sharing
+from ensue.shared.options import Sharing
 
 UNNAMED = "pattern"
 

@@ -36,7 +36,7 @@ from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping, Totals
 from ensue.sequences.totals_evaluator import TotalsEvaluator
 from ensue.shared.evaluator import SharedEvaluator
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
@@ -144,7 +144,7 @@ def for_shared_corrections(line: Ahead, nothing: pa.Table, correctable: bool) ->
 # -- everything else: one evaluator each ----------------------------------------------------------
 
 
-def shared(union: Union, options: Options, prepare: Any = None) -> SharedEvaluator:
+def shared(union: Union, options: Sharing, prepare: Any = None) -> SharedEvaluator:
     """Many event patterns as one; with `prepare` they may change."""
     return SharedEvaluator(union, options, prepare)
 

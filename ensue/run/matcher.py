@@ -36,8 +36,7 @@ from ensue.run.keys import as_key
 from ensue.run.pattern_branch import PatternBranch
 from ensue.run.shared_branch import SharedBranch
 from ensue.run.totals_branch import TotalsBranch
-from ensue.shared.options import Report
-from ensue.shared.reports import joined_report
+from ensue.shared.options import Report, joined_report
 
 KIND = state.Kind(
     "matcher", version=2, order=("told", "cleanse", "schema", "late", "rejected", "lanes")

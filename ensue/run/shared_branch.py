@@ -30,8 +30,7 @@ from ensue.run.pattern_branch import listed, refuse_corrections
 from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import groups
 from ensue.shared.listing import PATTERN, combined_name
-from ensue.shared.options import Options as Sharing
-from ensue.shared.options import Report
+from ensue.shared.options import Report, Sharing
 
 
 class SharedBranch(Branch):

@@ -31,6 +31,7 @@ from ensue.shared.constants import (
 )
 from ensue.shared.kernels import layout as at
 from ensue.shared.kernels.layout import Sketch
+from ensue.shared.options import Sharing
 from ensue.shared.partials import Partials
 from ensue.shared.prices import Prices
 from ensue.shared.recall import Estimate, estimates
@@ -45,7 +46,6 @@ LEAST_CALIBRATION = 1000
 _SLACK = 1.10
 ROWS, WORK, SECONDS, RECORDS, EACH = 0, 1, 2, 3, 4  # of totals; from EACH on, loads of patterns
 _NO_PRIORITY = np.zeros((0, 1))
-Rank = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 WORKLOADS = Room("workloads", EVERY)
 ALONE = Room("patterns outside a workload", EVERY - {Form.LATENCY_EACH})
 
@@ -55,26 +55,19 @@ class Controller:
         self,
         automaton: SharedAutomaton,
         budget: Budget | None,
-        weights: Mapping[str, float],
-        by_ratio: bool = True,
-        rank: Rank | None = None,
-        part: float = 1.0,
+        sharing: Sharing,
     ) -> None:
-        """`part` of a bound in numbers is for these patterns, the rest for other groups.
-
-        `rank` takes the place of learned quality: from the rates of nodes to priorities.
-        """
         self._automaton = automaton
         names = tuple(member.name for member in automaton.union.members)
         self._names = names
         self.active = budget is not None
-        bounds = Bounds() if budget is None else WORKLOADS.read(budget, names).part(part)
+        bounds = Bounds() if budget is None else WORKLOADS.read(budget, names).part(sharing.part)
         self._total, self._seconds, self._records = bounds.work, bounds.latency, bounds.memory
         self._single = {names.index(name): each for name, each in bounds.latency_of.items()}
         columns = min(COLUMNS, max(1, len(names)))
         self._weights = np.zeros(columns, np.float64)
         for index, name in enumerate(names):
-            self._weights[index % columns] += weights.get(name, 1.0)
+            self._weights[index % columns] += sharing.weights.get(name, 1.0)
         # Only their ratios count; levels of quality have room for so many octaves.
         if self._weights.any():
             self._weights /= self._weights.max()
@@ -97,7 +90,7 @@ class Controller:
         self.found = np.zeros(len(names), np.int64)
         self.knobs = np.zeros(at.KNOBS, np.float64)
         self.knobs[[at.LIMIT_WORK, at.LIMIT_RECORDS]] = np.inf
-        self.knobs[at.BY_RATIO] = by_ratio
+        self.knobs[at.BY_RATIO] = sharing.by_ratio
         self.knobs[at.LEARN] = self.knobs[at.CHECK] = self.active
         self.knobs[at.EXPLORE] = EXPLORE
         self.knobs[at.FADE] = FADE
@@ -105,8 +98,8 @@ class Controller:
         self._share = 1.0  # of the rows that are of the partition of a partial match, on average
         # The price of work is set where work as a whole is all that is bounded.
         priced = self.active and self._records is None and not self._single
-        self._may_price = priced and rank is None and by_ratio
-        self._rank = rank
+        self._may_price = priced and sharing.rank is None and sharing.by_ratio
+        self._rank = sharing.rank
         self.prices = Prices(automaton, BUCKETS, self.active)
         self._rows = 0
         self._timing = 0.0  # seconds per unit of work, faded

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,24 +20,26 @@ from ensue.automaton.share import Union
 from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.operator.budget import Budget
 from ensue.scalar.arrow_kinds import from_arrow
+from ensue.sequences.batch import EventBatch
+from ensue.sequences.counts import event_classes
 from ensue.shared.constants import AHEAD, AVERAGED
-from ensue.shared.controller import Controller, Rank
+from ensue.shared.controller import Controller
 from ensue.shared.features import Bins, compile_features
 from ensue.shared.kernels import arena, layout, loop
 from ensue.shared.kernels import layout as at
+from ensue.shared.options import DEFAULT, Sharing
 from ensue.shared.partials import FEW, Partials
 from ensue.shared.prepare import (
     Prepared,
     TooLargeError,
     guards_of,
-    kinds_of,
     parts_of,
     rows_of,
     turns,
     windows_of,
 )
 from ensue.shared.prices import EventClasses
-from ensue.shared.tables import as_integers, build
+from ensue.shared.tables import build
 
 MAX_RECORDS = 20_000_000
 MOST_CHAINS = 1 << 17  # of one output; then it is drained more often
@@ -61,16 +63,10 @@ class Engine:
         union: Union,
         schema: pa.Schema,
         budget: Budget | None = None,
-        weights: Mapping[str, float] | None = None,
-        seed: int = 0,
-        part: float = 1.0,
-        share: bool = True,
-        by_ratio: bool = True,
-        rank: Rank | None = None,
+        sharing: Sharing = DEFAULT,
     ) -> None:
-        """The last three are for comparisons: no sharing, and other orders of partial matches."""
         self.union = union
-        self.automaton = SharedAutomaton(union, share=share)
+        self.automaton = SharedAutomaton(union, share=sharing.share)
         self.compiled = compile_features(union.plan, {f.name: from_arrow(f.type) for f in schema})
         self.bins = Bins(self.compiled, self.automaton, budget is not None)
         self.event_classes = EventClasses(union.plan)
@@ -79,8 +75,8 @@ class Engine:
         self._ints, self._floats = len(guards.initial_ints), len(guards.initial_floats)
         self._scratch = layout.new_scratch(self.words, guards, self._ints, self._floats)
         self._found = _new_found(1 << 12, 1 << 14, 1 << 13)
-        self.controller = Controller(self.automaton, budget, weights or {}, by_ratio, rank, part)
-        self._seed = seed
+        self.controller = Controller(self.automaton, budget, sharing)
+        self._seed = sharing.seed
         self.work: list[NDArray[np.int32]] = []
         self.keep_work = False
         self.seconds = 0.0
@@ -104,19 +100,16 @@ class Engine:
 
     # -- a batch ---------------------------------------------------------------------------------
 
-    def prepare(
-        self, columns: Mapping[str, pa.Array], starts: NDArray[np.int64], used: list[int]
-    ) -> Prepared:
+    def prepare(self, table: pa.Table, starts: NDArray[np.int64], used: list[int]) -> Prepared:
         control, length = self.controller, int(starts[-1])
-        guards = guards_of(self.compiled.guards, columns, length)
-        kinds, of_row = kinds_of(self.union, columns, starts)
+        batch = EventBatch(self.union.plan, None, table, starts)
+        guards = guards_of(self.compiled.guards, batch.columns, length)
+        of_row, kinds = event_classes(batch)
         tables = build(self.automaton, kinds, used)
-        windows = windows_of(self.union, columns, starts, self.words)
-        classes = np.zeros(1, np.int32)
+        windows = windows_of(self.union, table, starts, self.words)
+        classes, sequence = np.zeros(1, np.int32), None
         if control.active:
-            classes = self.event_classes.classes(as_integers(kinds), of_row, columns)
-        sequence = None
-        if control.active:
+            classes = self.event_classes.classes(kinds, of_row, batch.columns)
             sequence = turns(self.union, windows.order, starts, tables.nodes)
         spans, share = np.arange(length) - windows.oldest, 1.0
         if sequence is not None:
@@ -126,7 +119,7 @@ class Engine:
             share = float(((np.diff(starts) / max(1, length)) ** 2).sum())
         control.seen(tables, np.bincount(of_row, minlength=len(kinds)), spans, share)
         if control.active:
-            concerned = self.event_classes.of_kinds(as_integers(kinds), tables.concerns)
+            concerned = self.event_classes.of_kinds(kinds, tables.concerns)
             control.prices.cover(self.bins.bases(), concerned)
         rows = rows_of(self.union, windows, of_row, classes)
         return Prepared(rows, parts_of(starts, sequence), tables, guards, windows.sizes)

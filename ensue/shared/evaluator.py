@@ -26,7 +26,6 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
-from ensue.operator.arrange import arrays_of
 from ensue.operator.budget import Budget, budget_of
 from ensue.operator.protocol import (
     Capabilities,
@@ -53,7 +52,7 @@ from ensue.shared.engine import Engine
 from ensue.shared.kernels import layout as at
 from ensue.shared.listing import BatchTables, PatternTables, numbered
 from ensue.shared.open import OpenPartition
-from ensue.shared.options import Options, Report, check_shedding
+from ensue.shared.options import DEFAULT, Report, Sharing, check_shedding
 from ensue.shared.own import own_table
 from ensue.shared.partials import MANY, counted
 from ensue.shared.prepare import Prepared, TooLargeError
@@ -68,13 +67,13 @@ class SharedEvaluator(Refusing):
     def __init__(
         self,
         union: Union,
-        options: Options | None = None,
+        options: Sharing = DEFAULT,
         prepare: Callable[[Plan, pa.Table], pa.Table] | None = None,
     ) -> None:
         """With `prepare`, events carry the user's columns, so that patterns may change."""
         self.union = union
         self._prepare = prepare
-        self.options = options or Options()
+        self.options = options
         self.metrics = Metrics()
         self._open: dict[Key, OpenPartition] = {}
         self._reported = 0
@@ -101,7 +100,6 @@ class SharedEvaluator(Refusing):
         return table if self._prepare is None else self._prepare(self._plan, table)
 
     def _start(self) -> None:
-        options = self.options
         # A bound on a pattern goes with it.
         budget = budget_of(self._budget, [member.name for member in self.union.members])
         if budget is not None:
@@ -111,17 +109,7 @@ class SharedEvaluator(Refusing):
         timed = (q for q in queries if q.within and q.within.kind is not WindowKind.ROWS)
         self._clock = Clock(next(timed, queries[0]))
         self._lasting = self._plan.lookback > 0 or any(map(_numbers_matches, queries))
-        self.engine = Engine(
-            self.union,
-            self._ready_schema,
-            budget,
-            options.weights,
-            options.seed,
-            options.part,
-            options.share,
-            options.by_ratio,
-            options.rank,
-        )
+        self.engine = Engine(self.union, self._ready_schema, budget, self.options)
         self.engine.keep_work = self.keep_work
         self._partials = self.engine.partials(MANY)
         self._tables = PatternTables(self.union, self._plan, self._count)
@@ -171,14 +159,7 @@ class SharedEvaluator(Refusing):
         names = tuple(member.name for member in self.union.members)
         blobs = {key: saved.partition_bytes(self.engine, part) for key, part in self._open.items()}
         control = self.engine.controller
-        before = (
-            self.union,
-            self._plan,
-            self._ready_schema,
-            self._tables,
-            self.engine,
-            self._partials,
-        )
+        before = dict(vars(self))
         try:
             self.union = unite({**kept, **change.add})
             self._plan = self.union.plan
@@ -188,8 +169,7 @@ class SharedEvaluator(Refusing):
                 for key, blob in blobs.items()
             }
         except BaseException as problem:  # whatever it is, the patterns from before go on
-            (self.union, self._plan, self._ready_schema, self._tables, self.engine,
-             self._partials) = before  # fmt: skip
+            vars(self).update(before)
             if isinstance(problem, TooHardError):
                 raise errors.UnsupportedError(
                     f"the patterns cannot be shared: a condition needs plain Python: {problem}",
@@ -280,9 +260,9 @@ class SharedEvaluator(Refusing):
             return
         control.learn_from_the_past()
         partials = self.engine.partials(MANY)
-        columns = arrays_of(self._ready(events.table))
+        table = self._ready(events.table)
         try:
-            prepared = self.engine.prepare(columns, events.starts, partials.nodes())
+            prepared = self.engine.prepare(table, events.starts, partials.nodes())
             rows = int(events.starts[-1])
             for _ in self.engine.run(prepared, partials, rows, True):
                 pass
@@ -329,11 +309,10 @@ class SharedEvaluator(Refusing):
     ) -> Iterator[tuple[int, pa.Table]]:
         partials = self._partials
         partials.rewind()
-        columns = arrays_of(table)
         numbers: dict[int, NDArray[np.int64]] = {}
         listing = BatchTables(self._tables, table, starts)
         try:
-            prepared = self.engine.prepare(columns, starts, partials.nodes())
+            prepared = self.engine.prepare(table, starts, partials.nodes())
             for chains in self.engine.run(prepared, partials, int(starts[-1]), True):
                 for index, found in listing.by_pattern(chains):
                     name = self.union.members[index].name
@@ -367,7 +346,7 @@ class SharedEvaluator(Refusing):
         listing = BatchTables(self._tables, table, starts, part.base)
         listing.waiting = part.waiting
         try:
-            prepared = self.engine.prepare(arrays_of(table), starts, partials.nodes())
+            prepared = self.engine.prepare(table, starts, partials.nodes())
             self.engine.replay(partials, prepared)
             for index, found in self._found(part, prepared, listing, stop, complete, now):
                 first = part.numbers.get(index, 0)

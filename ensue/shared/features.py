@@ -97,7 +97,7 @@ def _features(index: int, test: Test) -> list[Feature]:
 def _largest(condition: c.Condition) -> list[c.Condition]:
     """The largest parts that read earlier events and not the event under test."""
     reads_row = any(
-        isinstance(node, c.Column) for node in c.walk(c.transform(condition, _without_atoms))
+        isinstance(node, c.Column) for node in c.walk(c.transform(condition, without_past))
     )
     if not reads_row and not _is_logic(condition):
         return [condition] if c.atoms(condition) else []
@@ -107,7 +107,8 @@ def _largest(condition: c.Condition) -> list[c.Condition]:
     return list(dict.fromkeys(found))
 
 
-def _without_atoms(node: c.Condition) -> c.Condition | None:
+def without_past(node: c.Condition) -> c.Condition | None:
+    """For `transform`: what a condition reads of earlier events gives way to null."""
     past = (c.Navigate, c.Aggregate, c.MatchNumber)
     return c.Literal("null", None) if isinstance(node, past) else None
 

@@ -7,17 +7,17 @@ open.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Union
-from ensue.operator.hold import Carried
+from ensue.operator.hold import Carried, Reach
 from ensue.query.query import SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.listing import Collector, Settled, listed
@@ -116,10 +116,11 @@ class BatchTables:
         if batch is None:
             member = self._tables.union.members[index]
             own = own_table(self._tables.plan, member.plan, self._rows, flags=False)
-            batch = self._batches[index] = EventBatch(
-                member.plan, member.subsets, own, self._starts
-            )
-        return _shifted(self._tables.columns[index].table(batch, found), self._base)
+            base = np.full(len(self._starts) - 1, self._base, np.int64)
+            reach = replace(Reach.whole(self._starts), base=base)
+            batch = EventBatch(member.plan, member.subsets, own, self._starts, reach)
+            self._batches[index] = batch
+        return self._tables.columns[index].table(batch, found)
 
     def strategies(
         self, floors: dict[int, int] | None = None, live: Mapping[int, set[int]] | None = None
@@ -182,36 +183,30 @@ def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _waiting(index: int, chain: int, chains: Chains, own: NDArray[np.int32]) -> Waiting:
-    begin, end = int(chains.offset[chain]), int(chains.offset[chain + 1])
+    events = slice(int(chains.offset[chain]), int(chains.offset[chain + 1]))
+    labels, rows = own[chains.labels[events]].tolist(), chains.rows[events].tolist()
+    return index, rows[0], int(chains.settled[chain]), as_chain(zip(labels, rows, strict=True))
+
+
+def as_pairs(node: Node) -> list[tuple[int, int]]:
+    """Label and row of each event of a match, the first one first."""
+    pairs = []
+    at: Node | None = node
+    while at is not None:
+        pairs.append((at.label, at.row))
+        at = at.before
+    return pairs[::-1]
+
+
+def as_chain(pairs: Iterable[Sequence[int]]) -> Node:
+    """The last event of a match, linked to those before it."""
     node: Node | None = None
-    for place in range(begin, end):
-        node = Node(int(own[chains.labels[place]]), int(chains.rows[place]), node)
+    for label, row in pairs:
+        node = Node(label, row, node)
     assert node is not None
-    return index, int(chains.rows[begin]), int(chains.settled[chain]), node
+    return node
 
 
 def earlier(node: Node, rows: int) -> Node:
     """A match whose rows are counted from a later first row."""
-    events = []
-    at: Node | None = node
-    while at is not None:
-        events.append(at)
-        at = at.before
-    for event in reversed(events):
-        at = Node(event.label, event.row - rows, at)
-    assert at is not None
-    return at
-
-
-def _shifted(table: pa.Table, base: int) -> pa.Table:
-    """Row numbers of the listing where the first rows of the partition are no longer held."""
-    if not base or "events" not in table.column_names:
-        return table
-    events = table.column("events").combine_chunks()
-    flat = events.flatten()
-    moved = pa.StructArray.from_arrays(
-        [flat.field("label"), pc.add(flat.field("row"), base)], ["label", "row"]
-    )
-    place = table.column_names.index("events")
-    listing = pa.ListArray.from_arrays(events.offsets, moved).cast(events.type)
-    return table.set_column(place, "events", listing)
+    return as_chain((label, row - rows) for label, row in as_pairs(node))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.share import Union
 from ensue.query.query import SkipMode
-from ensue.shared.controller import Rank
 from ensue.shared.recall import Estimate
 
 MAX_MATCHES = 10_000_000
+Rank = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # rates of nodes to their priorities
 
 
 @dataclass(frozen=True)
-class Options:
+class Sharing:
     """How a workload is evaluated."""
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -25,7 +28,10 @@ class Options:
     # For comparisons: no sharing; the order in which partial matches are kept.
     share: bool = True
     by_ratio: bool = True  # matches per overhead, else matches alone
-    rank: Rank | None = None
+    rank: Rank | None = None  # in place of learned quality
+
+
+DEFAULT = Sharing()
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,20 @@ class Report:
     created: int
     seconds: float
     most_records: int
+
+
+def joined_report(reports: Sequence[Report | None]) -> Report | None:
+    """One report of several groups of patterns."""
+    known = [report for report in reports if report is not None]
+    if not known:
+        return None
+    patterns = {name: e for report in known for name, e in report.patterns.items()}
+    sums = {
+        name: sum(getattr(report, name) for report in known)
+        for name in ("rows", "work", "shed", "selections", "created", "seconds", "most_records")
+    }
+    sums["rows"] = max(report.rows for report in known)  # every group reads the same ones
+    return Report(patterns, **sums)
 
 
 def check_shedding(union: Union) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 
 from ensue.automaton.share import Union
 from ensue.guards.compile import Guards as Compiled
-from ensue.operator.batch import Batch, order_kind, order_numbers
 from ensue.operator.guard_banks import load_banks
-from ensue.query.query import Query, Window, WindowKind
+from ensue.query.query import Window, WindowKind
+from ensue.sequences.batch import EventBatch
 from ensue.shared.kernels.layout import Guards, Parts, Rows
 from ensue.shared.tables import Tables, words_of
 
@@ -52,33 +53,28 @@ class Windows:
     sizes: NDArray[np.float64]
 
 
-def windows_of(
-    union: Union, columns: Mapping[str, pa.Array], starts: NDArray[np.int64], words: int
-) -> Windows:
-    queries = [member.plan.query for member in union.members]
-    windows = list(dict.fromkeys(query.within for query in queries if query.within is not None))
-    length = int(starts[-1])
-    rows = np.arange(length, dtype=np.int64)
-    begins = np.repeat(starts[:-1], np.diff(starts))
-    sizes = [math.inf if w.kind is WindowKind.ROWS else float(w.size) for w in windows]
+def windows_of(union: Union, table: pa.Table, starts: NDArray[np.int64], words: int) -> Windows:
+    masks: dict[Window, int] = {}
+    lows: list[NDArray[np.int64]] = []
+    order: NDArray[Any] | None = None
+    for index, member in enumerate(union.members):
+        window = member.plan.query.within
+        batch = EventBatch(member.plan, member.subsets, table, starts)
+        if order is None:
+            order = batch.order
+        if window is not None:
+            if window not in masks:
+                assert batch.low is not None
+                lows.append(batch.low)
+            masks[window] = masks.get(window, 0) | 1 << index
+    sizes = [math.inf if w.kind is WindowKind.ROWS else float(w.size) for w in masks]
     of_time = any(map(math.isfinite, sizes))
-    timed = of_time or bool(union.bounds)
-    order = order_of(queries[0], columns, starts) if timed else np.zeros(0, np.float64)
-    low = np.zeros((len(windows), length), np.int64)
-    masks = []
-    for index, window in enumerate(windows):
-        masks.append(sum(1 << i for i, q in enumerate(queries) if q.within == window))
-        if window.kind is WindowKind.ROWS:
-            low[index] = np.maximum(begins, rows - int(window.size) + 1)
-            continue
-        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-            inside = order[begin:end]
-            low[index, begin:end] = begin + np.searchsorted(inside, inside - window.size)
+    low = np.array(lows, np.int64).reshape(len(lows), int(starts[-1]))
     return Windows(
         low,
-        words_of(masks, words),
-        order.astype(np.float64),
-        low.min(axis=0) if windows else begins,
+        words_of(list(masks.values()), words),
+        np.zeros(0) if order is None else order.astype(np.float64),
+        low.min(axis=0) if lows else np.repeat(starts[:-1], np.diff(starts)),
         np.array(sizes if of_time else [], np.float64),
     )
 
@@ -128,24 +124,6 @@ def parts_of(starts: NDArray[np.int64], sequence: NDArray[np.int64] | None) -> P
     )
 
 
-def kinds_of(
-    union: Union, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Distinct rows of label bits, and which one each row is."""
-    partitions = len(starts) - 1
-    words = Batch(
-        union.plan, columns, starts, np.zeros(partitions, np.bool_),
-        np.ones(partitions, np.bool_), np.zeros(partitions, np.int64),
-        np.zeros((partitions, 3), np.int64),
-    ).label_bits()  # fmt: skip
-    if words.shape[1] == 1:
-        kinds, of_row = np.unique(words[:, 0], return_inverse=True)
-        return kinds.reshape(-1, 1), of_row
-    flat = np.ascontiguousarray(words).view([("", np.uint64)] * words.shape[1]).ravel()
-    distinct, of_row = np.unique(flat, return_inverse=True)
-    return distinct.view(np.uint64).reshape(-1, words.shape[1]), of_row
-
-
 def guards_of(compiled: Compiled, columns: Mapping[str, pa.Array], length: int) -> Guards:
     banks = load_banks(compiled, columns, length)
     if banks is None:
@@ -170,13 +148,13 @@ def guards_of(compiled: Compiled, columns: Mapping[str, pa.Array], length: int) 
 def rows_of(
     union: Union,
     windows: Windows,
-    kinds: NDArray[np.int64],
+    kinds: NDArray[np.int32],
     classes: NDArray[np.int32],
 ) -> Rows:
     position, size = ages(union, windows.order, len(kinds))
     bounds: Sequence[float] = union.bounds or (0,)
     return Rows(
-        kind=kinds.astype(np.int32),
+        kind=kinds,
         low=windows.low,
         masks=windows.masks,
         order=windows.order,
@@ -187,23 +165,3 @@ def rows_of(
         size=size,
         event_class=classes,
     )
-
-
-def order_of(
-    query: Query, columns: Mapping[str, pa.Array], starts: NDArray[np.int64]
-) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Order values as numbers that ascend; rows without one stand at the edge they sort to."""
-    key = query.order_by[0]
-    column = columns[key.column]
-    numbers = order_numbers(column, order_kind(query, column), key.column)
-    if key.descending:
-        numbers = -numbers if numbers.dtype == np.float64 else np.invert(numbers)
-    if column.null_count:
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        numbers = numbers.copy()
-        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-            present = numbers[begin:end][valid[begin:end]]
-            if 0 < len(present) < end - begin:
-                edge = present[-1] if valid[begin] else present[0]
-                numbers[begin:end][~valid[begin:end]] = edge
-    return numbers

@@ -17,6 +17,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.query import condition as c
 from ensue.shared.constants import ANEW, ANYWAY, LEAST_ANEW, LEAST_OFF, OFF, UNKNOWN
+from ensue.shared.features import without_past
 from ensue.shared.kernels import layout
 from ensue.shared.kernels.price import AGES, BUCKET, CELL, CELLS, CLASSES, solve
 from ensue.shared.kernels.sketch import LEVELS
@@ -226,7 +227,7 @@ class EventClasses:
             dict.fromkeys(
                 node.name
                 for part in test.correlated
-                for node in c.walk(c.transform(part, _without_past))
+                for node in c.walk(c.transform(part, without_past))
                 if isinstance(node, c.Column)
             )
         )
@@ -247,7 +248,7 @@ class EventClasses:
         )
 
     def classes(
-        self, kinds: list[int], of_row: NDArray[np.int64], columns: Mapping[str, pa.Array]
+        self, kinds: list[int], of_row: NDArray[np.int32], columns: Mapping[str, pa.Array]
     ) -> NDArray[np.int32]:
         """The class of every row; `kinds` are the labels whose row parts each kind satisfies."""
         if not self._size:
@@ -278,11 +279,6 @@ class EventClasses:
         if name not in self._edges:
             self._edges[name] = np.quantile(numbers, np.arange(1, 64) / 64)
         return np.searchsorted(self._edges[name], numbers) * bins // 64
-
-
-def _without_past(node: c.Condition) -> c.Condition | None:
-    past = (c.Navigate, c.Aggregate, c.MatchNumber)
-    return c.Literal("null", None) if isinstance(node, past) else None
 
 
 def _numeric(kind: pa.DataType) -> bool:

@@ -34,7 +34,7 @@ from ensue.query.query import Query
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.shared import row_turns
 from ensue.shared.constants import EXPLORE_STARTS
-from ensue.shared.options import Options, Report
+from ensue.shared.options import Report, Sharing
 from ensue.shared.own import joined_plan, own_table
 from ensue.shared.recall import Estimate
 from ensue.shared.row_budget import BLOCK, ROW_PATTERNS, RowBudget, check_shedding
@@ -42,38 +42,8 @@ from ensue.shared.row_sketch import StartSketch
 from ensue.shared.row_turns import KeptStarts
 
 
-class SheddingRows(RowsEvaluator):
-    """The row evaluator with a mask of start rows; `decide` makes it."""
-
-    def __init__(
-        self,
-        decide: Callable[[SheddingRows, Batch], NDArray[np.bool_]],
-        learn: Callable[[SheddingRows], None],
-    ) -> None:
-        super().__init__()
-        self._decide = decide
-        self._learn = learn
-        self.starts: list[NDArray[np.int64]] = []
-
-    def learned(self) -> None:
-        """What the last block led to is known."""
-        self._learn(self)
-
-    def _max_rows(self) -> int:
-        return BLOCK
-
-    def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
-        keep = self._decide(self, batch)
-        self.starts = []
-        yield from super()._run(KeptStarts.of(batch, keep), table)
-
-    def _output(self, batch: Batch, matches: Matches) -> pa.Table:
-        self.starts.append(matches.match[:, 1])
-        return super()._output(batch, matches)
-
-
 @dataclass
-class _Pattern:
+class RowPattern:
     """One row pattern while it runs under a bound."""
 
     name: str
@@ -85,7 +55,6 @@ class _Pattern:
     spread: float = 0.0
     tried: int = 0
     shed: int = 0
-    rows: int = 0
     past: int = 0  # matches of the history
     log: list[tuple[int, int]] = field(default_factory=list)  # rows and start rows tried per block
 
@@ -96,11 +65,86 @@ class _Pattern:
         self.past = past
         self.log.clear()
 
+    def decided(
+        self, rows: int, tried: int, shed: NDArray[np.int64], rates: NDArray[np.float64]
+    ) -> None:
+        """Start rows of a block were tried; others were shed, of these keys and rates."""
+        seen = self.sketch.tried[shed] + 1
+        self.lost += float(rates.sum())
+        self.spread += float((rates * (1 - rates) + rates / seen).sum())
+        self.tried += tried
+        self.shed += len(shed)
+        self.log.append((rows, tried))
+
+
+@dataclass
+class _Block:
+    """Rows of which it was decided where matches may start."""
+
+    keys: NDArray[np.int64]
+    possible: NDArray[np.bool_]
+    keep: NDArray[np.bool_]
+    matched: NDArray[np.bool_]
+    allowed: int
+    began: float
+
+
+class SheddingRows(RowsEvaluator):
+    """The row evaluator that tries of each block the start rows that are worth most."""
+
+    def __init__(self, pattern: RowPattern, bounds: RowBudget, seed: int = 0) -> None:
+        super().__init__()
+        self._pattern, self._bounds = pattern, bounds
+        self._random = np.random.default_rng(seed)
+        self._block: _Block | None = None
+
+    def learn(self) -> None:
+        """What the last block led to is known."""
+        block, self._block = self._block, None
+        if block is None:
+            return
+        self._pattern.sketch.learn(block.keys, block.keep & block.possible, block.matched)
+        spent, tried = time.thread_time() - block.began, int(block.keep.sum())
+        self._bounds.measured(self._pattern.name, len(block.keys), tried, block.allowed, spent)
+
+    def _max_rows(self) -> int:
+        return BLOCK
+
+    def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
+        self.learn()
+        self._block = block = self._decide(batch)
+        yield from super()._run(KeptStarts.of(batch, block.keep), table)
+
+    def _output(self, batch: Batch, matches: Matches) -> pa.Table:
+        if self._block is not None:  # else this is the shape of no matches
+            self._block.matched[matches.match[:, 1]] = True
+        return super()._output(batch, matches)
+
+    def _decide(self, batch: Batch) -> _Block:
+        began = time.thread_time()
+        pattern, length = self._pattern, batch.length
+        keys = pattern.sketch.keys(pattern.planned, batch.columns, length)
+        candidates, possible = _starts(batch)
+        ahead = np.concatenate(
+            [np.arange(b, e) >= c for b, e, c in zip(batch.starts[:-1], batch.starts[1:],
+                                                     batch.cursor[:, 0], strict=True)]
+        )  # fmt: skip
+        places = np.flatnonzero(candidates & ahead)
+        allowed = self._bounds.allowed(pattern.name, length, len(places))
+        rates = np.where(possible, pattern.sketch.rate(keys), 0.0)
+        worth = np.where(self._random.random(length) < EXPLORE_STARTS, 1.0 + rates, rates)
+        order = places[np.argsort(-worth[places], kind="stable")]
+        keep = np.zeros(length, np.bool_)
+        keep[order[:allowed]] = True
+        shed = order[allowed:]
+        pattern.decided(length, int(keep.sum()), keys[shed], rates[shed])
+        return _Block(keys, possible, keep, np.zeros(length, np.bool_), allowed, began)
+
 
 def run_rows(
     queries: Mapping[str, Query],
     table: pa.Table,
-    options: Options,
+    options: Sharing,
     budget: Budget | None,
     prepare: Callable[[Plan, pa.Table], pa.Table],
     finish: Callable[[Plan, pa.Table], pa.Table],
@@ -121,7 +165,7 @@ def run_rows(
     if history is not None and bounds is not None and history.num_rows:
         past = arrange(prepare(joined, history), first.partition_by, first.order_by)
     began, learning = time.thread_time(), 0.0
-    opened: list[tuple[_Pattern, pa.Table, RowsEvaluator]] = []
+    opened: list[tuple[RowPattern, pa.Table, RowsEvaluator]] = []
     for name, planned in plans.items():
         own = own_table(joined, planned, arranged)
         pattern, evaluator = new_evaluator(name, planned, bounds, options)
@@ -130,7 +174,6 @@ def run_rows(
             before = time.thread_time()
             teach(pattern, evaluator, bounds, own_table(joined, planned, past[0]), past[1])
             learning += time.thread_time() - before
-        pattern.rows = arranged.num_rows
         opened.append((pattern, own, evaluator))
     patterns = [pattern for pattern, _, _ in opened]
     per_row = None if bounds is None else bounds.per_row(past is not None)
@@ -143,7 +186,6 @@ def run_rows(
         complete = np.ones(len(starts) - 1, np.bool_)
         for pattern, own, evaluator in opened:
             listed[pattern.name] = list(evaluator.insert(Events(own, starts, complete)).tables())
-            settle(evaluator, pattern)
             pattern.found = evaluator.metrics.matches - pattern.past
     for pattern, own, evaluator in opened:
         pieces = listed[pattern.name] or [evaluator.no_matches(own.schema)]
@@ -154,7 +196,7 @@ def run_rows(
 
 
 def _in_turns(
-    patterns: list[_Pattern],
+    patterns: list[RowPattern],
     tables: list[pa.Table],
     starts: NDArray[np.int64],
     order: NDArray[np.int64],
@@ -196,7 +238,7 @@ def _in_turns(
 
 
 def _choose(
-    patterns: list[_Pattern],
+    patterns: list[RowPattern],
     known: list[row_turns.Candidates],
     stretch: NDArray[np.int64],
     room: int,
@@ -211,36 +253,33 @@ def _choose(
         places.append(mine)
         rates.append(rate)
         values.append(pattern.weight * np.where(explored & here.possible[mine], 1.0 + rate, rate))
-    tried = 0
+    total = 0
     for pattern, here, mine, rate, taken in zip(
         patterns, known, places, rates, row_turns.best(values, room), strict=True
     ):
         here.keep[mine[taken]] = True
-        gone = ~taken
-        pattern.lost += float(rate[gone].sum())
-        seen = pattern.sketch.tried[here.keys[mine[gone]]] + 1
-        pattern.spread += float((rate[gone] * (1 - rate[gone]) + rate[gone] / seen).sum())
-        pattern.tried += int(taken.sum())
-        pattern.shed += int(gone.sum())
-        pattern.log.append((len(stretch), int(taken.sum())))
-        tried += int(taken.sum())
-    return tried
+        tried = int(taken.sum())
+        pattern.decided(len(stretch), tried, here.keys[mine[~taken]], rate[~taken])
+        total += tried
+    return total
 
 
 def new_evaluator(
     name: str,
     planned: Plan,
     bounds: RowBudget | None,
-    options: Options,
+    options: Sharing,
     sketch: StartSketch | None = None,
-) -> tuple[_Pattern, RowsEvaluator]:
+) -> tuple[RowPattern, RowsEvaluator]:
     """The evaluator of one row pattern, and what is known of its run."""
-    pattern = _Pattern(name, planned, sketch or StartSketch(), options.weights.get(name, 1.0))
-    return pattern, _evaluator(pattern, bounds, options.seed)
+    pattern = RowPattern(name, planned, sketch or StartSketch(), options.weights.get(name, 1.0))
+    if bounds is None:
+        return pattern, RowsEvaluator()
+    return pattern, SheddingRows(pattern, bounds, options.seed)
 
 
 def teach(
-    pattern: _Pattern,
+    pattern: RowPattern,
     evaluator: RowsEvaluator,
     bounds: RowBudget,
     past: pa.Table,
@@ -251,66 +290,9 @@ def teach(
     bounds.learning = True
     for _ in evaluator.insert(Events(past, starts, np.ones(len(starts) - 1, np.bool_))).tables():
         pass
-    evaluator.learned()
+    evaluator.learn()
     bounds.learning = False
     pattern.begin(evaluator.metrics.matches)
-
-
-def _evaluator(pattern: _Pattern, bounds: RowBudget | None, seed: int) -> RowsEvaluator:
-    if bounds is None:
-        return RowsEvaluator()
-    random = np.random.default_rng(seed)
-    last: list[tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int, float]] = []
-
-    def learn(evaluator: SheddingRows) -> None:
-        """What the block before led to."""
-        if not last:
-            return
-        keys, tried, possible, allowed, began = last.pop()
-        hit = np.zeros(len(keys), np.bool_)
-        for starts in evaluator.starts:
-            hit[starts] = True
-        pattern.sketch.learn(keys, tried & possible, hit)
-        bounds.measured(
-            pattern.name, len(keys), int(tried.sum()), allowed, time.thread_time() - began
-        )
-
-    def decide(evaluator: SheddingRows, batch: Batch) -> NDArray[np.bool_]:
-        learn(evaluator)
-        began = time.thread_time()
-        keys = pattern.sketch.keys(pattern.planned, batch.columns, batch.length)
-        candidates, possible = _starts(batch)
-        ahead = np.concatenate(
-            [np.arange(b, e) >= c for b, e, c in zip(batch.starts[:-1], batch.starts[1:],
-                                                     batch.cursor[:, 0], strict=True)]
-        )  # fmt: skip
-        candidates = candidates & ahead
-        allowed = bounds.allowed(pattern.name, batch.length, int(candidates.sum()))
-        worth = np.where(possible, pattern.sketch.rate(keys), 0.0)
-        worth = np.where(random.random(len(worth)) < EXPLORE_STARTS, 1.0 + worth, worth)
-        places = np.flatnonzero(candidates)
-        order = places[np.argsort(-worth[places], kind="stable")]
-        keep = np.zeros(batch.length, np.bool_)
-        keep[order[:allowed]] = True
-        gone = order[allowed:]
-        rates = np.where(possible[gone], pattern.sketch.rate(keys[gone]), 0.0)
-        pattern.lost += float(rates.sum())
-        pattern.spread += float(
-            (rates * (1 - rates) + rates / (pattern.sketch.tried[keys[gone]] + 1)).sum()
-        )
-        pattern.tried += int(keep.sum())
-        pattern.shed += len(gone)
-        pattern.log.append((batch.length, int(keep.sum())))
-        last.append((keys, keep, possible, allowed, began))
-        return keep
-
-    return SheddingRows(decide, learn)
-
-
-def settle(evaluator: RowsEvaluator, pattern: _Pattern) -> None:
-    """Without a bound every start row was tried."""
-    if not isinstance(evaluator, SheddingRows):
-        pattern.tried = -1
 
 
 def _starts(batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -333,20 +315,14 @@ def _starts(batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return candidates, possible
 
 
-def _report(patterns: list[_Pattern], rows: int, seconds: float) -> Report:
+def _report(patterns: list[RowPattern], rows: int, seconds: float) -> Report:
     estimates = {}
     for pattern in patterns:
-        lost, spread = pattern.lost, 1.96 * pattern.spread**0.5
-        total = pattern.found + lost
-        estimates[pattern.name] = Estimate(
-            pattern.found,
-            lost,
-            1.0 if total <= 0 else pattern.found / total,
-            1.0 if total <= 0 else pattern.found / (total + spread),
-            1.0
-            if total <= 0
-            else min(1.0, pattern.found / max(pattern.found, total - spread, 1e-9)),
-        )
-    tried = sum(max(0, pattern.tried) for pattern in patterns)
-    shed = sum(pattern.shed for pattern in patterns)
+        found, lost, spread = pattern.found, pattern.lost, 1.96 * pattern.spread**0.5
+        recall = low = high = 1.0
+        if (total := found + lost) > 0:
+            recall, low = found / total, found / (total + spread)
+            high = found / max(found, total - spread, 1e-9)
+        estimates[pattern.name] = Estimate(found, lost, recall, low, high)
+    tried, shed = sum(p.tried for p in patterns), sum(p.shed for p in patterns)
     return Report(estimates, rows, tried, shed, 0, 0, seconds, 0)

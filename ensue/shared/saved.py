@@ -15,9 +15,9 @@ from ensue import errors
 from ensue.automaton.share import Union, common_name
 from ensue.operator.state import NO_QUERY, Kind, pack, unpack
 from ensue.query.stored import Fingerprint
-from ensue.sequences.runs import Node
 from ensue.shared.engine import Engine
 from ensue.shared.kernels import layout as at
+from ensue.shared.listing import as_chain, as_pairs
 from ensue.shared.open import OpenPartition
 from ensue.shared.partials import STORED, Partials
 
@@ -31,7 +31,7 @@ def partition_bytes(engine: Engine, part: OpenPartition, query: Fingerprint = NO
     members = engine.automaton.union.members
     nodes = _named(engine, np.unique(partials.arena.node[:used]).tolist())
     listed = [
-        [members[index].name, first, settled, _pairs(node)]
+        [members[index].name, first, settled, as_pairs(node)]
         for index, first, settled, node in part.waiting
     ]
     told = {
@@ -94,7 +94,7 @@ def restore_partition(
         engine.automaton.reached(node, _taken(partials, int(partials.lists.head[node])))
     counts = {index_of[n]: count for n, count in told["numbers"].items() if n in index_of}
     waiting = [
-        (index_of[name], first, settled, _chain(pairs))
+        (index_of[name], first, settled, as_chain(pairs))
         for name, first, settled, pairs in told["waiting"]
         if name in index_of
     ]
@@ -219,20 +219,3 @@ def _named(engine: Engine, nodes: Iterable[int]) -> dict[str, list[Any]]:
         ]
         for node in nodes
     }
-
-
-def _pairs(node: Node) -> list[list[int]]:
-    found = []
-    current: Node | None = node
-    while current is not None:
-        found.append([current.label, current.row])
-        current = current.before
-    return found[::-1]
-
-
-def _chain(pairs: list[list[int]]) -> Node:
-    node: Node | None = None
-    for label, row in pairs:
-        node = Node(label, row, node)
-    assert node is not None
-    return node

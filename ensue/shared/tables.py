@@ -31,15 +31,6 @@ def words_of(bitmaps: Sequence[int], words: int) -> NDArray[np.uint64]:
     return found
 
 
-def as_integers(words: NDArray[np.uint64]) -> list[int]:
-    """Rows of words as Python integers."""
-    found = [0] * len(words)
-    for column in range(words.shape[1]):
-        for index, value in enumerate(words[:, column].tolist()):
-            found[index] |= value << (64 * column)
-    return found
-
-
 @dataclass(frozen=True)
 class Tables:
     steps: Steps  # as the kernels read them
@@ -106,13 +97,12 @@ class _Writer:
         self.accept.append(outcome.accepted)
 
 
-def build(automaton: SharedAutomaton, kinds: NDArray[np.uint64], used: Sequence[int]) -> Tables:
+def build(automaton: SharedAutomaton, kinds: Sequence[int], used: Sequence[int]) -> Tables:
     """Tables for the kinds of a batch; `used` are nodes that hold partial matches already."""
     patterns = len(automaton.union.members)
     writer = _Writer((patterns + 63) // 64)
-    integers = as_integers(kinds)
-    react: list[list[tuple[int, int, int]]] = [[] for _ in integers]
-    starts: list[list[tuple[int, int]]] = [[] for _ in integers]
+    react: list[list[tuple[int, int, int]]] = [[] for _ in kinds]
+    starts: list[list[tuple[int, int]]] = [[] for _ in kinds]
     seen: set[int] = set()
     stack = [*automaton.starts, *used]
     while stack:
@@ -127,7 +117,7 @@ def build(automaton: SharedAutomaton, kinds: NDArray[np.uint64], used: Sequence[
             )
         relevant = automaton.relevant(node)
         groups: dict[int, list[int]] = {}
-        for kind, bits in enumerate(integers):
+        for kind, bits in enumerate(kinds):
             groups.setdefault(bits & relevant, []).append(kind)
         for bits, members in groups.items():
             found = automaton.components(node, bits)

@@ -24,17 +24,21 @@ import pytest
 import ensue
 from ensue import errors
 from ensue import quantify as q
+from ensue.automaton.plan import plan
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.sql import read_query
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.exact import ExactMissing, GuardedMissing
 from ensue.missing.tracks import Tracks
 from ensue.operator import state
+from ensue.operator.budget import Bound, Bounds
 from ensue.operator.protocol import Capabilities, Snapshot
 from ensue.operator.replay import Replay
 from ensue.operator.rerun import Rerun
 from ensue.operator.settle import KIND as SETTLE
 from ensue.operator.straight import Straight
+from ensue.query import rules
+from ensue.query.binding import bind
 from ensue.query.query import OrderKey
 from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.operator import Operator
@@ -61,9 +65,11 @@ from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
 from ensue.shared.evaluator import SharedEvaluator
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
+from ensue.shared.row_budget import RowBudget
+from ensue.shared.row_sketch import StartSketch
 from ensue.shared.row_turns import ChosenRows
-from ensue.shared.rows import SheddingRows
+from ensue.shared.rows import RowPattern, SheddingRows
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
 from tests.contract import definitions as by
@@ -106,7 +112,7 @@ def own_columns(make: Callable[[pa.Schema, Any], Any], **settings: Any) -> tuple
 
 def shared(schema: pa.Schema, settings: Any) -> Any:
     arguments = ({"pair": PAIR.query}, schema, "ts", settings, {}, read_query)
-    return shared_work(*arguments, AMPLE, Options())
+    return shared_work(*arguments, AMPLE, Sharing())
 
 
 def edited(schema: pa.Schema, settings: Any) -> Any:
@@ -190,6 +196,13 @@ def of_key(row: by.Row) -> by.Row:
     return {"k": row["k"], "value": row["value"]}
 
 
+def ample_rows() -> SheddingRows:
+    """Row patterns under a bound that they keep to without shedding."""
+    planned = plan(rules.check(bind(RUN.query, ROWS.column_names)))
+    pattern = RowPattern("runs", planned, StartSketch(), 1.0)
+    return SheddingRows(pattern, RowBudget(Bounds(work=Bound(1e9)), ("runs",)))
+
+
 PLACE = np.zeros(COUNT, np.int64)
 EXAMPLES: dict[str, Driver] = {
     # evaluators of the protocol
@@ -199,11 +212,7 @@ EXAMPLES: dict[str, Driver] = {
     "rows of chosen starts": d.Evaluates(
         lambda: ChosenRows(np.ones(COUNT, np.bool_), PLACE, PLACE[:1]), RUN, by.runs, numbered=True
     ),
-    "rows that may be shed": d.Evaluates(
-        lambda: SheddingRows(lambda _, batch: np.ones(batch.length, np.bool_), lambda _: None),
-        RUN,
-        by.runs,
-    ),
+    "rows that may be shed": d.Evaluates(ample_rows, RUN, by.runs),
     "sequences": d.Evaluates(SequencesEvaluator, PAIR, by.pairs),
     "sequences together": d.Evaluates(SequencesEvaluator, PAIR, by.pairs, together=True),
     "guarded sequences": d.Evaluates(SequencesEvaluator, LARGER, by.pairs),

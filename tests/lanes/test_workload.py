@@ -15,7 +15,7 @@ from ensue.query import stored
 from ensue.query.binding import bind
 from ensue.run.lanes.edits import EditsWork, edits_work
 from ensue.run.lanes.shared import shared_work
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 from tests.lanes import streams
 from tests.lanes.test_edits import Stream, hashed
 
@@ -55,7 +55,7 @@ def work_of(patterns: Any, budget: Any = None, history: Any = None, **given: Any
     arguments = (queries, hashed(events(1, 0)).schema, "ts", streams.settings(**given), {})
     if budget is None:
         return edits_work(*arguments, read_query)
-    return shared_work(*arguments, read_query, budget, Options(), history)
+    return shared_work(*arguments, read_query, budget, Sharing(), history)
 
 
 def plain(rows: list[dict[str, Any]]) -> list[str]:

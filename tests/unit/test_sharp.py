@@ -18,8 +18,8 @@ from ensue.automaton.share_plan import sharing_plan
 from ensue.operator.protocol import Events
 from ensue.run import local
 from ensue.shared.engine import Engine
-from ensue.shared.options import Options
-from ensue.shared.tables import as_integers, words_of
+from ensue.shared.options import Sharing
+from ensue.shared.tables import words_of
 
 
 def q(text: str, **define: str) -> Pattern:
@@ -78,7 +78,8 @@ def test_loops_are_shared() -> None:
 
 def test_bitmaps_have_as_many_words_as_they_need() -> None:
     bitmaps = [1 << 200 | 5, 0, (1 << 130) - 1]
-    assert as_integers(words_of(bitmaps, 4)) == bitmaps
+    words = words_of(bitmaps, 4).tolist()
+    assert [sum(word << 64 * i for i, word in enumerate(row)) for row in words] == bitmaps
 
 
 def test_the_picture_and_the_text_show_the_plan() -> None:
@@ -130,7 +131,7 @@ def matches(found: pa.Table) -> set[tuple[object, ...]]:
 @pytest.mark.compiled
 @pytest.mark.parametrize("share", [True, False])
 def test_bounded_answers_are_true_and_work_keeps_the_bound(share: bool) -> None:
-    load = Workload(chains(), Options(share=share))
+    load = Workload(chains(), Sharing(share=share))
     recalls: dict[float, list[float]] = {0.5: [], 0.2: []}
     for seed in range(3):
         table = stream(4000, seed)
@@ -156,7 +157,7 @@ def test_bounded_answers_are_true_and_work_keeps_the_bound(share: bool) -> None:
 def at_random(table: pa.Table, work: float, share: bool = True) -> set[tuple[object, ...]]:
     """Matches where partial matches are dropped at random to keep to the bound."""
     draw = np.random.default_rng(3)
-    options = Options(
+    options = Sharing(
         share=share, rank=lambda rates: 2.0 ** draw.uniform(-20, 5, (len(rates), 512))
     )
     return matches(Workload(chains(), options).matches(table, ensue.Budget(work=work)))
@@ -232,7 +233,7 @@ def test_live_with_a_history_and_the_model_in_the_snapshot() -> None:
 @pytest.mark.parametrize("by_ratio", [True, False])
 def test_every_order_beats_chance(by_ratio: bool) -> None:
     table = stream(4000)
-    load = Workload(chains(), Options(by_ratio=by_ratio))
+    load = Workload(chains(), Sharing(by_ratio=by_ratio))
     exact = matches(load.matches(table))
     work = 0.3 * load.report.work / 4000
     found = matches(load.matches(table, ensue.Budget(work=work)))
@@ -245,8 +246,7 @@ def test_a_visit_weighs_the_size_and_the_conditions_of_a_partial_match() -> None
     table = pa.table({"id": np.arange(7), "kind": list("ABCDEFG")})
     ready = local.prepare(union.plan, table)
     engine = Engine(union, ready.schema, budget=ensue.Budget(work=9))
-    columns = {n: ready.column(n).combine_chunks() for n in ready.column_names}
-    engine.prepare(columns, np.array([0, 7]), [])
+    engine.prepare(ready, np.array([0, 7]), [])
     cost = engine.controller._theta / np.maximum(engine.controller._rate, 1e-6)
     assert cost.min() >= 0.5 and cost.max() > cost.min()
 

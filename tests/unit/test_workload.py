@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ensue
 from ensue.api.pattern import Pattern
 from ensue.api.workload import Workload
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 from tests import oracle_sequences, sequence_specs
 from tests.unit.test_sequences_exhaustive import EVENTS, PATTERNS, ROWS, STREAMS
 
@@ -44,7 +44,7 @@ def all_short_streams(patterns: list[Pattern], share: bool = True) -> None:
     named = {
         f"q{i}": pattern.partition_by("stream").order_by("id") for i, pattern in enumerate(patterns)
     }
-    got = listed(Workload(named, Options(share=share)).matches(EVENTS))
+    got = listed(Workload(named, Sharing(share=share)).matches(EVENTS))
     for name, pattern in named.items():
         assert got.get(name, []) == expected(pattern, ROWS), (name, pattern)
 
@@ -141,7 +141,7 @@ def test_hypothesis_workloads(
     patterns, kinds, values = given_
     table = pa.table({"id": list(range(len(kinds))), "kind": kinds, "x": values})
     named = {f"q{i}": pattern for i, pattern in enumerate(patterns)}
-    got = listed(Workload(named, Options(share=share)).matches(table))
+    got = listed(Workload(named, Sharing(share=share)).matches(table))
     for name, pattern in named.items():
         assert got.get(name, []) == expected(pattern, {0: table.to_pylist()}), pattern
 
@@ -160,7 +160,7 @@ def test_sub_patterns_are_shared_at_other_places() -> None:
     all_short_streams([pattern.within("4 rows") for pattern in patterns])
     long = pa.table({"id": range(40), "kind": list("CXABAC" * 6 + "CXAB"), "x": [1, 2] * 20})
     named = {f"q{i}": p.order_by("id").within(20) for i, p in enumerate(patterns)}
-    shared, apart = ensue.workload(named), Workload(named, Options(share=False))
+    shared, apart = ensue.workload(named), Workload(named, Sharing(share=False))
     assert listed(shared.matches(long)) == listed(apart.matches(long))
     assert shared.report.work < apart.report.work
     assert shared.report.patterns["q1"].found == len(listed(shared.matches(long))["q1"])

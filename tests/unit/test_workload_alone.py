@@ -19,7 +19,7 @@ import ensue
 from ensue.api.pattern import Pattern
 from ensue.api.workload import Workload
 from ensue.query.query import SkipMode
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 from tests.workload_cases import Case, Matches, alone, case, listed, row_case
 
 BLOCKS = 4
@@ -43,7 +43,7 @@ def check_exact(seed: int, of: Callable[..., Case] = case) -> None:
     asked, rng = of(seed), np.random.default_rng([seed, 1])
     exact = asked.exact()
     for patterns in (asked.patterns, asked.shuffled(rng)):
-        load = Workload(patterns, Options(share=bool(rng.choice(SHARING))))
+        load = Workload(patterns, Sharing(share=bool(rng.choice(SHARING))))
         _same(listed(load.matches(asked.table)), exact, asked, seed)
 
 
@@ -57,7 +57,7 @@ def check_bounded(seed: int, of: Callable[..., Case] = case) -> int:
         patterns, share = asked.shuffled(rng), bool(rng.choice(SHARING))
         by_ratio = bool(rng.choice((True, True, False)))
         weights = {name: float(rng.integers(1, 9)) for name in asked.patterns}
-        load = Workload(patterns, Options(weights, seed, share=share, by_ratio=by_ratio))
+        load = Workload(patterns, Sharing(weights, seed, share=share, by_ratio=by_ratio))
         past = of(seed + 1, rows=22, streams=3).table if rng.random() < 0.5 else None
         budget = ensue.Budget(**bounds)
         with warnings.catch_warnings():
@@ -75,7 +75,7 @@ def check_live(seed: int) -> None:
     asked, rng = case(seed), np.random.default_rng([seed, 3])
     if not _one_group(asked):
         return
-    load = Workload(asked.shuffled(rng), Options(share=bool(rng.choice(SHARING))))
+    load = Workload(asked.shuffled(rng), Sharing(share=bool(rng.choice(SHARING))))
     _same(_in_pieces(load, asked.table, rng), asked.exact(), asked, seed)
     check_changed(asked, rng, seed)
 

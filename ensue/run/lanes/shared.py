@@ -52,7 +52,7 @@ from ensue.run.lanes.work import Settings, Stage
 from ensue.shared import given
 from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.groups import groups
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 
 KIND = state.Kind("shared lane")
 
@@ -62,7 +62,7 @@ class SharedWork(EditsWork):
     """Matches of event patterns under one budget."""
 
     budget: Budget
-    sharing: Options
+    sharing: Sharing
     learned: bytes = b""  # from a history: what partial matches are worth
 
     def stage(self, lane: int) -> Stage:
@@ -89,7 +89,7 @@ def shared_work(
     description: Mapping[str, str],
     read_sql: Read,
     budget: Budget,
-    sharing: Options,
+    sharing: Sharing,
     history: pa.Table | None = None,
 ) -> SharedWork:
     """`schema` is that of the stream's own rows, with CONTENT."""

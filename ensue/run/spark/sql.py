@@ -18,7 +18,7 @@ from ensue.operator.budget import Budget
 from ensue.query.query import Query
 from ensue.run.spark import batch, workload
 from ensue.sequences.totals import Grouping
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 from ensue.shared.row_budget import STATEMENTS
 
 Frame = DataFrame
@@ -79,7 +79,7 @@ def match(
         _distinct_names([name for name in source.columns if name not in hidden])
     if budget is not None:
         _no_stream(source, "a budget", "leave the budget out, or match a table")
-        found = workload.rows("statement", query, source, Options(), STATEMENTS.read(budget), among)
+        found = workload.rows("statement", query, source, Sharing(), STATEMENTS.read(budget), among)
     else:
         found = batch.run(query, source)
     return found.drop(*hidden) if hidden and query.rows.all_rows else found

@@ -27,7 +27,7 @@ from ensue.run.lanes.shared import shared_work
 from ensue.run.lanes.work import MATCH_ID, OP
 from ensue.run.spark import batch, stream
 from ensue.run.spark.keyed import quoted
-from ensue.shared.options import Options as Sharing
+from ensue.shared.options import Sharing
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.shared import given
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
-from ensue.shared.options import Options
+from ensue.shared.options import Sharing
 from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
 from ensue.shared.rows import new_evaluator, teach
 
@@ -42,7 +42,7 @@ from ensue.shared.rows import new_evaluator, teach
 def run(
     queries: Mapping[str, Query],
     df: DataFrame,
-    options: Options,
+    options: Sharing,
     budget: Budget | None,
     history: Any = None,
 ) -> DataFrame:
@@ -104,7 +104,7 @@ def _prepared(planned: Plan, df: DataFrame) -> DataFrame:
 
 
 def _shared(
-    group: Group, df: DataFrame, options: Options, budget: Budget | None, past: DataFrame | None
+    group: Group, df: DataFrame, options: Sharing, budget: Budget | None, past: DataFrame | None
 ) -> DataFrame:
     union = unite(group.queries)
     prepared = _prepared(union.plan, df)
@@ -133,7 +133,7 @@ def _collected(
 
 def _worker(
     queries: Mapping[str, Query],
-    options: Options,
+    options: Sharing,
     budget: Budget | None,
     learned: Snapshot | None,
 ) -> Work:
@@ -181,7 +181,7 @@ def rows(
     name: str,
     query: Query,
     df: DataFrame,
-    options: Options,
+    options: Sharing,
     bounds: Bounds | None,
     among: int = 1,
     past: DataFrame | None = None,
