@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 from zlib import crc32
 
 import pytest
 
-# Tests of one group run in one process, so that two do not compile the same kernels at once. A
-# test belongs to the first group of which a part stands in its name.
-COMPILED_TOGETHER = {
-    "shared": ("test_workload", "test_sharp", "[shared", "a_workload_has"),
-    "summary": ("test_summary", "[summary", "[summaries"),
-    "missing": ("test_acep", "[missing", "[approximate"),
-    "revision": ("test_revision", "test_automaton", "[automaton", "[revision"),
-    "quantities": ("test_quantify", "[quantif"),
-    "paths": ("test_paths",),
+# Tests of one group run in one process: two that compile the same kernels at once do it twice, and
+# two servers of Spark Connect want the same port. A test belongs to the first group of which a part
+# stands in its name.
+TOGETHER = {
+    "connect": ("spark/test_connect",),
+    "shared": ("unit/test_workload", "unit/test_sharp", "[shared", "unit/test_matcher_workloads"),
+    "summary": ("unit/test_summary", "unit/test_late_summary", "[summary", "[summaries"),
+    "missing": ("unit/test_acep", "[missing", "[approximate"),
+    "revision": ("unit/test_revision", "lanes/test_automaton", "[automaton", "[revision"),
+    "quantities": ("unit/test_quantify", "[quantif"),
+    "paths": ("unit/test_paths",),
 }
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test; its own name where it has none."""
+    groups = (group for group, parts in TOGETHER.items() if any(p in nodeid for p in parts))
+    return next(groups, nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By group: xdist's own marks of groups have no effect since pytest 9."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +49,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a sample leaves out and, without compiled kernels, what is about speed."""
     share = config.getoption("sample")
@@ -46,13 +65,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
         items[:] = kept
-    for item in items:
-        if "tests/spark/" not in item.nodeid and not plain:
-            _mark_group(item)
-
-
-def _mark_group(item: pytest.Item) -> None:
-    for group, parts in COMPILED_TOGETHER.items():
-        if any(part in item.nodeid for part in parts):
-            item.add_marker(pytest.mark.xdist_group(group))
-            return

@@ -146,10 +146,9 @@ def test(rest: list[str]) -> int:
     # plain Python: it finds out-of-range indexing that compiled code would not notice.
     sample = [] if everything else ["--sample", "8"]
     forced = [] if everything else ["--sample-forced", "4"]
-    together = ["-n", "2", "--dist", "loadgroup"]
     stages = [
-        ("everything but Spark", ["tests", "--ignore=tests/spark", *together, *forced], {}),
-        ("Spark", ["tests/spark", *together], {}),
+        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2", *forced], {}),
+        ("Spark", ["tests/spark", "-n", "2"], {}),
         (
             "unit tests without Numba",
             ["tests/unit", "-n", "2", *sample],

@@ -76,7 +76,6 @@ print("RESULT" + json.dumps(out))
 spark.stop()
 """
 EVENTS = events(120)
-pytestmark = pytest.mark.xdist_group("connect")  # one process asks all questions
 
 
 @pytest.fixture(scope="module")

@@ -344,9 +344,9 @@ def test_event_times_of_other_types_and_no_watermark(spark: Any, tmp_path: Path)
     with pytest.raises(errors.ColumnTypeError, match="the stream of orders has the columns"):
         PAIR.matches(plain, emit="changes", control=plain)
     edits = {"control": str(tmp_path / "c"), "edits": True}
-    with pytest.raises(errors.UnsupportedError, match="aggregates are of one pattern"):
+    with pytest.raises(errors.UnsupportedError, match="aggregate, pattern edits"):
         PAIR.measures().aggregate(plain, n="count(*)", **edits)
-    with pytest.raises(errors.UnsupportedError, match="summaries are of one pattern"):
+    with pytest.raises(errors.UnsupportedError, match="summarize, pattern edits"):
         PAIR.measures().summarize(plain, size=5, **edits)
     with pytest.raises(errors.QueryError, match="'a pair' cannot name a pattern"):
         PAIR.matches(plain, emit="changes", name="a pair")
