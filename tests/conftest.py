@@ -13,7 +13,7 @@ import pytest
 # stands in its name.
 TOGETHER = {
     "connect": ("spark/test_connect",),
-    "shared": ("unit/test_workload", "unit/test_sharp", "[shared", "unit/test_matcher_workloads"),
+    "shared": ("/test_workload", "test_sharp", "matcher_workloads", "[shared", "under a budget"),
     "summary": ("unit/test_summary", "unit/test_late_summary", "[summary", "[summaries"),
     "missing": ("unit/test_acep", "[missing", "[approximate"),
     "revision": ("unit/test_revision", "lanes/test_automaton", "[automaton", "[revision"),

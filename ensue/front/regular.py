@@ -7,6 +7,7 @@ A `Grammar` checks the length and the brackets of a text, parses it, and says wh
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,8 +145,9 @@ class Reader(Transformer[Token, nodes.Node]):
         self._check_bounds(low, high, self._place(most if least is None else least))
         return low, high
 
+    @abstractmethod
     def _check_bounds(self, least: int, most: int | None, place: errors.Place) -> None:
-        raise NotImplementedError
+        """Raises where a repetition's bounds do not fit."""
 
     def _place(self, token: Token | None) -> errors.Place:
         offset = 0 if token is None or token.start_pos is None else token.start_pos

@@ -107,7 +107,10 @@ class Summary(Turns, Refusing):
         """
         if isinstance(events, list) and not events:
             return self
-        table = intake.as_table(events, self._read, self._schema)
+        return self.insert_read(intake.as_table(events, self._read, self._schema))
+
+    def insert_read(self, table: pa.Table, given: reading.Read | None = None) -> Summary:
+        """As `insert`; `given`: what Spark has computed of the rows."""
         first = self._schema is None
         if first:
             self._open(table.schema)
@@ -115,7 +118,7 @@ class Summary(Turns, Refusing):
         try:
             schema = intake.widened(self._schema, table.schema)
             table = intake.aligned(table, schema).combine_chunks()
-            found = self._readings(table)
+            found = self._readings(table, given)
         except errors.EnsueError:
             self._schema = None if first else self._schema
             raise
@@ -126,7 +129,9 @@ class Summary(Turns, Refusing):
         step = max(table.num_rows, 1) if budget is None else max(budget // 8, 1)
         for begin in range(0, table.num_rows, step):
             part = table.slice(begin, step)
-            self._insert(part, found if step >= table.num_rows else self._readings(part))
+            if step < table.num_rows:
+                found = self._readings(part, given and given.part(begin, step))
+            self._insert(part, found)
             self._keep_budget()
         return self
 
@@ -137,20 +142,16 @@ class Summary(Turns, Refusing):
         self._total = bound_total(self._total, names)
         self._schema = schema.remove_metadata()
 
-    def _readings(self, table: pa.Table) -> _Rows:
+    def _readings(self, table: pa.Table, given: reading.Read | None) -> _Rows:
         """What the rows say, checked; nothing is changed by it."""
         assert self._bound is not None
         query = self._bound
-        masks = reading.masks(self._conditions, query.labels, table)
-        values = None
-        if self._total is not None:
-            needed = masks & sum(1 << label for label in self._total.labels) != 0
-            values = reading.values(self._total, table, needed)
+        read = reading.read(self._conditions, query.labels, self._total, table, given)
         found = _Rows(
-            masks,
-            self._classes(masks),
-            values,
-            self._groups.codes(table) if self._groups is not None else masks,
+            read.masks,
+            self._classes(read.masks),
+            read.values,
+            self._groups.codes(table) if self._groups is not None else read.masks,
             reading.times_of(query, table),
             reading.order_values(query, table),
             list(intake.by_key(table, query.partition_by)),

@@ -1,8 +1,9 @@
 """A `Summary` as an evaluator that a lane drives: one row per key, whenever it is asked.
 
-A summary answers at any time and is final only when its key has ended. Labels are evaluated on
-Arrow columns (docs/functions.md), since the retained events keep all their columns. Keys share what
-is learned of the stream, so rows go in by time, whatever their key.
+A summary answers at any time and is final only when its key has ended. Rows keep all their columns,
+for the retained events; which labels hold, and the value that is summed, stand beside them where
+Spark has computed them (`BITS`, `VALUE`), and are evaluated on Arrow otherwise. Keys share what is
+learned of the stream, so rows go in by time, whatever their key.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ensue.operator.protocol import (
 )
 from ensue.query.query import OrderKey, Query
 from ensue.summary import reading
-from ensue.summary.batch import BatchSummaries, number_shown
+from ensue.summary.batch import BITS, BatchSummaries, number_shown
 from ensue.summary.evaluator import Summary
 from ensue.summary.intake import VALUE
 from ensue.summary.options import SummaryOptions, bound_total, selection_of
@@ -64,7 +65,8 @@ class SummaryEvaluator(LaneDefaults):
         self._query = plan.query
         self._ties = [OrderKey(name) for name in (EVENT, CONTENT) if name in schema.names][:1]
         own = pa.schema([field for field in schema if not field.name.startswith(PREFIX)])
-        self._found = answer_schema(self._query, self._options, own)
+        kind = schema.field(VALUE).type if VALUE in schema.names else None
+        self._found = answer_schema(self._query, self._options, own, kind)
         self.summary = Summary(self._query, self._options)
         if state is not None:
             self.summary = self.summary.restore(state)
@@ -83,7 +85,11 @@ class SummaryEvaluator(LaneDefaults):
             if self._query.order_by:
                 rows, _ = arrange(rows, (), (*self._query.order_by, *self._ties))
             own = [name for name in rows.column_names if not name.startswith(PREFIX)]
-            self.summary.insert(rows.select(own))
+            given = None
+            if BITS in rows.column_names:
+                values = flat(rows, VALUE) if VALUE in rows.column_names else None
+                given = reading.Read(flat(rows, BITS).to_numpy(), values)
+            self.summary.insert_read(rows.select(own), given)
         return Output()
 
     def advance(self, mark: Watermark) -> Output:
@@ -169,16 +175,21 @@ class SummaryEvaluator(LaneDefaults):
         return Snapshot(shared=self.summary.snapshot())
 
 
-def answer_schema(query: Query, options: SummaryOptions, own: pa.Schema) -> pa.Schema:
-    """As a batch's, without its metrics: keys, count, what was asked, retained events."""
+def answer_schema(
+    query: Query, options: SummaryOptions, own: pa.Schema, kind: pa.DataType | None
+) -> pa.Schema:
+    """As a batch's, without its metrics: keys, count, what was asked, retained events.
+
+    `kind` is that of the values, where they come with the rows.
+    """
     total, given = None, own
     if options.total is not None:
         asked = reading.total_of(options.total, query, options.total_text or "")
         total = bound_total(asked, given.names)
-        if total is not None and total.value is not None:
-            values = reading.values(total, given.empty_table(), np.zeros(0, np.bool_))
-            assert values is not None
-            given = given.append(pa.field(VALUE, values.type))
+        if total is not None and kind is None:
+            kind = reading.values(total, given.empty_table(), np.zeros(0, np.bool_)).type
+        if total is not None:
+            given = given.append(pa.field(VALUE, kind))
     summaries = BatchSummaries(
         query=query,
         selection=selection_of(query, options, total),

@@ -141,6 +141,35 @@ def masks(conditions: Sequence[c.Condition], labels: Sequence[str], table: pa.Ta
     return packed
 
 
+@dataclass(frozen=True)
+class Read:
+    """What is read of each row: its labels as bits, and its value where a total is asked."""
+
+    masks: NDArray[np.int64]
+    values: pa.Array | None = None
+
+    def part(self, begin: int, step: int) -> Read:
+        values = None if self.values is None else self.values.slice(begin, step)
+        return Read(self.masks[begin : begin + step], values)
+
+
+def read(
+    conditions: Sequence[c.Condition],
+    labels: Sequence[str],
+    total: Total | None,
+    table: pa.Table,
+    given: Read | None = None,
+) -> Read:
+    """What the rows say, on Arrow unless Spark has computed it; values are checked."""
+    held = masks(conditions, labels, table) if given is None else given.masks
+    if total is None:
+        return Read(held)
+    needed = held & sum(1 << label for label in total.labels) != 0
+    if given is None or given.values is None:
+        return Read(held, values(total, table, needed))
+    return Read(held, checked_values(total, given.values, needed))
+
+
 def values(total: Total, table: pa.Table, needed: NDArray[np.bool_]) -> pa.Array:
     """The value of each row; null or not a number is an error where it is needed."""
     rows = Rows({name: flat(table, name) for name in table.column_names}, table.num_rows, None)

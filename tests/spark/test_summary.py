@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,10 @@ import ensue
 from ensue import errors
 from ensue.operator.buffer import CONTENT
 from ensue.run.lanes.works import summary_work
+from ensue.spark.control import Control
 from ensue.summary.options import SummaryOptions
 from tests.lanes import streams
+from tests.spark import batches
 
 
 def keyed(length: int, keys: int) -> pa.Table:
@@ -127,3 +130,53 @@ def test_a_stream_shows_the_events_of_keys_that_are_nan_or_null() -> None:
     assert stage.keys == 2
     told = next(iter(stage.standing())).to_pylist()
     assert [(int(row["count"]), len(row["events"])) for row in told] == [(1, 2), (0, 1)]
+
+
+SPARK_ONLY = {
+    "define": {"A": "soundex(kind) = soundex('A')", "B": "levenshtein(kind, 'B') = 0"},
+    "total": "sum(levenshtein(repeat(kind, 3), 'BB') + v)",
+}
+
+
+@pytest.mark.parametrize("emit", ["final", "changes"])
+def test_a_stream_takes_any_spark_function_as_a_batch_does(
+    spark: Any, tmp_path: Path, emit: str
+) -> None:
+    table = keyed(200, 3)
+    times = pc.add(streams.EPOCH, pc.multiply(table["t"], streams.SECOND))
+    table = table.append_column("ts", times.cast(pa.timestamp("us", "UTC")))
+    found = ensue.pattern("A ->> B").define(**SPARK_ONLY["define"])
+    found = found.partition_by("user").order_by("ts").within("30 seconds")
+    options = {"size": 40, "total": SPARK_ONLY["total"]}
+    df = spark.createDataFrame(table.to_pandas())
+    wanted = {
+        row["user"]: row.asDict(recursive=True) for row in found.summarize(df, **options).collect()
+    }
+    for row in wanted.values():
+        del row["metrics"]
+    batches.write(tmp_path / "in", [table.slice(i, 50) for i in range(0, 200, 50)])
+    control = Control(tmp_path / "control")
+    reader = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(str(tmp_path / "in")).withWatermark("ts", "1 second")
+    summed = found.summarize(stream, **options, lanes=2, emit=emit, control=str(control.folder))
+    assert summed.schema["events"].dataType.elementType.fieldNames() == table.column_names
+    rows: list[Any] = []
+    writer = summed.writeStream.foreachBatch(lambda part, _: rows.extend(part.collect()))
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.processAllAvailable()
+    control.end()
+    query.processAllAvailable()
+    query.stop()
+    told = [row.asDict(recursive=True) for row in rows]
+    if emit == "changes":
+        told = streams.net([pa.Table.from_pylist(told)])
+    assert {
+        row["user"]: {name: row[name] for name in wanted[row["user"]]} for row in told
+    } == wanted
+    assert all(row["count"] > 0 and row["sum"] > 0 for row in wanted.values())
+
+
+def test_a_condition_that_spark_rejects_is_named(spark: Any) -> None:
+    df = spark.createDataFrame(keyed(5, 1).to_pandas())
+    with pytest.raises(errors.ColumnTypeError, match="Spark rejects DEFINE B"):
+        query().define(B="no_such_function(kind)").summarize(df, size=5)

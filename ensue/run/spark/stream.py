@@ -50,10 +50,12 @@ from ensue.run.lanes.work import (
     Work,
 )
 from ensue.run.lanes.works import matches_work, summary_work, totals_work
-from ensue.run.spark import batch, control, stream_operator
+from ensue.run.spark import batch, control, stream_operator, summary
 from ensue.run.spark.keyed import arrow_schema, quoted
 from ensue.run.spark.stream_operator import DELAY, LANE
 from ensue.sequences.totals import Grouping
+from ensue.summary.batch import BITS
+from ensue.summary.intake import VALUE
 from ensue.summary.options import SummaryOptions
 
 MAX_LANES = 4096
@@ -250,9 +252,8 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     no_edits(options, Task.SUMMARIZE)
     own_names(df, options)
     bound = bind(query, df.columns)
-    columns = [F.col(quoted(name)) for name in df.columns]
-    prepared = Prepared.of(bound, df, options, columns)
-    told = prepared.description(summary=repr(asked))
+    prepared = Prepared.of(bound, df, options, summary.input_columns(bound, asked, df))
+    told = prepared.description(summary=f"{asked!r}, conditions by Spark")
     arguments = (prepared.schema, prepared.time, prepared.settings, told)
     return prepared.run(summary_work(bound, asked, *arguments))
 
@@ -314,7 +315,8 @@ class Prepared:
         frame = df.select(*read, *extras)
         names = [item.name for item in frame.schema.fields if _hashable(item)]
         # What an event is does not depend on what became of it: its withdrawal has its content.
-        apart = (TEXT, SIGN, IDENTITY, SEQUENCE, options.changes)
+        # Of a summary the columns say it all, and its bits are made of them.
+        apart = (TEXT, SIGN, IDENTITY, SEQUENCE, options.changes, BITS, VALUE)
         inner = tuple(n for n in names if n not in apart)
         hashes = Hashes(
             content=inner,

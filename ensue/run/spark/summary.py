@@ -1,8 +1,8 @@
 """Summaries on a batch DataFrame: one row per key with the answer, the retained events and metrics.
 
 Spark computes which labels hold (any Spark function) as bits of one column, and the value that is
-summed; then one shuffle by key and one `mapInArrow` call per task, as for row patterns. Keys are
-independent, so `budget` over all keys is refused here.
+summed (`input_columns`, for streams as well); then one shuffle by key and one `mapInArrow` call per
+task, as for row patterns. Keys are independent, so `budget` over all keys is refused here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
@@ -18,6 +18,7 @@ from ensue.operator.protocol import Events
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
+from ensue.run.spark import batch
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.summary import reading
 from ensue.summary.batch import BITS, BatchSummaries
@@ -35,12 +36,7 @@ def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
         )
     check_options(query, options)
     bound = bind(query, df.columns)
-    conditions = reading.row_conditions(bound)
-    total = None
-    if options.total is not None:
-        total = bound_total(
-            reading.total_of(options.total, query, options.total_text or ""), df.columns
-        )
+    total = _total(bound, options, df)
     summaries = BatchSummaries(
         query=bound,
         selection=selection_of(query, options, total),
@@ -49,19 +45,36 @@ def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
         columns=list(df.columns),
         text=options.counts == "text",
     )
-    bits = " + ".join(
-        f"IF({row_sql(condition)}, {1 << bit}L, 0L)" for bit, condition in enumerate(conditions)
-    )
-    columns = [F.col(quoted(name)) for name in df.columns] + [F.expr(bits).alias(BITS)]
+    prepared = df.select(*input_columns(bound, options, df))
+    shape = summaries.schema(arrow_schema(prepared))
+    return map_sorted(prepared, bound, _worker(summaries), shape, rows=OUTPUT_ROWS)
+
+
+def input_columns(query: Query, options: SummaryOptions, df: DataFrame) -> list[Column]:
+    """The columns of the input, and what Spark computes of each row; analysed before any job."""
+    parts = []
+    for bit, (label, condition) in enumerate(
+        zip(query.labels, reading.row_conditions(query), strict=True)
+    ):
+        parts.append(f"IF({row_sql(condition)}, {1 << bit}L, 0L)")
+        batch.analysed(df, parts[-1], f"DEFINE {label}")
+    columns = [F.col(quoted(name)) for name in df.columns]
+    columns.append(F.expr(" + ".join(parts)).alias(BITS))
+    total = _total(query, options, df)
     if total is not None:
-        columns.append(F.expr(row_sql(total.value)).alias(VALUE))
-    prepared = df.select(*columns)
-    given = arrow_schema(prepared)
-    if total is not None:
-        reading.checked_values(total, pa.array([], given.field(VALUE).type), _NOTHING)
-    return map_sorted(
-        prepared, bound, _worker(summaries), summaries.schema(given), rows=OUTPUT_ROWS
-    )
+        text = row_sql(total.value)
+        batch.analysed(df, text, f"total={options.total_text!r}")
+        columns.append(F.expr(text).alias(VALUE))
+        kind = arrow_schema(df.select(columns[-1])).field(VALUE).type
+        reading.checked_values(total, pa.array([], kind), _NOTHING)
+    return columns
+
+
+def _total(query: Query, options: SummaryOptions, df: DataFrame) -> reading.Total | None:
+    if options.total is None:
+        return None
+    asked = reading.total_of(options.total, query, options.total_text or "")
+    return bound_total(asked, df.columns)
 
 
 OUTPUT_ROWS = 1_000  # each with its retained events
