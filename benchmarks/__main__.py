@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks import (
     acep,
     afa,
+    cluster,
     graph,
     graph_budget,
     quantify,
@@ -34,6 +35,7 @@ BENCHMARKS = {
     "memory": rows.run_memory,
     **acep.COMMANDS,
     **afa.COMMANDS,
+    **cluster.COMMANDS,
     **graph.COMMANDS,
     **graph_budget.COMMANDS,
     **sequences.COMMANDS,

@@ -21,18 +21,18 @@ import ensue
 from benchmarks.harness import OUT, Target, say
 from benchmarks.rows import Settings
 from ensue.api.automaton_text import make_arc
-from ensue.automaton.registers import Machine
+from ensue.automaton.registers import RegisterAutomaton
 from ensue.revision.arc_schedule import ArcSchedule, Palette
 from ensue.revision.operator import Operator
-from ensue.revision.parts import Settings as Options
+from ensue.revision.parts import Settings as RevisionSettings
 from ensue.revision.parts import Times
 from ensue.scalar import kinds as k
 from examples.afa_trading import prices, q1, q2
 
 KINDS = {"ts": k.BIGINT, "price": k.DOUBLE, "change": k.DOUBLE}
-SEQUENCED = Options(keep_rows=False, sequenced=True)
-PLAIN = Options(keep_rows=False, ignoring=False)
-IGNORING = Options(keep_rows=False)
+SEQUENCED = RevisionSettings(keep_rows=False, sequenced=True)
+PLAIN = RevisionSettings(keep_rows=False, ignoring=False)
+IGNORING = RevisionSettings(keep_rows=False)
 
 
 def stream(count: int, p: float = 0.5, ignorable: float = 0.0, seed: int = 0) -> pa.Table:
@@ -45,7 +45,7 @@ def stream(count: int, p: float = 0.5, ignorable: float = 0.0, seed: int = 0) ->
     return pa.table({"ts": table["ts"], "price": 100 + np.cumsum(change), "change": change})
 
 
-def ignoring_q1(k_: int, window: int, delta: float) -> Machine:
+def ignoring_q1(k_: int, window: int, delta: float) -> RegisterAutomaton:
     """Q1 with self-loops for events without a change."""
     made = q1(k_, delta, window)
     for state in ("q1", "q2"):
@@ -53,7 +53,7 @@ def ignoring_q1(k_: int, window: int, delta: float) -> Machine:
     return made.machine
 
 
-def can(k_: int) -> Machine:
+def can(k_: int) -> RegisterAutomaton:
     """The two-state automaton that keeps Q1's state in its register (Figure 4)."""
     down, up = "change < 0", "change > 0"
     fields = {"q": "bigint", "r1": "bigint", "r2": "bigint"}
@@ -71,7 +71,7 @@ def can(k_: int) -> Machine:
     return made.final("end").machine
 
 
-def q3(ups: Sequence[bool]) -> Machine:
+def q3(ups: Sequence[bool]) -> RegisterAutomaton:
     """A linear sequence of ticks, one arc each."""
     made = ensue.Automaton()
     for place, up in enumerate(ups):
@@ -128,7 +128,11 @@ def measured(make: Callable[[], Operator], *given: Any, **named: Any) -> tuple[f
 
 
 def compared(
-    machine: Machine, variants: dict[str, Options], table: pa.Table, *given: Any, **named: Any
+    machine: RegisterAutomaton,
+    variants: dict[str, RevisionSettings],
+    table: pa.Table,
+    *given: Any,
+    **named: Any,
 ) -> Iterator[dict[str, Any]]:
     """Throughput and most partial matches of each variant."""
     for name, options in variants.items():

@@ -16,6 +16,7 @@ import pyarrow as pa
 from benchmarks.harness import Target, compare, report, say
 from benchmarks.rows import MILLION, Settings, _frame, _noop
 from ensue import quantify as q
+from ensue.quantities.bound import Batch
 
 KEYS = 10_000
 
@@ -88,13 +89,14 @@ def _flat(settings: Settings) -> bool:
     f = RANKS["rank 2: max of block means"]
     most = settings.rows or 10 * MILLION
     table = ticks(most)
-    engine = f.stage.bind(table.schema).engine  # type: ignore[attr-defined]
+    bound = f.stage.bind(table.schema)
     sizes = [size for size in (10_000, 100_000, MILLION, 10 * MILLION) if size <= most]
 
     def run(size: int) -> None:
         # As many events in all sizes, so that each time is long enough to be read.
         for _ in range(max(1, 2 * MILLION // size)):
-            engine.run(table.slice(0, size), np.array([0, size], np.int64))
+            batch = Batch.whole(table.slice(0, size), np.array([0, size], np.int64))
+            bound.run(batch, bound.memory(), False)
 
     variants: dict[str, tuple[int, Callable[[], Any]]] = {}
     for size in sizes:

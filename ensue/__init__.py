@@ -1,22 +1,35 @@
-"""Ensue finds, counts and ranks patterns of events: in tables, on Spark."""
+"""Ensue finds, counts and ranks patterns of events: in tables, on Spark.
 
-from ensue import quantify
-from ensue.api.automaton import Automaton
-from ensue.api.chain import begin
-from ensue.api.graph import Graph, graph
-from ensue.api.matching import restore
-from ensue.api.pattern import Pattern, pattern, sase
-from ensue.api.sql import sql
-from ensue.api.workload import Workload, workload
+A public name is loaded when it is first used, so that `import ensue` costs next to nothing: Numba,
+sqlglot and Arrow come with the first pattern, pyspark with the first DataFrame. Spark's workers
+gain as much, since each loads the rooms that its own job needs and no others.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ensue.errors import EnsueError
-from ensue.operator.budget import Budget
-from ensue.operator.protocol import Watermark
-from ensue.paths.similarity import Question
-from ensue.sequences.compact import expand
 from ensue.worker_python import use_this_python
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from ensue import quantify
+    from ensue.api.automaton import Automaton
+    from ensue.api.chain import begin
+    from ensue.api.graph import Graph, graph
+    from ensue.api.matching import restore
+    from ensue.api.pattern import Pattern, pattern, sase
+    from ensue.api.sql import sql
+    from ensue.api.tune import tune
+    from ensue.api.workload import Workload, workload
+    from ensue.operator.budget import Budget
+    from ensue.operator.protocol import Watermark
+    from ensue.paths.similarity import Question
+    from ensue.query.query import UNORDERED
+    from ensue.sequences.compact import expand
+
+__version__ = "0.2.0"
 __all__ = [
+    "UNORDERED",
     "Automaton",
     "Budget",
     "EnsueError",
@@ -33,6 +46,44 @@ __all__ = [
     "restore",
     "sase",
     "sql",
+    "tune",
     "workload",
 ]
+# Where each name above is defined; a module stands for itself.
+_PLACES = {
+    "UNORDERED": "ensue.query.query",
+    "Automaton": "ensue.api.automaton",
+    "Budget": "ensue.operator.budget",
+    "Graph": "ensue.api.graph",
+    "Pattern": "ensue.api.pattern",
+    "Question": "ensue.paths.similarity",
+    "Watermark": "ensue.operator.protocol",
+    "Workload": "ensue.api.workload",
+    "begin": "ensue.api.chain",
+    "expand": "ensue.sequences.compact",
+    "graph": "ensue.api.graph",
+    "pattern": "ensue.api.pattern",
+    "quantify": "ensue.quantify",
+    "restore": "ensue.api.matching",
+    "sase": "ensue.api.pattern",
+    "sql": "ensue.api.sql",
+    "tune": "ensue.api.tune",
+    "workload": "ensue.api.workload",
+}
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'ensue' has no attribute {name!r}")
+    module = import_module(place)
+    value = module if place == f"ensue.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "errors"]
+
+
 use_this_python()

@@ -68,37 +68,41 @@ _NO_GRAPH_CALL = replace(_GRAPH_STANDS, callable=False)
 _ONE_PATTERN = "what was added up under one pattern cannot go on under another"
 _NOT_SQL = "SQL's MATCH_RECOGNIZE has no clause for it"
 
+
+def _matched(asked: str, **different: Yes | No) -> dict[Way, Yes | No]:
+    """What lists matches has the same calls everywhere; `different` by the name of the way."""
+    edited = f"matcher.revise(...), {asked}.matches(stream, control=..., edits=True)"
+    cells: dict[Way, Yes | No] = {
+        Way.IN_PROCESS: Yes(f"{asked}.matches(table)"),
+        Way.PIECES: Yes(f"{asked}.matcher()"),
+        Way.DISORDER: Yes(f"{asked}.matcher(speculation=...)"),
+        Way.SPARK_BATCH: Yes(f"{asked}.matches(df)"),
+        Way.STREAM_FINAL: Yes(f"{asked}.matches(stream)"),
+        Way.STREAM_CHANGES: Yes(f'{asked}.matches(stream, emit="changes")'),
+        Way.EDITS: Yes(edited),
+        Way.BUDGET: Yes(f"{asked}.matches(table, budget=...)"),
+        Way.SQL: No(_NOT_SQL, f"use {asked}.matches(df)", False),
+        Way.EXPLAIN: Yes(f"{asked}.explain()"),
+        Way.PLOT: Yes(f"{asked}.plot()"),
+    }
+    return cells | {Way[name]: cell for name, cell in different.items()}
+
+
 TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
-    Task.ROWS: {
-        Way.IN_PROCESS: Yes("q.matches(table)"),
-        Way.PIECES: Yes("q.matcher()"),
-        Way.DISORDER: Yes("q.matcher(speculation=...)"),
-        Way.SPARK_BATCH: Yes("q.matches(df)"),
-        Way.STREAM_FINAL: Yes("q.matches(stream)"),
-        Way.STREAM_CHANGES: Yes('q.matches(stream, emit="changes")'),
-        Way.EDITS: Yes("matcher.revise(...), q.matches(stream, control=..., edits=True)"),
-        Way.BUDGET: Yes('q.after_match("to next row").matches(table, budget=...)'),
-        Way.SQL: Yes("MATCH_RECOGNIZE (...)"),
-        Way.EXPLAIN: Yes("q.explain()"),
-        Way.PLOT: Yes("q.plot()"),
-    },
-    Task.EVENTS: {
-        Way.IN_PROCESS: Yes("q.matches(table)"),
-        Way.PIECES: Yes("q.matcher()"),
-        Way.DISORDER: Yes("q.matcher(speculation=...)"),
-        Way.SPARK_BATCH: Yes("q.matches(df)"),
-        Way.STREAM_FINAL: Yes("q.matches(stream)"),
-        Way.STREAM_CHANGES: Yes('q.matches(stream, emit="changes")'),
-        Way.EDITS: Yes("matcher.revise(...), q.matches(stream, control=..., edits=True)"),
-        Way.BUDGET: Yes("q.matches(table, budget=...), q.matcher(budget=...)"),
-        Way.SQL: No(
+    Task.ROWS: _matched(
+        "q",
+        BUDGET=Yes('q.after_match("to next row").matches(table, budget=...)'),
+        SQL=Yes("MATCH_RECOGNIZE (...)"),
+    ),
+    Task.EVENTS: _matched(
+        "q",
+        BUDGET=Yes("q.matches(table, budget=...), q.matcher(budget=...)"),
+        SQL=No(
             "'->' is not part of SQL's PATTERN",
             "use q.matches(df), or aggregates OVER ALL MATCHES, which take arrows",
             False,
         ),
-        Way.EXPLAIN: Yes("q.explain()"),
-        Way.PLOT: Yes("q.plot()"),
-    },
+    ),
     Task.AGGREGATE: {
         Way.IN_PROCESS: Yes('q.aggregate(table, n="count(*)")'),
         Way.PIECES: Yes('q.matcher(aggregate={"n": "count(*)"})'),
@@ -125,48 +129,23 @@ TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
         Way.EXPLAIN: Yes("q.explain()"),
         Way.PLOT: Yes("q.plot()"),
     },
-    Task.MISSING: {
-        Way.IN_PROCESS: Yes("q.allow_missing(1).matches(table)"),
-        Way.PIECES: Yes("q.allow_missing(1).matcher()"),
-        Way.DISORDER: Yes("q.allow_missing(1).matcher(speculation=...)"),
-        Way.SPARK_BATCH: Yes("q.allow_missing(1).matches(df)"),
-        Way.STREAM_FINAL: Yes("q.allow_missing(1).matches(stream)"),
-        Way.STREAM_CHANGES: Yes('q.allow_missing(1).matches(stream, emit="changes")'),
-        Way.EDITS: Yes("matcher.revise(...)"),
-        Way.BUDGET: Yes("q.allow_missing(1).matches(table, budget=...)"),
-        Way.SQL: No(_NOT_SQL, "use q.allow_missing(...).matches(df)", False),
-        Way.EXPLAIN: Yes("q.allow_missing(1).explain()"),
-        Way.PLOT: Yes("q.allow_missing(1).plot()"),
-    },
-    Task.WORKLOAD: {
-        Way.IN_PROCESS: Yes("w.matches(table)"),
-        Way.PIECES: Yes("w.matcher()"),
-        Way.DISORDER: Yes("w.matcher(speculation=...)"),
-        Way.SPARK_BATCH: Yes("w.matches(df)"),
-        Way.STREAM_FINAL: Yes("w.matches(stream)"),
-        Way.STREAM_CHANGES: Yes('w.matches(stream, emit="changes")'),
-        Way.EDITS: Yes("matcher.revise(...), w.matches(stream, control=..., edits=True)"),
-        Way.BUDGET: Yes("w.matches(table, budget=...)"),
-        Way.SQL: No(_NOT_SQL, "write one MATCH_RECOGNIZE per pattern and UNION ALL them", False),
-        Way.EXPLAIN: Yes("w.explain()"),
-        Way.PLOT: Yes("w.plot()"),
-    },
-    Task.AUTOMATON: {
-        Way.IN_PROCESS: Yes("a.matches(table)"),
-        Way.PIECES: Yes("a.matcher()"),
-        Way.DISORDER: Yes("a.matcher()"),
-        Way.SPARK_BATCH: Yes("a.matches(df)"),
-        Way.STREAM_FINAL: Yes("a.matches(stream)"),
-        Way.STREAM_CHANGES: Yes('a.matches(stream, emit="changes")'),
-        Way.EDITS: Yes("matcher.revise(...), a.matches(stream, control=..., edits=True)"),
-        Way.BUDGET: No(
+    Task.MISSING: _matched(
+        "q.allow_missing(1)",
+        EDITS=Yes("matcher.revise(...)"),
+        SQL=No(_NOT_SQL, "use q.allow_missing(...).matches(df)", False),
+    ),
+    Task.WORKLOAD: _matched(
+        "w",
+        SQL=No(_NOT_SQL, "write one MATCH_RECOGNIZE per pattern and UNION ALL them", False),
+    ),
+    Task.AUTOMATON: _matched(
+        "a",
+        DISORDER=Yes("a.matcher()"),
+        BUDGET=No(
             "what a register would have held cannot be told of a partial match that was shed",
             "write the pattern with ensue.pattern(...), which takes a budget",
         ),
-        Way.SQL: No(_NOT_SQL, "use a.matches(df)", False),
-        Way.EXPLAIN: Yes("a.explain()"),
-        Way.PLOT: Yes("a.plot()"),
-    },
+    ),
     Task.QUANTIFY: {
         Way.IN_PROCESS: Yes("f.eval(table), f.values(table)"),
         Way.PIECES: Yes("f.operator(schema)"),

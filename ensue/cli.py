@@ -63,6 +63,44 @@ def explain(
 
 
 @app.command()
+def pack(
+    path: Annotated[Path, typer.Argument(help="The zip file to write.")] = Path("ensue.zip"),
+    packages: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="A package that executors lack, such as numba; repeatable."),
+    ] = None,
+    kernels: Annotated[bool, typer.Option(help="With the kernels compiled here.")] = True,
+) -> None:
+    """Write Ensue into one file, for executors where it is not installed."""
+    from ensue.run.spark import pack as packing
+
+    done = packing.pack(path, packages or (), kernels)
+    names = f", with {', '.join(done.packages)}" if done.packages else ""
+    typer.echo(f"{done.path}: {done.size / 2**20:.1f} MB, {done.kernels} compiled kernels{names}")
+    typer.echo(f"  spark-submit --py-files {done.path} ...")
+    typer.echo(f'  spark.addArtifacts("{done.path}", pyfile=True)')
+
+
+@app.command()
+def doctor(
+    remote: Annotated[
+        str | None, typer.Option(help="Ask this Spark Connect server: sc://host:15002.")
+    ] = None,
+    apply: Annotated[bool, typer.Option(help="Also set what helps, for the session.")] = False,
+) -> None:
+    """Say which Java, Python and settings are used, what would help, and what is compiled."""
+    from ensue.api.tune import doctor_lines, tune
+    from ensue.run.spark.raised import spoken_errors
+    from ensue.run.spark.session import connected_session, local_session
+
+    typer.echo("\n".join([f"Ensue {ensue.__version__}", *doctor_lines()]))
+    with spoken_errors():
+        session = local_session()[0] if remote is None else connected_session(remote)
+        typer.echo(f"Spark {session.version}" + ("" if remote is None else f" at {remote}"))
+        typer.echo(str(tune(session, apply)))
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     typer.echo(ensue.__version__)

@@ -1,4 +1,5 @@
-"""`ensue run`: a statement over files, its result to the terminal, a pipe or a file.
+"""`ensue run`: a statement over files and tables, its result to the terminal, a pipe, a file or a
+table.
 
 A terminal gets a table to read, with a line on standard error that says what is going on; a pipe
 gets the whole result in a machine's format (CSV unless `--format` says otherwise).
@@ -19,20 +20,10 @@ from rich.table import Table
 
 import ensue
 from ensue import errors
+from ensue.api.files import format_of
 
+MODES = ("error", "append", "overwrite")
 FORMATS = ("parquet", "csv", "json", "orc", "arrow")
-_SUFFIXES = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".orc": "orc",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
 
 
 def run(
@@ -47,28 +38,43 @@ def run(
     format: Annotated[
         str | None, typer.Option(help=f"Format of the output: {', '.join(FORMATS)}.")
     ] = None,
+    into: Annotated[
+        str | None, typer.Option(help="Write the result to this table of the catalog.")
+    ] = None,
+    mode: Annotated[
+        str, typer.Option(help=f"Where the table of --into exists: {', '.join(MODES)}.")
+    ] = "error",
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of Spark, such as a catalog: --conf name=value; repeatable."),
+    ] = None,
     dialect: Annotated[str, typer.Option(help="The SQL of the statement.")] = "spark",
     rows: Annotated[int, typer.Option(help="Rows shown on a terminal.", min=1)] = 50,
     cores: Annotated[int, typer.Option(help="Cores that Spark uses.", min=1)] = 2,
 ) -> None:
-    """Run a SQL statement with MATCH_RECOGNIZE over files."""
+    """Run a SQL statement with MATCH_RECOGNIZE over files, and over tables of the catalog."""
     text = _statement(query)
     files = [_named_file(given) for given in table or ()]
+    settings = dict(map(_setting, conf or ()))
     kind = _output_format(output, format)
+    _check_target(output, into, mode)
     console = Console(stderr=True)
     begin = time.monotonic()
     from ensue.run.spark import files as spark_files
+    from ensue.run.spark.raised import spoken_errors
     from ensue.run.spark.session import local_session
 
-    with console.status("starting Spark") as status:
-        session, _ = local_session(cores)
+    with console.status("starting Spark") as status, spoken_errors():
+        session, _ = local_session(cores, settings)
         for name, path, file_format in files:
             status.update(f"reading {path}")
             spark_files.register(session, name, path, file_format)
         status.update("planning")
         found = ensue.sql(text, spark=session, dialect=dialect)
         status.update("matching")
-        if output is not None:
+        if into is not None:
+            count = spark_files.write_table(found, into, mode)
+        elif output is not None:
             assert kind is not None
             count = spark_files.write(found, output, kind)
         elif kind is None and sys.stdout.isatty():
@@ -76,8 +82,8 @@ def run(
         else:
             result = found.toArrow()
     took = time.monotonic() - begin
-    if output is not None:
-        console.print(f"{count:,} rows written to {output} in {took:.1f} s")
+    if output is not None or into is not None:
+        console.print(f"{count:,} rows written to {output or into} in {took:.1f} s")
     elif kind is None and sys.stdout.isatty():
         _show(shown, rows)
         console.print(f"{took:.1f} s")
@@ -108,20 +114,29 @@ def _named_file(given: str) -> tuple[str, Path, str]:
         raise errors.UnsupportedInputError(
             f"--table {given}: {path} does not exist", remedy="check the path"
         )
-    return name, Path(path), _format_of(Path(path))
+    return name, Path(path), format_of(Path(path))
 
 
-def _format_of(path: Path) -> str:
-    kind = _SUFFIXES.get(path.suffix.lower())
-    if kind is None and path.is_dir():
-        inside = [_SUFFIXES[p.suffix.lower()] for p in path.iterdir() if p.suffix in _SUFFIXES]
-        kind = inside[0] if inside else None
-    if kind is None:
-        raise errors.UnsupportedInputError(
-            f"{path} has no suffix that names its format",
-            remedy="use one of " + ", ".join(sorted(_SUFFIXES)),
+def _setting(given: str) -> tuple[str, str]:
+    name, equals, value = given.partition("=")
+    if not equals or not name:
+        raise errors.QueryError(
+            f"--conf {given!r} is not a name and a value",
+            remedy="write --conf spark.sql.warehouse.dir=/data/warehouse",
         )
-    return kind
+    return name, value
+
+
+def _check_target(output: Path | None, into: str | None, mode: str) -> None:
+    if output is not None and into is not None:
+        raise errors.QueryError(
+            f"--output {output} and --into {into} are two places for one result",
+            remedy="give one of them",
+        )
+    if mode not in MODES:
+        raise errors.QueryError(
+            f"--mode {mode!r} is not known", remedy="use one of " + ", ".join(MODES)
+        )
 
 
 def _output_format(output: Path | None, format: str | None) -> str | None:
@@ -130,7 +145,7 @@ def _output_format(output: Path | None, format: str | None) -> str | None:
             f"--format {format!r} is not known", remedy="use one of " + ", ".join(FORMATS)
         )
     if format is None and output is not None:
-        return _format_of(output)
+        return format_of(output)
     return format
 
 

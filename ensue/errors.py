@@ -94,6 +94,14 @@ class QueryError(EnsueError):
     """The parts of a query do not fit together (a rule of the standard is broken)."""
 
 
+class MissingOrderError(QueryError):
+    """The answer depends on the order of the rows, and the query does not name one."""
+
+
+class TiesError(EnsueError):
+    """Rows share their place in the order, and the query asked to be told (`ties="error"`)."""
+
+
 class UnknownVariableError(QueryError):
     """A pattern variable is used that the pattern does not have."""
 
@@ -134,6 +142,14 @@ class BoundWarning(UserWarning):
     """A bound of a budget that nothing that is shed could meet; the least possible is used."""
 
 
+class OrderWarning(UserWarning):
+    """Rows were matched in the order in which they happened to be."""
+
+
+class TiesWarning(UserWarning):
+    """Rows share their place in the order, and which comes first can change the answer."""
+
+
 class UnboundedPathsError(EnsueError):
     """Infinitely many paths answer the query: a loop of the expression meets a cycle."""
 
@@ -147,7 +163,7 @@ class UnsupportedError(EnsueError):
 
 
 class UnsupportedFunctionError(UnsupportedError):
-    """A function that the in-process runner, or a correlated condition, does not know."""
+    """A function that Ensue does not compute: in process, or over several rows of a match."""
 
 
 class UnsupportedInputError(UnsupportedError):
@@ -202,8 +218,24 @@ class LifetimeError(QueryError):
     """A lifetime that is empty, or that reaches behind what has been settled."""
 
 
+class MissingExtraError(EnsueError, ImportError):
+    """A feature whose package is not installed: it belongs to one of Ensue's extras."""
+
+
 class JavaNotFoundError(EnsueError):
     """No Java that Spark can run on."""
+
+
+class SparkStartError(EnsueError):
+    """A local Spark session did not start; the message ends with what its log says."""
+
+
+class SparkFailureError(EnsueError):
+    """Spark refused a statement or failed to run it; for the command line, which shows no stack."""
+
+
+class ExecutorError(EnsueError):
+    """A Python worker of Spark has no Ensue, another version of it, or lacks a package."""
 
 
 class AutomatonError(EnsueError):

@@ -9,6 +9,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 import tempfile
 from importlib import import_module
@@ -46,7 +47,10 @@ UPSERT = (
 
 def rows_of(frame: Any) -> list[tuple[Any, ...]]:
     """What COPY gets; a match that is taken back and said again in one batch is both."""
-    return [(r.op, r.match_id, r.symbol, r["at"].isoformat(), r.bottom) for r in frame.collect()]
+    return [
+        (r.op, r.match_id, r.symbol, r["at"].astimezone(dt.UTC).isoformat(), r.bottom)
+        for r in frame.collect()
+    ]
 
 
 class Upsert:
@@ -67,23 +71,28 @@ class Upsert:
             cursor.execute(UPSERT)
 
 
+def stream(spark: Any, folder: Path, sink: Any) -> int:
+    """Two files of ticks through a sink to the end; how many falls are in them."""
+    ticks = data.ticks(symbols=20, rows=2_000).sort_by("ts")
+    (folder / "ticks").mkdir()
+    for number in range(2):
+        path = folder / "ticks" / f"{number}.parquet"
+        pq.write_table(ticks.slice(number * 1_000, 1_000), path)
+    schema = spark.read.parquet(str(folder / "ticks")).schema
+    source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    arriving = source.parquet(str(folder / "ticks")).withWatermark("ts", "365 days")
+    found = arriving.transform(FALL.matches, emit="changes", control=str(folder / "control"))
+    writer = found.writeStream.foreachBatch(sink)
+    query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
+    Control(folder / "control").finish(query)
+    return FALL.count(ticks)
+
+
 def main(connection: str) -> None:
     spark, _ = local_session()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        ticks = data.ticks(symbols=20, rows=2_000).sort_by("ts")
-        (folder / "ticks").mkdir()
-        for number in range(2):
-            path = folder / "ticks" / f"{number}.parquet"
-            pq.write_table(ticks.slice(number * 1_000, 1_000), path)
-        schema = spark.read.parquet(str(folder / "ticks")).schema
-        source = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
-        stream = source.parquet(str(folder / "ticks")).withWatermark("ts", "365 days")
-        found = FALL.matches(stream, emit="changes", control=str(folder / "control"))
-        writer = found.writeStream.foreachBatch(Upsert(connection))
-        query = writer.option("checkpointLocation", str(folder / "checkpoint")).start()
-        Control(folder / "control").finish(query)
-    print(f"{FALL.count(ticks):,} falls in the table `falls`")
+        count = stream(spark, Path(temporary), Upsert(connection))
+    print(f"{count:,} falls in the table `falls`")
     spark.stop()
 
 

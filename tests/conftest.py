@@ -13,6 +13,7 @@ import pytest
 # stands in its name.
 TOGETHER = {
     "connect": ("spark/test_connect",),
+    "cluster": ("spark/test_cluster",),
     "shared": ("/test_workload", "test_sharp", "matcher_workloads", "[shared", "under a budget"),
     "summary": ("unit/test_summary", "unit/test_late_summary", "[summary", "[summaries"),
     "missing": ("unit/test_acep", "[missing", "[approximate"),

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import ensue
 from ensue import errors
-from ensue.automaton.registers import FIELD, Arc, Field, Machine
+from ensue.automaton.registers import FIELD, Arc, Field, RegisterAutomaton
 from ensue.guards import machine as vm
 from ensue.guards.compile import _Compiler
 from ensue.guards.operators import Operators, TooHardError, Value
@@ -33,7 +33,7 @@ from ensue.query import condition as c
 from ensue.revision.code import Code
 from ensue.revision.coder import ArcCoder
 from ensue.revision.kernels.quick import run_quick
-from ensue.revision.kernels.steps import run_arc
+from ensue.revision.tier import run_compiled
 from ensue.scalar import kinds as k
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.values import compile_value
@@ -270,11 +270,11 @@ def by_quantify(case: Asked) -> list[Answer] | str:
     return found
 
 
-@asks(ArcCoder, run_arc, run_quick)
+@asks(ArcCoder, run_compiled, run_quick)
 def by_arcs(case: Asked) -> list[Answer] | str:
     """The transfer of an AFA's arc over its register; short ones run in the quick machine."""
     fields = tuple(Field(name, KINDS[name]) for name in case.names)
-    machine = Machine((*fields, Field("out", case.kind)), starts=("q",))
+    machine = RegisterAutomaton((*fields, Field("out", case.kind)), starts=("q",))
 
     def into_register(node: c.Condition) -> c.Condition | None:
         return c.Column(FIELD + node.name) if isinstance(node, c.Column) else None
@@ -299,10 +299,7 @@ def by_arcs(case: Asked) -> list[Answer] | str:
         if code.is_quick(compiled):
             status = _quick_machine()(lines, compiled.begin, compiled.end, cells, floats, nulls)
         else:
-            status = run_arc(
-                0, 0, lines, compiled.begin, compiled.end, cells, floats, nulls,
-                np.zeros((1, 1), np.int64), np.zeros((1, 1)), np.zeros((1, 1), np.bool_),
-            )  # fmt: skip
+            status = run_compiled(lines, compiled.begin, compiled.end, cells, nulls)
         out = compiled.outputs[-1]
         number = floats[out] if case.kind.name == "float" else cells[out]
         found.append(_read(status, number, bool(nulls[out]), case.kind, code.texts.values))

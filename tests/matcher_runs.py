@@ -18,7 +18,7 @@ import pyarrow as pa
 from ensue.query.query import Query
 from ensue.run import local
 from ensue.run.asked import one
-from ensue.run.matcher import Matcher, Options, restored
+from ensue.run.matcher import Matcher, MatcherOptions, restored
 from tests import oracle, oracle_sequences, specs
 
 Row = dict[str, Any]
@@ -39,7 +39,7 @@ class Life:
 
     def __post_init__(self) -> None:
         self.time = self.query.order_by[0].column
-        self.options = Options(self.sigma, None, self.identity, 0, self.settle)
+        self.options = MatcherOptions(self.sigma, None, self.identity, 0, self.settle)
         self.matcher = Matcher(one(self.query, "first"), self.options, self.table.schema)
         self.counted: dict[int, Row] = {}  # row number -> event
         self.watermark: Any = None

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from ensue.api.automaton_text import make_arc, register_fields
-from ensue.automaton.registers import INFINITY, Arc, Machine
-from ensue.revision.kernels import output
+from ensue.automaton.registers import INFINITY, Arc, RegisterAutomaton
+from ensue.revision.kernels import layout
 from ensue.revision.operator import Operator
 from ensue.revision.parts import Delta, Settings, Times
 from ensue.scalar import kinds as k
@@ -61,8 +61,8 @@ class Case:
     starts: tuple[str, ...] = ("q0",)
 
     @property
-    def machine(self) -> Machine:
-        return Machine(FIELDS, tuple(self.arcs), self.starts, frozenset(self.finals))
+    def machine(self) -> RegisterAutomaton:
+        return RegisterAutomaton(FIELDS, tuple(self.arcs), self.starts, frozenset(self.finals))
 
 
 def random_arc(
@@ -176,18 +176,18 @@ class Net:
         states = self._operator.code.states
         self.size += len(delta.rows)
         for row in delta.rows.tolist():
-            number = row[output.MATCH_ID]
+            number = row[layout.MATCH_ID]
             shown = (
-                row[output.FIRST_LE],
-                row[output.FIRST_NAME],
-                row[output.LAST_LE],
-                row[output.LAST_NAME],
-                states[row[output.FINAL_STATE]],
-                tuple(row[output.OUTPUT_REGISTER :]),
-                INF if row[output.LIFETIME_LE] == INFINITY else row[output.LIFETIME_LE],
-                INF if row[output.LIFETIME_RE] == INFINITY else row[output.LIFETIME_RE],
+                row[layout.FIRST_LE],
+                row[layout.FIRST_NAME],
+                row[layout.LAST_LE],
+                row[layout.LAST_NAME],
+                states[row[layout.FINAL_STATE]],
+                tuple(row[layout.OUTPUT_REGISTER :]),
+                INF if row[layout.LIFETIME_LE] == INFINITY else row[layout.LIFETIME_LE],
+                INF if row[layout.LIFETIME_RE] == INFINITY else row[layout.LIFETIME_RE],
             )
-            if row[output.OPERATION] > 0:
+            if row[layout.OPERATION] > 0:
                 assert number not in self.open
                 self.open[number] = shown
             else:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ensue.summary.machine import Machine
+from ensue.summary.machine import ClassedAutomaton
 
 Vector = list[int]
 
@@ -42,7 +42,7 @@ class Element:
 class StateSummary:
     """INITIALIZE is the constructor; `window` in units of time, right edge included."""
 
-    machine: Machine
+    machine: ClassedAutomaton
     window: int | float
     elements: list[Element] = field(default_factory=list)  # 𝒮
     closed: Vector = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""Aggregates: a monoid each, over Python values and over Arrow columns. See `base.py`.
+"""Aggregates: a fold each, over Python values and over Arrow columns. See `base.py`.
 
-One file per aggregate. `get` finds one by its Spark SQL name.
+One file per state. `get` finds one by its Spark SQL name.
 """
 
 from __future__ import annotations
@@ -8,12 +8,10 @@ from __future__ import annotations
 from ensue import errors
 from ensue.aggregate.average import Average
 from ensue.aggregate.base import Aggregate
-from ensue.aggregate.choice import MaxBy, MinBy
 from ensue.aggregate.collect import ArrayAgg
 from ensue.aggregate.count import Count
 from ensue.aggregate.distinct import Distinct
-from ensue.aggregate.extrema import Max, Min
-from ensue.aggregate.logic import BoolAnd, BoolOr
+from ensue.aggregate.extrema import Extremum, Quantifier
 from ensue.aggregate.total import Sum
 
 __all__ = ["Aggregate", "get", "names"]
@@ -22,14 +20,14 @@ _ALL: tuple[Aggregate, ...] = (
     Count(),
     Sum(),
     Average(),
-    Min(),
-    Max(),
+    Extremum("min", greatest=False),
+    Extremum("max", greatest=True),
     ArrayAgg(),
     Distinct(ArrayAgg(), "collect_set"),
-    MinBy(),
-    MaxBy(),
-    BoolAnd(),
-    BoolOr(),
+    Extremum("min_by", greatest=False, by=True),
+    Extremum("max_by", greatest=True, by=True),
+    Quantifier("bool_and", greatest=False),
+    Quantifier("bool_or", greatest=True),
 )
 _BY_NAME = {aggregate.name: aggregate for aggregate in _ALL}
 # For the rest, a value that comes twice changes nothing: DISTINCT is the aggregate itself.

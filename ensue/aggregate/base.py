@@ -1,28 +1,25 @@
-"""What an aggregate is: a monoid over the rows, and the same thing over columns.
+"""What an aggregate is: a fold over the rows, and the same thing over columns.
 
-As a monoid, in plain Python values, rows become states and states are joined:
+As a fold, in plain Python values, a state takes in one row after the other:
 
-    finish(combine(combine(identity(), lift(3)), lift(4)))        # sum: 7
+    finish(absorb(absorb(identity(), 3), 4))        # sum: 7
 
-`combine` is associative and keeps the order of rows (left is earlier), so evaluators may cut the
-rows anywhere and join the parts later. Where `inverts(types)` holds, the states form a group and
-`inverse(a, b)` takes b's rows out of a again, wherever they stood. Null is None and is skipped as
-SQL says; what no rows give (null, 0, an empty list) is `finish(identity())`.
+Null is None and is skipped as SQL says; what no rows give (null, 0, an empty list) is
+`finish(identity())`. Why states are neither joined nor taken apart is in
+docs/decisions/0084-aggregates-are-folds.md.
 
 Over columns, rows lie in contiguous segments, segment i from `offsets[i]` to `offsets[i + 1]`:
 
     reduce(columns, offsets)    one result per segment
     scan(columns, offsets)      at each row, the result of its segment up to and with that row
 
-Both are given here for any type by walking the monoid, one Python value per row. An aggregate
+Both are given here for any type by walking the rows, one Python value each. An aggregate
 that can do better overrides `over_columns`, which serves both; it gets columns that start at row 0,
 end with the last segment and hold no dictionaries, and returns None for types it leaves to the
 walk. Both ways give the same answer: the contract tests compare them.
 
 How to add one
-1. Write a class in a file of its own: `name`, `arity`, `result_type`, `identity`, `lift`,
-   `combine`, `finish`; `inverse` and `inverts` where rows can be taken out again; `absorb` where
-   adding a row in place saves a copy.
+1. Write a class: `name`, `arity`, `result_type`, `identity`, `absorb`, `finish`.
 2. If the states are numbers, add `over_columns` over flat arrays (`columns.py` turns Arrow into
    NumPy and back; compile loops with Numba).
 3. List it in `__init__.py`. `tests/contract/test_aggregates.py` finds it there and checks the laws
@@ -54,7 +51,6 @@ class Aggregate(ABC):
     name: str
     arity: range = ONE_ARGUMENT  # how many arguments it takes
     distinct: bool = False
-    invertible: bool = False  # `inverse` is defined; `inverts` says for which types it is exact
 
     @abstractmethod
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
@@ -65,31 +61,12 @@ class Aggregate(ABC):
         """The state of no rows; a new object each time, since `absorb` may change it."""
 
     @abstractmethod
-    def lift(self, *values: Any) -> State:
-        """The state of one row with these arguments."""
-
-    @abstractmethod
-    def combine(self, a: State, b: State) -> State:
-        """The state of a's rows followed by b's; changes neither."""
+    def absorb(self, state: State, *values: Any) -> State:
+        """The state with one more row; changes a list or dictionary that it is given."""
 
     @abstractmethod
     def finish(self, state: State) -> Any:
         """The result for a state, which can still be used afterwards."""
-
-    def absorb(self, state: State, *values: Any) -> State:
-        """`combine(state, lift(*values))` for a caller that gives `state` away."""
-        return self.combine(state, self.lift(*values))
-
-    def inverse(self, a: State, b: State) -> State:
-        """The state x for which `combine(x, b)` is a."""
-        raise errors.UnsupportedError(
-            f"{self} cannot take rows out of its state again",
-            remedy="ask `inverts(types)` first, and aggregate the remaining rows anew",
-        )
-
-    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
-        """Whether `inverse` undoes `combine` exactly for arguments of these types."""
-        return self.invertible
 
     def reduce(self, arguments: Sequence[pa.Array], offsets: Offsets) -> pa.Array:
         """One result per segment; a segment may be empty."""

@@ -33,12 +33,6 @@ class ArrayAgg(Aggregate):
     def identity(self) -> list[Any]:
         return []
 
-    def lift(self, *values: Any) -> list[Any]:
-        return [] if values[0] is None else [values[0]]
-
-    def combine(self, a: list[Any], b: list[Any]) -> list[Any]:
-        return a + b
-
     def absorb(self, state: list[Any], *values: Any) -> list[Any]:
         if values[0] is not None:
             state.append(values[0])

@@ -19,7 +19,6 @@ from ensue.aggregate.base import Aggregate, Offsets
 class Count(Aggregate):
     name = "count"
     arity = range(sys.maxsize)
-    invertible = True
 
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
         self.check_arity(argument_types)
@@ -28,14 +27,8 @@ class Count(Aggregate):
     def identity(self) -> int:
         return 0
 
-    def lift(self, *values: Any) -> int:
-        return 0 if any(value is None for value in values) else 1
-
-    def combine(self, a: int, b: int) -> int:
-        return a + b
-
-    def inverse(self, a: int, b: int) -> int:
-        return a - b
+    def absorb(self, state: int, *values: Any) -> int:
+        return state + (None not in values)
 
     def finish(self, state: int) -> int:
         return state

@@ -1,7 +1,6 @@
 """f(DISTINCT x, ...): an aggregate over each different value once, as it first appears.
 
-The state maps the key of a value to (value, how often), so that rows can be taken out again where
-the aggregate inside allows it.
+The state maps the key of a value to the value.
 
 Over columns, values become dense codes, and one pass marks the rows that show their code for the
 first time in their segment. All other rows then count as null, which every aggregate here skips:
@@ -22,7 +21,7 @@ from ensue.aggregate import columns as flat
 from ensue.aggregate import ordering
 from ensue.aggregate.base import Aggregate, Offsets, State, plain_type
 
-Seen = dict[Any, tuple[tuple[Any, ...], int]]
+Seen = dict[Any, tuple[Any, ...]]
 
 
 class Distinct(Aggregate):
@@ -33,7 +32,6 @@ class Distinct(Aggregate):
         self.name = name or inner.name
         self.distinct = name is None
         self.arity = range(max(1, inner.arity.start), inner.arity.stop)
-        self.invertible = inner.invertible
 
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
         self.check_arity(argument_types)
@@ -45,34 +43,14 @@ class Distinct(Aggregate):
     def identity(self) -> Seen:
         return {}
 
-    def lift(self, *values: Any) -> Seen:
-        return self.absorb({}, *values)
-
     def absorb(self, state: Seen, *values: Any) -> Seen:
         if not any(value is None for value in values):
-            _count(state, ordering.key(values), values, 1)
+            state.setdefault(ordering.key(values), values)
         return state
-
-    def combine(self, a: Seen, b: Seen) -> Seen:
-        joined = dict(a)
-        for key, (values, times) in b.items():
-            _count(joined, key, values, times)
-        return joined
-
-    def inverse(self, a: Seen, b: Seen) -> Seen:
-        if not self.invertible:
-            return super().inverse(a, b)
-        left = dict(a)
-        for key, (values, times) in b.items():
-            _count(left, key, values, -times)
-        return left
-
-    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
-        return self.inner.inverts(argument_types)
 
     def finish(self, state: Seen) -> Any:
         inside: State = self.inner.identity()
-        for values, _ in state.values():
+        for values in state.values():
             inside = self.inner.absorb(inside, *values)
         return self.inner.finish(inside)
 
@@ -83,14 +61,6 @@ class Distinct(Aggregate):
             return self.inner.scan([column.take(rows) for column in columns], offsets)
         kept = [column.filter(pa.array(first)) for column in columns]
         return self.inner.reduce(kept, flat.prefix_counts(first)[offsets])
-
-
-def _count(state: Seen, key: Any, values: tuple[Any, ...], times: int) -> None:
-    known, before = state.get(key, (values, 0))
-    if before + times:
-        state[key] = known, before + times
-    else:
-        state.pop(key, None)
 
 
 def _first_rows(columns: list[pa.Array], offsets: Offsets) -> flat.Mask:

@@ -1,6 +1,10 @@
-"""min(x) and max(x), in Spark's order of values; of equal values (0.0 and -0.0) the first.
+"""min, max, min_by, max_by, bool_and, bool_or: the value of the row where something is extreme.
 
-The state is the extremum so far, None before the first value.
+`min(x)` and `max(x)` look for x itself, in Spark's order of values; of equal values (0.0 and -0.0)
+the first counts. `min_by(x, y)` and `max_by(x, y)` look for y and give x, which may be null; of
+equal y the last row counts. `bool_and` is the least boolean, `bool_or` the greatest. Rows where
+what is looked for is null are skipped. The state is (x, y) of the row chosen so far, None before
+the first.
 """
 
 from __future__ import annotations
@@ -11,47 +15,63 @@ from typing import Any
 import pyarrow as pa
 
 from ensue.aggregate import ordering
-from ensue.aggregate.base import Aggregate, Offsets, plain_type
+from ensue.aggregate.base import ONE_ARGUMENT, TWO_ARGUMENTS, Aggregate, Offsets, plain_type
+
+Chosen = tuple[Any, Any] | None
 
 
-class _Extremum(Aggregate):
-    greatest: bool
+class Extremum(Aggregate):
+    def __init__(self, name: str, *, greatest: bool, by: bool = False) -> None:
+        self.name = name
+        self.arity = TWO_ARGUMENTS if by else ONE_ARGUMENT
+        self._greatest, self._by = greatest, by
 
     def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
         self.check_arity(argument_types)
-        given = plain_type(argument_types[0])
+        given = plain_type(argument_types[-1])
         if not ordering.is_orderable(given):
-            raise self.refuse_type(given, "a type with an order")
-        return given
+            what = "a second argument with an order" if self._by else "a type with an order"
+            raise self.refuse_type(given, what)
+        return plain_type(argument_types[0])
 
-    def identity(self) -> Any:
+    def identity(self) -> Chosen:
         return None
 
-    def lift(self, *values: Any) -> Any:
-        return values[0]
+    def absorb(self, state: Chosen, *values: Any) -> Chosen:
+        if values[-1] is None:
+            return state
+        if state is None:
+            return values[0], values[-1]
+        known, new = ordering.key(state[1]), ordering.key(values[-1])
+        better = new > known if self._greatest else new < known
+        return (values[0], values[-1]) if better or (self._by and new == known) else state
 
-    def combine(self, a: Any, b: Any) -> Any:
-        if a is None or b is None:
-            return b if a is None else a
-        left, right = ordering.key(a), ordering.key(b)
-        return b if (right > left if self.greatest else right < left) else a
-
-    def finish(self, state: Any) -> Any:
-        return state
+    def finish(self, state: Chosen) -> Any:
+        return None if state is None else state[0]
 
     def over_columns(
         self, columns: list[pa.Array], offsets: Offsets, running: bool
     ) -> pa.Array | None:
         return ordering.take_extrema(
-            columns[0], columns[0], offsets, running, greatest=self.greatest
+            columns[0],
+            columns[-1],
+            offsets,
+            running,
+            greatest=self._greatest,
+            last_of_equals=self._by,
         )
 
 
-class Min(_Extremum):
-    name = "min"
-    greatest = False
+class Quantifier(Extremum):
+    def result_type(self, argument_types: Sequence[pa.DataType]) -> pa.DataType:
+        self.check_arity(argument_types)
+        given = plain_type(argument_types[0])
+        if not (pa.types.is_boolean(given) or pa.types.is_null(given)):
+            raise self.refuse_type(given, "a boolean")
+        return pa.bool_()
 
-
-class Max(_Extremum):
-    name = "max"
-    greatest = True
+    def over_columns(
+        self, columns: list[pa.Array], offsets: Offsets, running: bool
+    ) -> pa.Array | None:
+        values = columns[0].cast(pa.bool_())  # of a column of nulls too
+        return super().over_columns([values], offsets, running)

@@ -1,7 +1,6 @@
 """sum(x): exact for whole numbers and decimals, in row order for floating point.
 
-The state is (total, how many values); the number tells a sum of nothing, null, from 0, and lets
-`inverse` get back there.
+The state is (total, how many values); the number tells a sum of nothing, null, from 0.
 
 The kernels never lose a carry: a sum of int64 is kept in two 64-bit limbs, one of decimal128 in
 three. (Low limbs are unsigned because Numba takes signed sums never to overflow.) Overflow is
@@ -35,39 +34,19 @@ EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 class Totals(Aggregate):
     """An aggregate whose state is a total and the number of its values: sum and avg."""
 
-    invertible = True
-
     def identity(self) -> Total:
         return 0, 0
 
-    def lift(self, *values: Any) -> Total:
-        (value,) = values
+    def absorb(self, state: Total, *values: Any) -> Total:
+        (value,), (total, count) = values, state
         if value is None:
-            return 0, 0
-        # 0.0 + x turns -0.0 into 0.0, as a sum that starts at zero does.
-        return (0.0 + value if isinstance(value, float) else value), 1
-
-    def combine(self, a: Total, b: Total) -> Total:
-        if a[1] == 0:
-            return b
-        if b[1] == 0:
-            return a
-        if isinstance(a[0], decimal.Decimal):
-            return EXACT.add(a[0], b[0]), a[1] + b[1]
-        return a[0] + b[0], a[1] + b[1]
-
-    def inverse(self, a: Total, b: Total) -> Total:
-        if a[1] == b[1]:
-            return 0, 0
-        if b[1] == 0:
-            return a
-        if isinstance(a[0], decimal.Decimal):
-            return EXACT.subtract(a[0], b[0]), a[1] - b[1]
-        return a[0] - b[0], a[1] - b[1]
-
-    def inverts(self, argument_types: Sequence[pa.DataType]) -> bool:
-        """Floating point sums are rounded at each step, and infinity never goes away again."""
-        return not pa.types.is_floating(plain_type(argument_types[0]))
+            return state
+        if count == 0:
+            # 0.0 + x turns -0.0 into 0.0, as a sum that starts at zero does.
+            return (0.0 + value if isinstance(value, float) else value), 1
+        if isinstance(total, decimal.Decimal):
+            return EXACT.add(total, value), count + 1
+        return total + value, count + 1
 
 
 class Sum(Totals):

@@ -24,7 +24,7 @@ from ensue import errors
 from ensue.api.automaton_matcher import KIND, AutomatonMatcher
 from ensue.api.automaton_text import make_arc, read_edit, register_fields
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
-from ensue.automaton.registers import Machine
+from ensue.automaton.registers import RegisterAutomaton
 from ensue.capabilities import Task, Way, refusal
 from ensue.draw.diagram import Picture
 from ensue.operator.state import unpack
@@ -52,7 +52,7 @@ class Automaton:
         tie: str | None = None,
         events: Mapping[str, str] | pa.Schema | None = None,
     ) -> None:
-        self._machine = Machine(register_fields(register or {}, initial or {}))
+        self._machine = RegisterAutomaton(register_fields(register or {}, initial or {}))
         names = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         self.partition_by = names
         self.timing = Timing(order_by, tie, within, until, sequence)
@@ -92,7 +92,7 @@ class Automaton:
         """States that end a match; several may be."""
         return self._with(replace(self._machine, finals=self._machine.finals | frozenset(states)))
 
-    def _with(self, machine: Machine) -> Automaton:
+    def _with(self, machine: RegisterAutomaton) -> Automaton:
         made = Automaton.__new__(Automaton)
         made.__dict__.update(self.__dict__)
         made._machine = machine
@@ -101,7 +101,7 @@ class Automaton:
     # -- looking at it ---------------------------------------------------------------------------
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> RegisterAutomaton:
         return self._machine
 
     def plot(self) -> Picture:
@@ -153,12 +153,12 @@ class Automaton:
 
             self._machine.check()
             if not data.isStreaming:
-                no_stream_options(stream)
+                no_stream_options(stream, self.matches)
             asked = AskedAutomaton(
                 self._machine, self.timing, self.partition_by, settings, read_edit
             )
             return on_spark.matches(asked, data, stream)
-        no_stream_options(stream)
+        no_stream_options(stream, self.matches)
         table = to_arrow(data).combine_chunks()
         found = all_matches(self._machine, self.timing, table, self.partition_by, settings)
         return in_kind(found, data)

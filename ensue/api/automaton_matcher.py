@@ -12,7 +12,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.automaton_text import make_arc, parse
 from ensue.api.tables import to_arrow
-from ensue.automaton.registers import Arc, Machine
+from ensue.automaton.registers import Arc, RegisterAutomaton
 from ensue.operator import state
 from ensue.operator.cleanse import Cleanse, Released
 from ensue.operator.protocol import Metrics
@@ -57,7 +57,7 @@ class Described(Protocol):
     """What a matcher asks of its automaton."""
 
     @property
-    def machine(self) -> Machine: ...
+    def machine(self) -> RegisterAutomaton: ...
 
     @property
     def timing(self) -> Timing: ...
@@ -157,7 +157,7 @@ class AutomatonMatcher(Turns):
         fields = evaluator.machine.fields
         for name, given in (add or {}).items():
             part = getattr(given, "machine", None)
-            if isinstance(part, Machine):
+            if isinstance(part, RegisterAutomaton):
                 part.check()
                 for arc in part.arcs:
                     for field, _ in arc.set:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, Self
 
 from ensue import errors
@@ -43,7 +44,17 @@ class Chain(Vocabulary, Pattern):
         """As for every pattern; the step may also be said later than this."""
         return self._with(skip_text=(text, required))
 
-    def within(self, size: str | int | float, between: str = FIRST_AND_LAST) -> Self:
+    def define(self, **conditions: object) -> Self:
+        """As for every pattern; a step that has a condition of its own keeps it."""
+        for name in conditions:
+            if name in dict(self._chain.define()):
+                raise errors.DuplicateNameError(
+                    f"{name!r} is defined by where(...) of its step, and by define(...)",
+                    remedy="say both with where(...), which joins conditions with AND",
+                )
+        return self._with(define=self._draft.defined(conditions))
+
+    def within(self, size: str | int | float | timedelta, between: str = FIRST_AND_LAST) -> Self:
         """A bound on the whole match (the least that was said), or since the last event.
 
         `between="previous and current"` bounds the last step only.

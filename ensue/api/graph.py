@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.api.files import SUFFIXES
 from ensue.api.tables import is_spark, to_arrow
 from ensue.automaton.paths import PathPrograms
 from ensue.draw.diagram import Picture
@@ -26,12 +27,13 @@ from ensue.paths.asked import Asked, Starts
 from ensue.paths.budget import Retrieval, retrieve
 from ensue.paths.embed import Embedder
 from ensue.paths.explain import explain_local
-from ensue.paths.graph_read import build_graph, read_triples
+from ensue.paths.graph_read import TEXT_SUFFIXES, build_graph, read_triples
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.plan import UNBOUNDED
 from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
+from ensue.progress import waiting
 from ensue.query.paths import PathQuery, Semantics
 
 Expression = str | Sequence[str] | Mapping[str, str]
@@ -73,11 +75,12 @@ def graph(
         path = Path(edges)
         if path.is_dir():
             return Graph(GraphStore.load(path), None, missing)
-        edges = read_triples(path, src, label, dst)
+        if path.suffix in TEXT_SUFFIXES or path.suffix.lower() not in SUFFIXES:
+            edges = read_triples(path, src, label, dst)
     attributes = None if nodes is None else to_arrow(nodes)
-    store = build_graph(
-        to_arrow(edges), src, label, dst, nodes=attributes, node_id=node_id, **settings
-    )
+    table = to_arrow(edges)
+    with waiting("loading the graph", table.num_rows):
+        store = build_graph(table, src, label, dst, nodes=attributes, node_id=node_id, **settings)
     return Graph(store, None, missing)
 
 

@@ -9,15 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.tables import events_table, to_arrow
+from ensue.api.tables import events_table, is_spark, to_arrow
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.steps import gap_bound
+from ensue.operator.budget import Budget
 from ensue.operator.state import kind_of, unpack
+from ensue.query.duration import spelled
 from ensue.query.query import Query, Rows
 from ensue.run import choose
 from ensue.run.asked import one
-from ensue.run.branch import Options
+from ensue.run.branch import MatcherOptions
 from ensue.run.late_summary import KIND as LATE_SUMMARY
 from ensue.run.late_summary import LateSummary
 from ensue.run.matcher import Matcher, restored
@@ -47,6 +49,7 @@ def asked_totals(
     if big not in (None, "text"):
         raise errors.QueryError(f"big={big!r} is not known", remedy='use big="text"')
     names = (by,) if isinstance(by, str) else tuple(by)
+    every, slide = spelled(every), spelled(slide)
     size, distance = gap_bound(every), gap_bound(slide)
     if distance is not None and (size is None or not 0 < distance <= size):
         raise errors.QueryError(
@@ -68,7 +71,7 @@ def asked_totals(
 def matcher_of(
     draft: builder.Draft,
     query: Query,
-    options: Options,
+    options: MatcherOptions,
     aggregate: Mapping[str, object] | None,
     groups: tuple[Any, Any, Any, Any],
     name: str | None,
@@ -94,7 +97,7 @@ def summary_of(
     """A summary of ordered events; with one of LATE given, of events in any order."""
     if not how:
         return choose.summary(query, asked, to_arrow)
-    options = Options(how.get("speculation", 0), how.get("delay"), how.get("id"))
+    options = MatcherOptions(how.get("speculation", 0), how.get("delay"), how.get("id"))
     return LateSummary(query, asked, options, to_arrow)
 
 
@@ -107,7 +110,9 @@ def restore(state: bytes) -> Any:
     if kind == LATE_SUMMARY.name:
         parts = unpack(LATE_SUMMARY, state)
         query, asked = _asked(parts.state("asked"))
-        return LateSummary(query, asked, Options(**parts.json("options")), to_arrow).go_on(parts)
+        return LateSummary(query, asked, MatcherOptions(**parts.json("options")), to_arrow).go_on(
+            parts
+        )
     return restored(state, events_table)
 
 
@@ -118,3 +123,14 @@ def _asked(summary: bytes) -> tuple[Query, SummaryOptions]:
         asked = parse_condition(options.total_text, Scope(query.variables, "total"))
         options = replace(options, total=asked)
     return query, options
+
+
+def can_observe(data: Any, query: Query, budget: Budget | None) -> None:
+    """Refuse `observe=` where nothing would be told."""
+    if budget is None or query.missing is None or not is_spark(data) or data.isStreaming:
+        raise errors.QueryError(
+            "observe= is told what a budget gives up of a pattern with allow_missing(...) on a "
+            "batch DataFrame of Spark",
+            remedy="leave it out: tables have it in their schema's metadata, streams in the "
+            "progress of the query",
+        )

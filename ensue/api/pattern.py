@@ -12,17 +12,23 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Self
 
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.matching import LATE, asked_totals, matcher_of, summary_of
+from ensue.api.look import show, timeline
+from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
+from ensue.api.order import check_order, key_hint
+from ensue.api.row_ids import with_row_ids
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
+from ensue.api.tune import settings_lines
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.view import Shown
 from ensue.draw.diagram import Picture
+from ensue.draw.timeline import Timeline
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
@@ -30,17 +36,18 @@ from ensue.front.sase import parse_sase
 from ensue.missing.explain import explain_missing
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
+from ensue.operator.notices import Notices
 from ensue.query import nodes
 from ensue.query.binding import bind
 from ensue.query.missing import NearlyEverythingMatchesWarning, too_generous
-from ensue.query.query import OrderKey, Query, Rows
+from ensue.query.query import OrderKey, Query, Rows, Unordered
 from ensue.query.sql import query_sql
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
 from ensue.rows.explain import explain
 from ensue.rows.warm import warm_up
 from ensue.run import choose, local
-from ensue.run.branch import Options
+from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
 from ensue.run.matcher import Matcher
 from ensue.sequences.explain import explain_sequence
@@ -67,22 +74,16 @@ class Pattern:
 
     def __init__(self, draft: builder.Draft) -> None:
         self._draft = draft
+        self._notices = Notices()
 
     # -- saying what is asked --------------------------------------------------------------------
 
     def define(self, **conditions: object) -> Pattern:
-        """What each label means, as SQL text or a pyspark Column; undefined is always true."""
-        given = builder.expression_texts(conditions, "DEFINE")
-        known = dict(self._draft.define)
-        resolved: list[tuple[str, str]] = []
-        for name, text in given:
-            label = self._draft.variable(name, f"DEFINE {name}")
-            if label in known or label in dict(resolved):
-                raise errors.DuplicateNameError(
-                    f"{label!r} is defined twice", remedy="join the two conditions with AND"
-                )
-            resolved.append((label, text))
-        return self._with(define=self._draft.define + tuple(resolved))
+        """What each label means, as SQL text or a pyspark Column; undefined is always true.
+
+        A label that is defined again gets the new condition in place of the old one.
+        """
+        return self._with(define=self._draft.defined(conditions))
 
     def subset(self, **subsets: str | list[str] | tuple[str, ...]) -> Pattern:
         """Union variables: `subset(U="A, B")` or `subset(U=["A", "B"])`."""
@@ -93,14 +94,23 @@ class Pattern:
             added.append((name, named))
         return self._with(subsets=self._draft.subsets + tuple(added))
 
-    def partition_by(self, *columns: str) -> Pattern:
-        return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in columns))
+    def partition_by(self, *columns: str | Sequence[str]) -> Pattern:
+        """One sequence of rows per value of these columns, as arguments or as a list."""
+        given = builder.listed(columns)
+        return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in given))
 
-    def order_by(self, *keys: str | OrderKey) -> Pattern:
-        """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`."""
-        return self._with(order_by=tuple(builder.order_key(key) for key in keys))
+    def order_by(
+        self, *keys: str | OrderKey | Unordered | Sequence[str | OrderKey], ties: str = "warn"
+    ) -> Pattern:
+        """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`.
 
-    def within(self, size: str | int | float) -> Pattern:
+        `ties` says what to do about rows that these columns leave in any order, where that can
+        change the answer: "error", "warn" or "ignore". `order_by(ensue.UNORDERED)` takes rows in
+        the order of the table, on Spark in any.
+        """
+        return self._with(**builder.order(builder.listed(keys), ties))
+
+    def within(self, size: str | int | float | timedelta) -> Pattern:
         """The longest time from first to last row, edge included: "1 hour", 100, "500 rows"."""
         return self._with(within=builder.window(size))
 
@@ -159,6 +169,10 @@ class Pattern:
             warnings.warn(unwise, NearlyEverythingMatchesWarning, stacklevel=2)
         return self._with(missing=allowed)
 
+    def _plain(self) -> Pattern:
+        """The same pattern without measures: its matches are listed."""
+        return Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
+
     def _with(self, **changes: Any) -> Self:
         return type(self)(replace(self._draft, **changes))
 
@@ -184,6 +198,10 @@ class Pattern:
 
     def explain(self, data: Any = None) -> str:
         """What would run, where each condition is evaluated, and why; exact with the data given."""
+        told = self._explained(data)
+        return told if data is None else told + key_hint(self._draft, data)
+
+    def _explained(self, data: Any) -> str:
         keys = ", ".join(self.query.partition_by)
         order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
         grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
@@ -192,9 +210,9 @@ class Pattern:
             choose.for_matches(self.query).reason,
         )
         if self.query.missing is not None:
-            return explain_missing(self.plan, *told)
+            return explain_missing(self.plan, *told) + settings_lines(data)
         if not self.query.row_semantics:
-            return explain_sequence(self.plan, *told)
+            return explain_sequence(self.plan, *told) + settings_lines(data)
         engine: Engine | None = None
         planned = self.plan
         if not planned.correlated:
@@ -202,7 +220,7 @@ class Pattern:
         elif data is not None:
             planned, schema = self._prepared(data)
             engine = choose_row_engine(planned, schema)
-        return explain(planned, engine, *told)
+        return explain(planned, engine, *told) + settings_lines(data)
 
     def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
         if is_spark(data):
@@ -216,6 +234,18 @@ class Pattern:
     def plot(self) -> Picture:
         """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
         return Picture(self.program.view())
+
+    def show(self, data: Any, rows: int = 20, **options: Any) -> None:
+        """Print the matches as a table, in a notebook as HTML; options are those of `matches`."""
+        show(self.matches(data, **options), rows)
+
+    def timeline(self, data: Any, value: str | None = None) -> Timeline:
+        """The matches drawn over the data: `.svg`, `.save(path)`; `value` is drawn as a line."""
+        return timeline(self, data, value)
+
+    def with_row_ids(self, data: Any, name: str = "row") -> Any:
+        """The data with the number of each row in its partition: what `events.row` says."""
+        return with_row_ids(self.query, data, name)
 
     def _repr_svg_(self) -> str:
         return self.plot().svg
@@ -259,7 +289,7 @@ class Pattern:
         """
         query = self.query
         if observe is not None:
-            _can_observe(data, query, budget)
+            can_observe(data, query, budget)
         listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
         check_listing(listing)
         if budget is not None and query.missing is None:
@@ -284,18 +314,21 @@ class Pattern:
                 if data.isStreaming:
                     from ensue.front.sql import read_query
                     from ensue.run.spark import stream as streams
+                    from ensue.run.spark.stream_options import StreamOptions
 
-                    options = streams.Options.of(stream)
+                    options = StreamOptions.of(stream)
                     return streams.run(query, data, options, listing, read_query, budget)
-                no_stream_options(stream)
+                no_stream_options(stream, self.matches)
+                check_order(self._draft, data, self._notices)
                 found = batch.run(query, data, listing, budget, observe)
                 return found if limit is None else found.limit(limit)
-            no_stream_options(stream)
+            no_stream_options(stream, self.matches)
             table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
             warm_up()
-            return in_kind(local.run(query, table, listing, budget), data)
+            return in_kind(local.run(query, table, listing, budget, self._notices), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
-            raise self._placed(problem) from None
+            raise self._draft.placed(problem) from None
 
     def recover(self, data: Any, found: Any) -> Any:
         """All matches around those that a budget found: of the match bundles in which they lie.
@@ -313,12 +346,19 @@ class Pattern:
     def count(self, data: Any) -> int:
         """The number of matches over all partitions, exact at any size."""
         if self.query.row_semantics:
-            listing = Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
+            listing = self._plain()
+            listing._notices = self._notices
+            if not is_spark(data):
+                return len(listing.matches(to_arrow(data)))
             found = listing.matches(data)
-            return int(found.count()) if is_spark(data) else len(found)
+            from ensue.run.spark.raised import count
+
+            return count(found)
         counted = self.aggregate(data, big="text", n="count(*)")
         if is_spark(data):
-            return int(counted.first()["n"])
+            from ensue.run.spark.raised import first
+
+            return int(first(counted)["n"])
         return int(to_arrow(counted).column("n")[0].as_py())
 
     def aggregate(
@@ -339,9 +379,9 @@ class Pattern:
         """
         stream: dict[str, Any] = {}
         if is_spark(data) and data.isStreaming:
-            from ensue.run.spark.stream import Options
+            from ensue.run.spark.stream_options import StreamOptions
 
-            stream = {n: aggregates.pop(n) for n in Options.names() if n in aggregates}
+            stream = {n: aggregates.pop(n) for n in StreamOptions.names() if n in aggregates}
         query, grouping = asked_totals(self._draft, aggregates, by, every, slide, big)
         try:
             if is_spark(data):
@@ -350,11 +390,14 @@ class Pattern:
                 if data.isStreaming:
                     from ensue.run.spark import stream as streams
 
-                    return streams.totals(query, data, grouping, streams.Options.of(stream))
+                    return streams.totals(query, data, grouping, StreamOptions.of(stream))
+                check_order(self._draft, data, self._notices)
                 return batch.totals(query, data, grouping)
-            return in_kind(local.totals(query, to_arrow(data), grouping), data)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            return in_kind(local.totals(query, table, grouping, self._notices), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
-            raise self._placed(problem) from None
+            raise self._draft.placed(problem) from None
 
     def summarize(
         self,
@@ -395,12 +438,14 @@ class Pattern:
 
             if data.isStreaming:
                 from ensue.run.spark import stream as streams
+                from ensue.run.spark.stream_options import StreamOptions
 
-                return streams.summaries(query, options, data, streams.Options.of(stream))
-            no_stream_options(stream)
+                return streams.summaries(query, options, data, StreamOptions.of(stream))
+            no_stream_options(stream, self.summarize)
+            check_order(self._draft, data, self._notices)
             return on_spark.run(query, options, data)
         how = {name: stream.pop(name) for name in LATE if name in stream}
-        no_stream_options(stream)
+        no_stream_options(stream, self.summarize)
         summary = summary_of(query, options, how)
         return summary if data is None else summary.insert(data)
 
@@ -432,7 +477,7 @@ class Pattern:
         `aggregate={"n": "count(*)"}` gives changes of totals in place of matches; `by`, `every`,
         `slide` and `big` are those of `aggregate`.
         """
-        options = Options(speculation, delay, id, history, settle, budget)
+        options = MatcherOptions(speculation, delay, id, history, settle, budget)
         groups = (by, every, slide, big)
         return matcher_of(self._draft, self.query, options, aggregate, groups, name, schema)
 
@@ -445,26 +490,8 @@ class Pattern:
         if is_spark(data):
             from ensue.run.spark import diff as on_spark
 
+            check_order(self._draft, data, self._notices)
+            check_order(new._draft, data, self._notices)
             return on_spark.run(before, after, data)
         table = to_arrow(data)
         return in_kind(compared(local.run(before, table), local.run(after, table)), data)
-
-    def _placed(self, problem: errors.EnsueError) -> errors.EnsueError:
-        """The error with the position of the name in the text that has it."""
-        name = re.search(r"'([^']+)'", problem.problem)
-        if problem.place is None and name is not None:
-            for where, text in self._draft.texts():
-                found = re.search(rf"(?<![\w.]){re.escape(name[1])}\b", text, re.IGNORECASE)
-                if problem.problem.startswith(where + ":") and found:
-                    return problem.at(errors.Place.at_offset(text, found.start()))
-        return problem
-
-
-def _can_observe(data: Any, query: Query, budget: Budget | None) -> None:
-    if budget is None or query.missing is None or not is_spark(data) or data.isStreaming:
-        raise errors.QueryError(
-            "observe= is told what a budget gives up of a pattern with allow_missing(...) on a "
-            "batch DataFrame of Spark",
-            remedy="leave it out: tables have it in their schema's metadata, streams in the "
-            "progress of the query",
-        )

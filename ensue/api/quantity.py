@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.automaton.plan import PREFIX
 from ensue.draw.diagram import Picture
 from ensue.front.builder import order_key
 from ensue.operator.arrange import arrange
 from ensue.operator.protocol import Events
+from ensue.quantities.bound import Batch
 from ensue.quantities.checks import Report
 from ensue.quantities.groups import BoundGroups
 from ensue.quantities.model import Automaton
@@ -26,12 +28,12 @@ from ensue.quantities.operator import QuantifyOperator
 from ensue.quantities.picture import view_of
 from ensue.quantities.pipes import Pipe
 from ensue.quantities.prefix import parallel
-from ensue.quantities.run import Outcome
-from ensue.quantities.stages import VALUE, AutomatonQuestion, Batch, Bound, Question
+from ensue.quantities.stages import VALUE, AutomatonQuestion, Question
 from ensue.query.query import OrderKey
 from ensue.run import choose
 
 Names = str | tuple[str, ...] | list[str]
+_STREAM = PREFIX + "stream"
 
 
 class Quantity:
@@ -123,8 +125,7 @@ class Quantity:
         With partition columns, a table of them and `value`. With threads, one long sequence is cut
         and put together again where the folds are associative.
         """
-        query = self.allowing(allow, assume)
-        keys = _names(partition_by)
+        stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
         if not isinstance(threads, int) or threads < 1:
             raise errors.QueryError(f"threads={threads!r}", remedy="give a whole number above 0")
         if threads > 1 and (keys or is_spark(table)):
@@ -133,54 +134,35 @@ class Quantity:
                 + ("many partitions" if keys else "a DataFrame of Spark's"),
                 remedy="leave threads out",
             )
+        options = _taken(table, stream)
         if is_spark(table):
             from ensue.run.spark import quantify as spark
 
-            return spark.evaluate(
-                query.stage, table, keys, _orders(order_by), _taken(table, stream)
-            )
-        _taken(table, stream)
+            return spark.evaluate(stage, table, keys, _orders(order_by), options)
         arranged, starts = _arranged(table, keys, order_by)
-        bound = query.stage.bind(arranged.schema)
+        bound = stage.bind(arranged.schema)
         _free(VALUE, keys)
         if threads > 1:
-            outcome = parallel(query.stage, bound, arranged, threads)
-            return outcome.ends[0].as_py()
+            return parallel(stage, bound, arranged, threads).ends[0].as_py()
+        batch = Batch.whole(arranged, starts)
         if isinstance(bound, BoundGroups) and not keys:
-            batch = Batch.whole(arranged, starts)
             _free(VALUE, bound.keys)
             return in_kind(bound.per_group(batch, bound.inner.memory()), table)
-        outcome = bound.run(Batch.whole(arranged, starts), bound.memory(), False)
+        ends = bound.run(batch, bound.memory(), False).ends
         if not keys:
-            return outcome.ends[0].as_py() if len(outcome.ends) else None
+            return ends[0].as_py() if len(ends) else None
         firsts = arranged.select(list(keys)).take(pa.array(starts[:-1]))
-        return in_kind(firsts.append_column(VALUE, outcome.ends), table)
+        return in_kind(firsts.append_column(VALUE, ends), table)
 
-    def stream(
-        self,
-        table: Any,
-        *,
-        partition_by: Names = (),
-        order_by: Names = (),
-        allow: str | None = None,
-        assume: str | None = None,
-        **stream: Any,
-    ) -> Any:
+    def stream(self, table: Any, **how: Any) -> Any:
         """One value per event: that of the stream up to it; null where undefined.
 
-        An Arrow array in the order given (with keys or order: in the arranged order, see `label`).
+        An Arrow array in the order given (with keys or order: in the arranged order, see `label`),
+        and what `label` gives where the table is a DataFrame of Spark's. Takes what `label` takes.
         """
         if is_spark(table):
-            return self.label(
-                table,
-                partition_by=partition_by,
-                order_by=order_by,
-                allow=allow,
-                assume=assume,
-                **stream,
-            )
-        _taken(table, stream)
-        return self._streamed(table, partition_by, order_by, allow, assume)[1].values
+            return self.label(table, **how)
+        return self.label(to_arrow(table), _STREAM, **how).column(_STREAM).combine_chunks()
 
     def label(
         self,
@@ -197,16 +179,17 @@ class Quantity:
 
         A pattern can then be sought in it: `q.matches(f.label(table, "level"))`.
         """
+        stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
+        options = _taken(table, stream)
         if is_spark(table):
             from ensue.run.spark import quantify as spark
 
-            stage = self.allowing(allow, assume).stage
-            keys, order = _names(partition_by), _orders(order_by)
-            return spark.label(stage, table, name, keys, order, _taken(table, stream))
-        _taken(table, stream)
-        arranged, outcome = self._streamed(table, partition_by, order_by, allow, assume)
+            return spark.run(stage, table, keys, _orders(order_by), "every", name, options)
+        arranged, starts = _arranged(table, keys, order_by)
+        bound = stage.bind(arranged.schema)
         _free(name, arranged.column_names)
-        return in_kind(arranged.append_column(name, outcome.values), table)
+        values = bound.run(Batch.whole(arranged, starts), bound.memory(), True).values
+        return in_kind(arranged.append_column(name, values), table)
 
     def values(
         self,
@@ -223,26 +206,18 @@ class Quantity:
         A row has the columns of the event that ends the block; of a window of time, whose end no
         event marks, the partition columns and `window_start`.
         """
-        query = self.allowing(allow, assume)
+        stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
+        options = _taken(table, stream)
         if is_spark(table):
             from ensue.run.spark import quantify as spark
 
-            keys, order = _names(partition_by), _orders(order_by)
-            return spark.values(query.stage, table, keys, order, _taken(table, stream))
-        _taken(table, stream)
-        operator = choose.quantities(query.stage, _names(partition_by), "defined")
+            return spark.run(stage, table, keys, _orders(order_by), "defined", VALUE, options)
+        operator = choose.quantities(stage, keys, "defined")
         arranged, starts = _arranged(table, operator.partition_by, order_by)
         operator.open(None, arranged.schema)
         every = np.ones(len(starts) - 1, np.bool_)
         found = list(operator.insert(Events(arranged, starts, every)).tables())
         return in_kind(pa.concat_tables(found or [operator.schema.empty_table()]), table)
-
-    def _streamed(
-        self, table: Any, partition_by: Names, order_by: Names, allow: Any, assume: Any
-    ) -> tuple[pa.Table, Outcome]:
-        arranged, starts = _arranged(table, _names(partition_by), order_by)
-        bound: Bound = self.allowing(allow, assume).stage.bind(arranged.schema)
-        return arranged, bound.run(Batch.prefixes(arranged, starts), bound.memory(), True)
 
     def operator(
         self, schema: Any, *, partition_by: Names = (), output: str = "every"
@@ -262,9 +237,9 @@ def _schema(given: Any) -> pa.Schema:
     if isinstance(given, pa.Schema):
         return given
     if is_spark(given):
-        from ensue.run.spark.quantify import arrow_schema
+        from ensue.run.spark.versions import worker_schema
 
-        return arrow_schema(given)
+        return worker_schema(given)
     return to_arrow(given).schema
 
 

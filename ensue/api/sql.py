@@ -1,30 +1,34 @@
 """`ensue.sql`: a whole statement, with row patterns wherever a table or a window may stand.
 
-Clause by clause, innermost first: the input becomes a DataFrame (Spark's answer to the relation
-the clause stands on, with the CTEs it sees), its matches become another, and a table reference
-takes the clause's place. What is left is plain Spark SQL.
+Tables that are given by name are matched in process (`sql_tables.py`); without any, names are those
+of the Spark session. Both replace clause by clause (`sql_statement.py`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from sqlglot import exp
 
 from ensue import errors
+from ensue.api.order import unordered_sql
+from ensue.api.sql_statement import Statement
+from ensue.api.sql_tables import over_tables
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable
 from ensue.front.translate import spark_sql
 from ensue.operator.budget import Budget
+from ensue.operator.notices import Notices
+from ensue.query.query import Query
 from ensue.rows.warm import warm_up
 
 if TYPE_CHECKING:
     from ensue.run.spark.sql import Frame, Session
-
-_TABLE = "ensue_matches_"
 
 
 @overload
@@ -34,6 +38,7 @@ def sql(
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
+    tables: None = None,
 ) -> Frame: ...
 @overload
 def sql(
@@ -42,25 +47,52 @@ def sql(
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
+    tables: None = None,
 ) -> list[Frame]: ...
+@overload
 def sql(
     text: str | list[str] | tuple[str, ...],
     *,
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
-) -> Frame | list[Frame]:
+    tables: Mapping[str, Any] | None = None,
+    **named: Any,
+) -> Any: ...
+def sql(
+    text: str | list[str] | tuple[str, ...],
+    *,
+    spark: Session | None = None,
+    dialect: str = "spark",
+    budget: Budget | None = None,
+    tables: Mapping[str, Any] | None = None,
+    **named: Any,
+) -> Any:
     """The result of a statement in which MATCH_RECOGNIZE may stand anywhere a table may.
 
     `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle or flink.
     Without `spark`, the active session runs it. Several statements, as a list, share a budget and
     give a list of results. Under a budget whole start rows are shed, which needs AFTER MATCH SKIP
     TO NEXT ROW.
+
+    With tables given by name, `sql("... FROM events ...", events=df)`, or as `tables={...}` where a
+    name is that of an option, the statement runs in process and gives the kind of the first table.
     """
+    texts = [text] if isinstance(text, str) else list(text)
+    given = {**(tables or {}), **named}
+    _no_unknown_options(named)
+    if given:
+        if spark is not None:
+            raise errors.QueryError(
+                f"spark= and tables in process ({', '.join(given)}) are two places to run",
+                remedy="leave one of them out",
+            )
+        warm_up()
+        answers = over_tables(texts, dialect, budget, given)
+        return answers[0] if isinstance(text, str) else answers
     from ensue.run.spark import sql as runner
 
     session = spark if spark is not None else runner.active_session()
-    texts = [text] if isinstance(text, str) else list(text)
     found = [_one(session, part, dialect, budget, len(texts)) for part in texts]
     return found[0] if isinstance(text, str) else found
 
@@ -70,20 +102,22 @@ def _one(session: Session, text: str, dialect: str, budget: Budget | None, among
         _refuse(budget, "the statement has no row pattern, so nothing can be shed")
         return session.sql(text)  # Spark's own, whatever sqlglot knows of it
     tree = statement.parse_statement(text, dialect)
-    return _Statement(session, text, dialect, budget, among).run(tree)
+    return _OnSpark(text=text, dialect=dialect, session=session, budget=budget, among=among).run(
+        tree
+    )
 
 
-@dataclass
-class _Statement:
+@dataclass(kw_only=True)
+class _OnSpark(Statement["Frame"]):
     session: Session
-    text: str
-    dialect: str
     budget: Budget | None = None
     among: int = 1  # statements that share the budget
-    tables: dict[str, Frame] = field(default_factory=dict)
+    notices: Notices = field(default_factory=Notices)
 
     def run(self, tree: exp.Expression) -> Frame:
-        patterns = [n for n in tree.find_all(MatchTable, exp.Window) if _is_pattern(n)]
+        patterns = [
+            n for n in tree.find_all(MatchTable, exp.Window) if statement.clause_of(n) is not None
+        ]
         if not patterns:
             _refuse(self.budget, "the statement has no row pattern, so nothing can be shed")
             text = self.text if self.dialect == "spark" else self._spark_sql(tree)
@@ -91,18 +125,7 @@ class _Statement:
         warm_up()
         if isinstance(tree, exp.Create) and str(tree.args.get("kind")).upper() == "VIEW":
             return self._create_view(tree)
-        return self._query(tree)
-
-    def _query(self, tree: exp.Expression) -> Frame:
-        while True:
-            table = statement.next_match_table(tree)
-            select = window_clause.next_select(tree)
-            if table is not None and not (select is not None and _is_below(select, table)):
-                tree = self._match_table(table)
-            elif select is not None:
-                tree = self._pattern_window(select)
-            else:
-                return self._frame(tree)
+        return self.replaced(tree)
 
     def _create_view(self, tree: exp.Create) -> Frame:
         from ensue.run.spark import sql as runner
@@ -118,41 +141,41 @@ class _Statement:
         schema = tree.this if isinstance(tree.this, exp.Schema) else None
         columns = [column.name for column in schema.expressions] if schema else []
         name = (schema.this if schema else tree.this).name
-        found = self._query(query)
+        found = self.replaced(query)
         return runner.create_view(found, name, columns, bool(tree.args.get("replace")))
 
     # -- one clause ------------------------------------------------------------------------------
 
-    def _match_table(self, node: MatchTable) -> exp.Expression:
+    def matched(self, asked: front.MatchQuery, source: Frame) -> Frame:
         from ensue.run.spark import sql as runner
         from ensue.run.spark import timeouts
 
-        clause = _clause(node)
-        asked = front.read_table(node, self.dialect)
-        below = statement.input_query(node, asked.hidden_columns())
-        source = self._input(below, clause, node)
-        if front.depends_on_types(node, self.dialect):
-            asked = front.read_table(node, self.dialect, runner.integer_columns(source))
-        try:
-            if asked.all_matches:
-                found = runner.totals(asked.query, source)
-                return statement.replace_with_table(node, self._register(found))
-            if asked.timeouts:
-                _refuse(self.budget, "time-outs are what was not found: shedding would add to them")
-                found = timeouts.run(asked.query, source)
-                return statement.replace_with_table(node, self._register(found))
+        if asked.all_matches:
+            found = runner.totals(asked.query, source)
+        elif asked.timeouts:
+            _refuse(self.budget, "time-outs are what was not found: shedding would add to them")
+            found = timeouts.run(asked.query, source)
+        else:
             hidden = [name for name, _ in asked.hidden]
             found = runner.match(asked.query, source, hidden, self.budget, self.among)
-        except errors.EnsueError as problem:
-            raise front.located(problem, clause) from None
-        return statement.replace_with_table(node, self._register(found))
+        self._check_order(asked.query, source)
+        return found
 
-    def _pattern_window(self, select: exp.Select) -> exp.Expression:
+    def integers(self, source: Frame) -> frozenset[str]:
+        from ensue.run.spark import sql as runner
+
+        return runner.integer_columns(source)
+
+    def _check_order(self, query: Query, source: Frame) -> None:
+        if not query.order_by and not source.isStreaming:
+            self.notices.warn(unordered_sql(source.columns))
+
+    def pattern_window(self, select: exp.Select) -> exp.Expression:
         from ensue.run.spark import windows
 
         _refuse(self.budget, "a window shows a value on every row, also where its match was shed")
         taken = window_clause.take_apart(select, self.dialect)
-        source = self._input(taken.below, taken.windows[0].clause, select)
+        source = self.input_of(taken.below, taken.windows[0].clause, select)
         hidden = [name for window in taken.windows for name, _ in window.hidden]
         columns = [name for name in source.columns if name not in hidden]
         for window in taken.windows:
@@ -161,12 +184,13 @@ class _Statement:
                 source = windows.add_columns(window.window, source, wanted, window.zero_if_none)
             except errors.EnsueError as problem:
                 raise front.located(problem, window.clause) from None
-        table = self._register(source.drop(*hidden) if hidden else source)
+            self._check_order(window.window.query, source)
+        table = self.register(source.drop(*hidden) if hidden else source)
         return window_clause.put_together(taken, table, columns)
 
     # -- Spark -----------------------------------------------------------------------------------
 
-    def _input(self, below: exp.Expression, clause: Clause, node: exp.Expression) -> Frame:
+    def input_of(self, below: exp.Expression, clause: Clause, node: exp.Expression) -> Frame:
         from ensue.run.spark import sql as runner
 
         text, tables = self._spark_sql(below), self._used(below)
@@ -179,7 +203,7 @@ class _Statement:
         )
         return runner.input_frame(self.session, text, tables, correlated)
 
-    def _frame(self, tree: exp.Expression) -> Frame:
+    def frame(self, tree: exp.Expression) -> Frame:
         from ensue.run.spark import sql as runner
 
         return runner.frame(self.session, self._spark_sql(tree), self._used(tree))
@@ -190,14 +214,19 @@ class _Statement:
             _name_literal(node.args.get("query"))
         return spark_sql(tree, self.text, self.dialect)
 
-    def _register(self, found: Frame) -> str:
-        name = f"{_TABLE}{len(self.tables) + 1}_"
-        self.tables[name] = found
-        return name
-
     def _used(self, tree: exp.Expression) -> dict[str, Frame]:
         named = {table.name for table in tree.find_all(exp.Table)}
         return {name: found for name, found in self.tables.items() if name in named}
+
+
+def _no_unknown_options(named: Mapping[str, Any]) -> None:
+    for name, value in named.items():
+        if value is None or (isinstance(value, str) and not Path(value).expanduser().exists()):
+            raise errors.QueryError(
+                f"{name}={value!r} is neither an option of ensue.sql nor a table",
+                remedy="options are spark, dialect, budget and tables; a table is an Arrow, pandas "
+                "or Polars table, or the path of a file",
+            )
 
 
 def _refuse(budget: Budget | None, reason: str) -> None:
@@ -205,24 +234,6 @@ def _refuse(budget: Budget | None, reason: str) -> None:
         raise errors.UnsupportedError(
             f"this statement cannot run under a budget: {reason}", remedy="leave the budget out"
         )
-
-
-def _clause(node: exp.Expression) -> Clause:
-    clause = statement.clause_of(node)
-    assert clause is not None
-    return clause
-
-
-def _is_pattern(node: exp.Expression) -> bool:
-    return statement.clause_of(node) is not None
-
-
-def _is_below(select: exp.Expression, node: exp.Expression) -> bool:
-    """Whether `select` stands in the input of the match table `node`."""
-    above: Any = select
-    while above is not None and above is not node:
-        above = above.parent
-    return above is node
 
 
 def _below_a_query(node: exp.Expression) -> bool:

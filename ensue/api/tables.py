@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from ensue import errors
+from ensue.api.files import read_table
+
+# Those of `run/spark/stream.py`, which only Spark can load; a test compares the two.
+STREAM_OPTIONS = (
+    *("emit", "speculation", "late", "changes", "identity", "sequence", "lanes", "control"),
+    *("edits", "name", "forget", "key_limit", "overflow", "nulls", "clock"),
+)
 
 
 def events_table(data: Any) -> pa.Table:
@@ -22,13 +32,18 @@ def is_spark(data: object) -> bool:
 
 
 def to_arrow(data: Any) -> pa.Table:
+    """The rows of any kind of table, or of the file at a path."""
     if isinstance(data, pa.Table):
-        return data
+        return _plain(data) if pa.string_view() in data.schema.types else data
+    if isinstance(data, (str, Path)):
+        return read_table(data)
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
     library = type(data).__module__.split(".")[0]
+    if library == "polars" and hasattr(data, "collect"):
+        data = data.collect()
     if library == "pandas" and hasattr(data, "columns"):
         try:
             return pa.Table.from_pandas(data, preserve_index=False)
@@ -43,13 +58,13 @@ def to_arrow(data: Any) -> pa.Table:
         return _plain(pa.table(data))
     raise errors.UnsupportedInputError(
         f"{type(data).__module__}.{type(data).__name__} is not a table that Ensue reads",
-        remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, or anything "
-        "with the Arrow PyCapsule interface",
+        remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, a Polars "
+        "LazyFrame, the path of a file, or anything with the Arrow PyCapsule interface",
     )
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """String views (Polars) as plain strings."""
+    """String views (Polars, Delta), which Arrow does not filter, as plain strings."""
     fields = []
     for field in table.schema:
         kind = field.type
@@ -64,13 +79,23 @@ def in_kind(found: pa.Table, data: Any) -> Any:
     if module == "pandas":
         return found.to_pandas()
     if module == "polars":
-        return sys.modules["polars"].from_arrow(found)
+        frame = sys.modules["polars"].from_arrow(found)
+        return frame.lazy() if hasattr(data, "collect") else frame
     return found
 
 
-def no_stream_options(stream: Mapping[str, Any]) -> None:
-    """Options of streams are refused where no stream is given."""
+def no_stream_options(stream: Mapping[str, Any], verb: Callable[..., Any]) -> None:
+    """Options of streams are refused where no stream is given, and what is no option of `verb`."""
     for name in stream:
+        if name not in STREAM_OPTIONS:
+            given = inspect.signature(verb).parameters.values()
+            own = [p.name for p in given if p.kind is not p.VAR_KEYWORD and p.name != "data"]
+            close = difflib.get_close_matches(name, [*own, *STREAM_OPTIONS], n=1)
+            hint = f"; did you mean {close[0]}=?" if close else ""
+            raise errors.QueryError(
+                f"{name}= is not an option{hint}",
+                remedy=f"options are: {', '.join(own)}; of streams: {', '.join(STREAM_OPTIONS)}",
+            )
         raise errors.QueryError(
             f"{name}= is an option of streams, and the data given is no streaming DataFrame",
             remedy="leave it out, or read the data with spark.readStream",

@@ -16,21 +16,25 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.api.look import show
+from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
 from ensue.api.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
 from ensue.draw.diagram import Picture
+from ensue.operator import ties
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
+from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events, Snapshot
 from ensue.query import rules
 from ensue.query.query import Query
 from ensue.run import choose, local
 from ensue.run.asked import Asked
-from ensue.run.branch import Options as Running
+from ensue.run.branch import MatcherOptions as Running
 from ensue.run.matcher import Matcher
 from ensue.shared import given
 from ensue.shared.controller import ALONE, WORKLOADS
@@ -87,6 +91,7 @@ class Workload:
         self.patterns = dict(patterns)
         self.options = options
         self.report: Report | None = None  # of the last run in process
+        self._notices = Notices()
 
     def __repr__(self) -> str:
         return f"<ensue workload: {', '.join(self.patterns)}>"
@@ -117,31 +122,39 @@ class Workload:
         past = _history(history, budget, data)
         if is_spark(data) and data.isStreaming:
             return self._streamed(data, budget, past, max_matches, stream)
-        no_stream_options(stream)
+        no_stream_options(stream, self.matches)
         if is_spark(data):
             from ensue.run.spark import workload as on_spark
 
+            self._check_order(data)
             return on_spark.run(
                 self._queries(), data, replace(self.options, max_matches=max_matches), budget, past
             )
         table = to_arrow(data).combine_chunks()
+        self._check_order(table)
         rules.duplicates(table.column_names, "column of the input")
         options = replace(self.options, max_matches=max_matches)
         found: dict[str, pa.Table] = {}
         reports = []
         for group, own, part in bounded(grouped(self._queries(), table), budget, options.weights):
-            tables, report = run_group(group, table, replace(options, part=part), own, past)
+            tables, report = run_group(
+                group, table, replace(options, part=part), own, past, self._notices
+            )
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
         return in_kind(together({name: found[name] for name in self.patterns}), data)
 
+    def _check_order(self, data: Any) -> None:
+        for pattern in self.patterns.values():
+            check_order(pattern._draft, data, self._notices)
+
     def _streamed(
         self, data: Any, budget: Budget | None, past: Any, max_matches: int, stream: dict[str, Any]
     ) -> Any:
         from ensue.front.sql import read_query
-        from ensue.run.spark import stream as streams
         from ensue.run.spark import stream_workload
+        from ensue.run.spark.stream_options import StreamOptions
 
         if "name" in stream:
             raise errors.QueryError(
@@ -151,7 +164,7 @@ class Workload:
         history = past.toArrow().combine_chunks() if is_spark(past) else past
         sharing = replace(self.options, max_matches=max_matches)
         asked = stream_workload.Asked(self._queries(), sharing, read_query, budget, history)
-        return stream_workload.run(asked, data, streams.Options.of(stream))
+        return stream_workload.run(asked, data, StreamOptions.of(stream))
 
     def aggregate(
         self,
@@ -182,6 +195,15 @@ class Workload:
             for name, pattern in self.patterns.items()
         }
         return in_kind(together(parts), data)
+
+    def count(self, data: Any) -> dict[str, int]:
+        """The number of matches of each pattern, exact at any size."""
+        rows = data if is_spark(data) else to_arrow(data)
+        return {name: pattern.count(rows) for name, pattern in self.patterns.items()}
+
+    def show(self, data: Any, rows: int = 20, **options: Any) -> None:
+        """Print the matches as a table, in a notebook as HTML; options are those of `matches`."""
+        show(self.matches(data, **options), rows)
 
     def _aggregate_found(
         self, data: Any, budget: Budget, by: str | Sequence[str], aggregates: Mapping[str, object]
@@ -373,19 +395,28 @@ def run_group(
     options: Sharing,
     budget: Budget | None,
     history: pa.Table | None = None,
+    notices: Notices | None = None,
 ) -> tuple[dict[str, pa.Table], Report | None]:
+    notices = notices or Notices()
     if history is not None:
         given.check_history(group.queries.values(), table.schema, history.schema)
     if group.rows:
         from ensue.shared.rows import run_rows
 
         return run_rows(
-            group.queries, table, options, budget, local.prepare, local.finish, history=history
+            group.queries,
+            table,
+            options,
+            budget,
+            local.prepare,
+            local.finish,
+            history=history,
+            notices=notices,
         )
     group.refuse_budget(budget)
     if group.alone:
         (name, query), *_ = group.queries.items()
-        return {name: local.run(query, table)}, None
+        return {name: local.run(query, table, notices=notices)}, None
     parted = cuts(group.queries) if options.share and budget is None else {}
     union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)
@@ -396,6 +427,7 @@ def run_group(
     if history is not None:
         evaluator.learn(past(first, local.prepare(union.plan, history)))
     arranged, starts = arrange(prepared, first.partition_by, first.order_by)
+    ties.check(union.plan, arranged, notices)
     pieces: dict[int, list[pa.Table]] = {}
     complete = np.ones(len(starts) - 1, np.bool_)
     for index, piece in evaluator.found(Events(arranged, starts, complete)):

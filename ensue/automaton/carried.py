@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ensue.automaton.places import Action, Atom, Edge, Kind, Place
+from ensue.automaton.walks import reached
 
 
 def carry(places: Sequence[Place], labels: Sequence[str], new: Callable[[Kind], Place]) -> None:
@@ -69,13 +70,5 @@ def stripped(place: Place, nots: Sequence[Place], new: Callable[[Kind], Place]) 
 
 def complete(place: Place) -> bool:
     """Whether all that waits here is known; a loop comes back to a place that is filled last."""
-    seen, stack = {place}, [place]
-    while stack:
-        current = stack.pop()
-        if current.kind is Kind.WAIT and not current.edges:
-            return False
-        for edge in current.edges:
-            if edge.action is Action.GO_ON and edge.target not in seen:
-                seen.add(edge.target)
-                stack.append(edge.target)
-    return True
+    behind = reached((place,), lambda p: [e.target for e in p.edges if e.action is Action.GO_ON])
+    return all(waiting.edges or waiting.kind is not Kind.WAIT for waiting in behind)

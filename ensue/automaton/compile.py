@@ -14,6 +14,7 @@ import numpy as np
 from ensue import errors
 from ensue.automaton.positions import graph_of
 from ensue.automaton.program import ACCEPT, START, Program
+from ensue.automaton.walks import reached
 from ensue.query.query import Query
 
 _PASSES = 16  # each pass is linear in the arcs; what is left after these is merely not minimal
@@ -79,15 +80,7 @@ def _redirect(arcs: list[tuple[int, int]], representative: list[int]) -> list[tu
 
 
 def _renumber(program: Program, arcs: list[list[tuple[int, int]]]) -> Program:
-    order, seen, stack = [], {START}, [START]
-    while stack:
-        state = stack.pop()
-        order.append(state)
-        for target, _ in reversed(arcs[state]):
-            if target != ACCEPT and target not in seen:
-                seen.add(target)
-                stack.append(target)
-    order = [START, *sorted(order[1:])]
+    order = sorted(reached([START], lambda s: [t for t, _ in arcs[s] if t != ACCEPT]))
     number = {state: index for index, state in enumerate(order)}
     kept = replace(program, label=program.label[order], excluded=program.excluded[order])
     return with_arcs(

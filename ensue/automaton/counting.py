@@ -14,8 +14,6 @@ it; dead states are gone. Cost: O(states · labels) where the pattern is determi
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ensue import errors
@@ -23,6 +21,7 @@ from ensue.automaton.positions import ACCEPT, graph_of
 from ensue.automaton.subsets import States, determinise
 from ensue.automaton.view import ACCEPT as END
 from ensue.automaton.view import START, Arc, Shown, State, View
+from ensue.automaton.walks import distances, merged, reached, reversed_edges
 from ensue.query import nodes
 
 MAX_STATES = 4_096
@@ -37,7 +36,6 @@ class CountingAutomaton(Shown):
     final: tuple[bool, ...]
     arcs: tuple[tuple[int, int, int], ...]
     shortest: int  # events in the shortest match that has any
-    accepts_empty: bool
 
     def view(self) -> View:
         states = [
@@ -54,7 +52,7 @@ def counting_automaton(pattern: nodes.Node, labels: tuple[str, ...]) -> Counting
     graph = graph_of(pattern, labels)
     order = graph.positions
     arcs = graph.arcs(order)
-    machine = _Machine(
+    machine = _Positions(
         [-1, *(graph.letter[state] for state in order)],
         [sorted(target for target, _ in ways if target != ACCEPT) for ways in arcs],
         frozenset(p for p, ways in enumerate(arcs) if any(t == ACCEPT for t, _ in ways)),
@@ -71,7 +69,7 @@ def counting_automaton(pattern: nodes.Node, labels: tuple[str, ...]) -> Counting
             remedy="write it without overlapping alternatives, or raise "
             "ensue.automaton.counting.MAX_STATES",
         )
-    return _numbered(labels, successors, final, 0 in machine.last)
+    return _numbered(labels, successors, final)
 
 
 def _check(pattern: nodes.Node) -> None:
@@ -93,7 +91,7 @@ def _check(pattern: nodes.Node) -> None:
 
 
 @dataclass(frozen=True)
-class _Machine:
+class _Positions:
     """Positions from 1; 0 is before the first."""
 
     label: list[int]
@@ -104,7 +102,7 @@ class _Machine:
 _Table = tuple[list[dict[int, list[int]]], list[bool]]  # per state: label to targets; final
 
 
-def _determinise(machine: _Machine, labels: int) -> _Table | None:
+def _determinise(machine: _Positions, labels: int) -> _Table | None:
     """The subset construction; None where it grows beyond the limit."""
     size = len(machine.follow) - 1
     limit = MAX_STATES if size > 60 or not _unambiguous(machine) else max(256, 8 * size)
@@ -126,43 +124,28 @@ def _determinise(machine: _Machine, labels: int) -> _Table | None:
     return [{label: [target] for label, target in row.items()} for row in rows], final
 
 
-def _unambiguous(machine: _Machine) -> bool:
+def _unambiguous(machine: _Positions) -> bool:
     """No word has two accepting paths: search the product for a useful pair p ≠ q."""
     if len(machine.follow) > 401:
         return False
+    label, follow, last = machine.label, machine.follow, machine.last
+    steps: dict[tuple[int, int], list[tuple[int, int]]] = {}
     before: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    reached: set[tuple[int, int]] = set()
-    stack: list[tuple[int, int]] = []
 
-    def visit(pairs: Iterable[tuple[int, int]], source: tuple[int, int] | None) -> None:
-        for pair in pairs:
-            if source is not None:
-                before.setdefault(pair, []).append(source)
-            if pair not in reached:
-                reached.add(pair)
-                stack.append(pair)
+    def onward(pair: tuple[int, int]) -> list[tuple[int, int]]:
+        left, right = follow[pair[0]], follow[pair[1]]
+        steps[pair] = targets = [(p, q) for p in left for q in right if label[p] == label[q]]
+        return targets
 
-    def same_label(left: list[int], right: list[int]) -> Iterable[tuple[int, int]]:
-        return ((p, q) for p in left for q in right if machine.label[p] == machine.label[q])
-
-    visit(same_label(machine.follow[0], machine.follow[0]), None)
-    while stack:
-        pair = stack.pop()
-        visit(same_label(machine.follow[pair[0]], machine.follow[pair[1]]), pair)
-    useful = [pair for pair in reached if pair[0] in machine.last and pair[1] in machine.last]
-    seen = set(useful)
-    while useful:
-        pair = useful.pop()
-        if pair[0] != pair[1]:
-            return False
-        for source in before.get(pair, ()):
-            if source not in seen:
-                seen.add(source)
-                useful.append(source)
-    return True
+    pairs = list(reached([(0, 0)], onward))
+    for pair, targets in steps.items():
+        for target in targets:
+            before.setdefault(target, []).append(pair)
+    ends = [(p, q) for p, q in pairs if p in last and q in last]
+    return all(p == q for p, q in reached(ends, lambda pair: before.get(pair, ())))
 
 
-def _as_it_is(machine: _Machine) -> _Table:
+def _as_it_is(machine: _Positions) -> _Table:
     successors: list[dict[int, list[int]]] = []
     for leaving in machine.follow:
         targets: dict[int, list[int]] = {}
@@ -173,31 +156,16 @@ def _as_it_is(machine: _Machine) -> _Table:
 
 
 def _minimise(successors: list[dict[int, list[int]]], final: list[bool]) -> _Table:
-    """States with the same future merged (Moore's partition refinement); the start stays alone."""
-    block = [int(f) for f in final]
-    block[0] = 2
-    count = len(set(block))
-    while True:
-        keys: dict[tuple[object, ...], int] = {}
-        refined = []
-        for state, leaving in enumerate(successors):
-            key = (block[state], tuple((c, block[t[0]]) for c, t in sorted(leaving.items())))
-            refined.append(keys.setdefault(key, len(keys)))
-        block = refined
-        if len(keys) == count:
-            break
-        count = len(keys)
-    merged: list[dict[int, list[int]]] = [{} for _ in range(count)]
-    ends = [False] * count
-    for state, leaving in enumerate(successors):
-        merged[block[state]] = {label: [block[t[0]]] for label, t in leaving.items()}
-        ends[block[state]] = final[state]
-    start = block[0]
-    order = [start] + [b for b in range(count) if b != start]
-    place = {b: i for i, b in enumerate(order)}
+    """States with the same future merged; the start stays alone."""
+    block = merged(
+        {state: (end, state == 0) for state, end in enumerate(final)},
+        lambda state, block: tuple((c, block[t[0]]) for c, t in sorted(successors[state].items())),
+    )
+    kept = sorted(set(block.values()))
+    place = {state: number for number, state in enumerate(kept)}
     return (
-        [{c: [place[t[0]]] for c, t in merged[b].items()} for b in order],
-        [ends[b] for b in order],
+        [{c: [place[block[t[0]]]] for c, t in successors[s].items()} for s in kept],
+        [final[state] for state in kept],
     )
 
 
@@ -205,40 +173,24 @@ def _numbered(
     labels: tuple[str, ...],
     successors: list[dict[int, list[int]]],
     final: list[bool],
-    accepts_empty: bool,
 ) -> CountingAutomaton:
     """Useful states only, breadth first by label, with the length of the shortest match."""
-    useful = {state for state, end in enumerate(final) if end}
-    grown = True
-    while grown:
-        grown = False
-        for state, leaving in enumerate(successors):
-            if state not in useful and any(t in useful for ts in leaving.values() for t in ts):
-                useful.add(state)
-                grown = True
-    number, depth = {0: 0}, {0: 0}
-    queue, shortest = deque([0]), 0
-    arcs = []
-    while queue:
-        state = queue.popleft()
-        if final[state] and not shortest:
-            shortest = depth[state]
-        for label in sorted(successors[state]):
-            for target in successors[state][label]:
-                if target not in useful:
-                    continue
-                if target not in number:
-                    number[target] = len(number)
-                    depth[target] = depth[state] + 1
-                    queue.append(target)
-                arcs.append((label, number[state], number[target]))
+    targets = [[t for label in sorted(ways) for t in ways[label]] for ways in successors]
+    ends = [state for state, end in enumerate(final) if end]
+    useful = set(reached(ends, reversed_edges(targets, len(targets)).__getitem__))
+    depth = distances([0], lambda state: [t for t in targets[state] if t in useful])
+    number = {state: place for place, state in enumerate(depth)}
+    arcs = sorted(
+        (label, number[state], number[target])
+        for state in number
+        for label, ways in successors[state].items()
+        for target in ways
+        if target in useful
+    )
+    shortest = next((steps for state, steps in depth.items() if final[state]), 0)
     if not shortest:
         raise errors.QueryError(
             "the pattern has no match with at least one event", remedy="name at least one label"
         )
-    ends = [False] * len(number)
-    for state, new in number.items():
-        ends[new] = final[state]
-    return CountingAutomaton(
-        labels, len(number), tuple(ends), tuple(sorted(arcs)), shortest, accepts_empty
-    )
+    accepting = tuple(final[state] for state in number)
+    return CountingAutomaton(labels, len(number), accepting, tuple(arcs), shortest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ensue.automaton.places import (
     Action,
@@ -29,6 +30,7 @@ from ensue.automaton.places import (
 )
 from ensue.automaton.subsets import Move
 from ensue.automaton.view import ACCEPT, START, Arc, Shown, State, View
+from ensue.automaton.walks import merged, reached
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +63,27 @@ class EventAutomaton(Shown):
         return frozenset(self.places[number] for number in numbers)
 
     def waits(self, members: frozenset[Place]) -> bool:
-        return any(place.kind is Kind.PENDING for place in _closure(members))
+        return any(p.kind is Kind.PENDING for member in members for p in self._behind(member))
+
+    def _behind(self, place: Place) -> tuple[Place, ...]:
+        """Places reached by going on, whatever the event."""
+        known = self._known.get(place)
+        if known is None:
+            known = self._known[place] = tuple(_closure((place,)))
+        return known
+
+    @cached_property
+    def _known(self) -> dict[Place, tuple[Place, ...]]:
+        return {}
 
     def tested(self, members: frozenset[Place]) -> tuple[int, int]:
         mask, own = self.without, 0
-        for place in _closure(members):
+        for place in {p for member in members for p in self._behind(member)}:
             for edge in place.edges:
                 own |= _bits(edge.test)
                 if edge.action is Action.TAKE:
                     # whether the take completes the match is asked of the same event
-                    for after in _closure((edge.target,)):
+                    for after in self._behind(edge.target):
                         for onward in after.edges:
                             if onward.action is Action.GO_ON:
                                 mask |= _bits(onward.test)
@@ -119,23 +132,16 @@ def _bits(test: Test) -> int:
     return sum(1 << atom for atom in atoms(test))
 
 
-def _closure(
-    places: Iterable[Place], by: Collection[Action] = (Action.GO_ON,)
-) -> Collection[Place]:
+def _closure(places: Iterable[Place], by: Collection[Action] = (Action.GO_ON,)) -> Iterator[Place]:
     """Places reached by going on, whatever the event."""
-    seen, stack = set(places), list(places)
-    while stack:
-        for edge in stack.pop().edges:
-            if edge.action in by and edge.target not in seen:
-                seen.add(edge.target)
-                stack.append(edge.target)
-    return seen
+    return reached(places, lambda place: [e.target for e in place.edges if e.action in by])
 
 
 def _enabled(start: Place, bits: int) -> list[Edge]:
     """TAKE and SKIP edges that the event enables.
 
-    A place does not skip what it forbids, and does not take it where the STOP is firm.
+    A place does not skip what it forbids, and does not take it where the STOP is firm. This and
+    `_accepts` run for every new step while matching, so they walk by themselves.
     """
     found: list[Edge] = []
     seen, stack = {start}, [start]
@@ -154,14 +160,14 @@ def _enabled(start: Place, bits: int) -> list[Edge]:
 
 
 def _accepts(place: Place, bits: int) -> bool:
+    if place.kind is Kind.ACCEPT:
+        return True
     seen, stack = {place}, [place]
     while stack:
-        current = stack.pop()
-        if current.kind is Kind.ACCEPT:
-            return True
-        for edge in current.edges:
-            onward = edge.action is Action.GO_ON and holds(edge.test, bits)
-            if onward and edge.target not in seen:
+        for edge in stack.pop().edges:
+            if edge.action is Action.GO_ON and edge.target not in seen and holds(edge.test, bits):
+                if edge.target.kind is Kind.ACCEPT:
+                    return True
                 seen.add(edge.target)
                 stack.append(edge.target)
     return False
@@ -170,6 +176,10 @@ def _accepts(place: Place, bits: int) -> bool:
 # -- for a reader ---------------------------------------------------------------------------------
 
 _Way = tuple[Action, str, Place]  # of an event: what is done with it, its text, where it leads
+
+
+def _kind(place: Place, leaving: Iterable[_Way]) -> object:
+    return place.kind, any(action is Action.SKIP for action, _, _ in leaving)
 
 
 def _going_on(start: Place) -> Iterator[tuple[Place, Test]]:
@@ -200,12 +210,15 @@ class _Reader:
         automaton = self._automaton
         ways = {automaton.start: [w for w in self._ways(automaton.start) if w[0] is Action.TAKE]}
         frontier = [automaton.start]
-        while frontier:
-            for _, _, target in ways[frontier.pop(0)]:
+        for place in frontier:
+            for _, _, target in ways[place]:
                 if target not in ways:
                     ways[target] = self._ways(target)
                     frontier.append(target)
-        block = self._same_future(ways)
+        block = merged(
+            {place: _kind(place, leaving) for place, leaving in ways.items()},
+            lambda place, block: frozenset((a, text, block[t]) for a, text, t in ways[place]),
+        )
         kept = sorted(dict.fromkeys(block.values()), key=lambda place: place is self._accept)
         keys = {place: number for number, place in enumerate(kept)}
         states, arcs = [], []
@@ -228,26 +241,6 @@ class _Reader:
             note = "a match once time proves that no forbidden event came"
             return State(str(number), "", ("pending",), note)
         return State(str(number))
-
-    @staticmethod
-    def _same_future(ways: dict[Place, list[_Way]]) -> dict[Place, Place]:
-        """Per place, the first of those that no event tells apart from it."""
-        block: dict[Place, Place] = {}
-        first: dict[object, Place] = {}
-        for place, leaving in ways.items():
-            kind = (place.kind, any(action is Action.SKIP for action, _, _ in leaving))
-            block[place] = first.setdefault(kind, place)
-        while True:
-            refined: dict[Place, Place] = {}
-            first = {}
-            for place, leaving in ways.items():
-                onward = frozenset(
-                    (action, text, block[target]) for action, text, target in leaving
-                )
-                refined[place] = first.setdefault((block[place], onward), place)
-            if refined == block:
-                return block
-            block = refined
 
     def _ways(self, place: Place) -> list[_Way]:
         """What events do at a place; a take that completes the match also leads to `accept`."""
@@ -284,8 +277,8 @@ class _Reader:
     def _completes(place: Place) -> Test:
         """When an event that leads here completes the match."""
         found: Test = False
-        for reached, before in _going_on(place):
-            if reached.kind is Kind.ACCEPT:
+        for behind, before in _going_on(place):
+            if behind.kind is Kind.ACCEPT:
                 found = either(found, before)
         return found
 

@@ -173,11 +173,7 @@ def letter_states(query: Query, every_way: bool) -> LetterStates:
     for index, state in enumerate([machine.start, *order]):
         found = find(machine, costs, bound, state)
         total += len(found)
-        if total > MAX_LINKS:
-            raise errors.LimitError(
-                f"there are more than {MAX_LINKS:,} ways to skip missing events",
-                remedy="allow fewer missing events, or name required ones with required=[...]",
-            )
+        _check_number(total)
         here = [Link(index, number.get(t, FINAL), cost, skipped) for t, cost, skipped in found]
         links.append(tuple(link for link in here if link.target != FINAL))
         finals.append(tuple(link for link in here if link.target == FINAL))
@@ -194,6 +190,14 @@ def missing_subsets(query: Query, correlated: bool) -> Subsets:
             remedy="list the matches with matches(...), or leave allow_missing out",
         )
     return Subsets(letter_states(query, every_way=False))
+
+
+def _check_number(ways: int) -> None:
+    if ways > MAX_LINKS:
+        raise errors.LimitError(
+            f"there are more than {MAX_LINKS:,} ways to skip missing events",
+            remedy="allow fewer missing events, or name required ones with required=[...]",
+        )
 
 
 Way = tuple[int, int, tuple[int, ...]]  # state of the graph, cost, labels skipped
@@ -240,11 +244,7 @@ def _every_way(machine: Graph, costs: list[int | None], bound: int, source: int)
         if (here, skipped) in seen:
             continue
         seen.add((here, skipped))
-        if len(seen) > MAX_LINKS:
-            raise errors.LimitError(
-                f"there are more than {MAX_LINKS:,} ways to skip missing events",
-                remedy="allow fewer missing events, or name required ones with required=[...]",
-            )
+        _check_number(len(seen))
         if here == machine.final:
             found[here, cost, skipped] = None
         for target in machine.edges[here]:

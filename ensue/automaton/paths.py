@@ -26,6 +26,7 @@ from ensue.automaton.subsets import States, determinise
 from ensue.automaton.view import ACCEPT as ACCEPT_MARK
 from ensue.automaton.view import START as START_MARK
 from ensue.automaton.view import Arc, Shown, State, View
+from ensue.automaton.walks import distances, gathered, reversed_edges
 from ensue.query.paths import EdgeTest, PathQuery
 from ensue.query.query import Query
 
@@ -92,10 +93,14 @@ class PathAutomaton(Shown):
         for state, row in enumerate(self.table):
             marks = (START_MARK,) * (state in entries) + (ACCEPT_MARK,) * bool(self.accepts(state))
             states.append(State(str(state), marks=marks))
-            for target in sorted({int(t) for t in row if t != DEAD}):
+            for target in self._targets[state]:
                 classes = ", ".join(str(c) for c in np.flatnonzero(row == target))
                 arcs.append(Arc(state, target, f"class {classes}"))
         return View(tuple(states), tuple(arcs))
+
+    @cached_property
+    def _targets(self) -> list[list[int]]:
+        return [sorted({int(t) for t in row if t != DEAD}) for row in self.table]
 
     @property
     def cyclic(self) -> bool:
@@ -106,11 +111,8 @@ class PathAutomaton(Shown):
     def longest(self) -> int | None:
         """The most steps a path can have; None where there is no bound."""
         depth = [0] * self.states
-        waiting = [0] * self.states
-        arcs = [sorted({int(t) for t in row if t != DEAD}) for row in self.table]
-        for targets in arcs:
-            for target in targets:
-                waiting[target] += 1
+        arcs = self._targets
+        waiting = [len(sources) for sources in reversed_edges(arcs, self.states)]
         ready = [s for s in range(self.states) if not waiting[s]]
         done = 0
         while ready:
@@ -130,20 +132,10 @@ class PathAutomaton(Shown):
     def remaining(self) -> NDArray[np.int32]:
         """Per state: the fewest steps to acceptance."""
         least = np.full(self.states, -1, np.int32)
-        frontier = [s for s in range(self.states) if self.accepts(s)]
-        least[frontier] = 0
-        sources: list[list[int]] = [[] for _ in range(self.states)]
-        for state, row in enumerate(self.table):
-            for target in {int(t) for t in row if t != DEAD}:
-                sources[target].append(state)
-        while frontier:
-            following = []
-            for state in frontier:
-                for source in sources[state]:
-                    if least[source] < 0:
-                        least[source] = least[state] + 1
-                        following.append(source)
-            frontier = following
+        ends = [state for state in range(self.states) if self.accepts(state)]
+        sources = reversed_edges(self._targets, self.states)
+        for state, steps in distances(ends, sources.__getitem__).items():
+            least[state] = steps
         return least
 
 
@@ -221,18 +213,7 @@ def _trimmed(
     classes: int,
 ) -> PathAutomaton:
     """Without the states from which nothing is accepted."""
-    sources: list[set[int]] = [set() for _ in rows]
-    for state, row in enumerate(rows):
-        for target in row.values():
-            sources[target].add(state)
-    reaching = [set(queries) for queries in accepts]
-    stack = [state for state, queries in enumerate(reaching) if queries]
-    while stack:
-        state = stack.pop()
-        for source in sources[state]:
-            if not reaching[state] <= reaching[source]:
-                reaching[source] |= reaching[state]
-                stack.append(source)
+    reaching = gathered(accepts, [list(row.values()) for row in rows])
     kept = [state for state, queries in enumerate(reaching) if queries]
     number = {state: index for index, state in enumerate(kept)}
     table = np.full((len(kept), max(classes, 1)), DEAD, np.int32)

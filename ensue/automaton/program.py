@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton import view
 from ensue.automaton.positions import ACCEPT, AT_END, AT_START
+from ensue.automaton.walks import distances
 from ensue.query import condition as c
 from ensue.query.query import Query
 from ensue.query.sql import condition_sql
@@ -105,21 +106,11 @@ class Program(Marks, view.Shown):
 
     @cached_property
     def least_position(self) -> tuple[int, ...]:
-        distance = {START: 0}
-        frontier = [START]
-        while frontier:
-            following = []
-            for state in frontier:
-                for target, _ in self.arcs_of(state):
-                    if target != ACCEPT and target not in distance:
-                        distance[target] = distance[state] + 1
-                        following.append(target)
-            frontier = following
-        least = [0] * len(self.labels)
-        for index in range(len(self.labels)):
-            found = [d - 1 for s, d in distance.items() if s and self.label[s] == index]
-            least[index] = min(found, default=0)
-        return tuple(least)
+        least: dict[int, int] = {}
+        arcs = [[t for t, _ in self.arcs_of(s) if t != ACCEPT] for s in range(self.states)]
+        for state, distance in distances([START], arcs.__getitem__).items():
+            least.setdefault(int(self.label[state]), distance - 1)
+        return tuple(least.get(index, 0) for index in range(len(self.labels)))
 
     @property
     def _arrays(self) -> tuple[NDArray[np.generic], ...]:

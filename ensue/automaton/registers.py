@@ -18,8 +18,7 @@ from typing import Any
 from ensue import errors
 from ensue.automaton import view
 from ensue.query import condition as c
-from ensue.query.describe import describe
-from ensue.query.sql import row_sql
+from ensue.query.sql import describe, row_sql
 from ensue.scalar import kinds as k
 from ensue.scalar.infer import infer, require_boolean
 
@@ -99,7 +98,7 @@ def _text(value: Expression) -> str:
 
 
 @dataclass(frozen=True)
-class Machine(view.Shown):
+class RegisterAutomaton(view.Shown):
     """An AFA: the paper's (Q, A, q0, F, Z, E, R), where E is known once data is."""
 
     fields: tuple[Field, ...] = ()
@@ -128,7 +127,7 @@ class Machine(view.Shown):
             remedy="declare it: Automaton(register={...})",
         )
 
-    def with_arcs(self, arcs: Iterable[Arc]) -> Machine:
+    def with_arcs(self, arcs: Iterable[Arc]) -> RegisterAutomaton:
         return replace(self, arcs=tuple(arcs))
 
     def view(self) -> view.View:

@@ -18,7 +18,7 @@ from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.query import condition as c
 from ensue.query import nodes
-from ensue.query.query import Query
+from ensue.query.query import Query, Ties
 
 _FLIPPED = {"gt": "lt", "gte": "lte"}
 _UNORDERED = frozenset({"eq", "neq", "nullsafeeq", "add", "mul"})
@@ -36,15 +36,13 @@ def normal_form(condition: c.Argument, names: Mapping[str | None, object]) -> ob
         case c.Call(function="and" | "or" as function):
             parts = {normal_form(part, names) for part in _operands(condition, function)}
             return (function, tuple(sorted(parts, key=repr)))
-        case c.Call(function=function) if function in _FLIPPED:
-            right, left = (normal_form(condition[r], names) for r in ("this", "expression"))
-            return (_FLIPPED[function], left, right)
-        case c.Call(function="lt" | "lte" as function):
-            left, right = (normal_form(condition[r], names) for r in ("this", "expression"))
-            return (function, left, right)
-        case c.Call(function=function) if function in _UNORDERED:
+        case c.Call(function=function) if function in (*_FLIPPED, "lt", "lte", *_UNORDERED):
             sides = [normal_form(condition[r], names) for r in ("this", "expression")]
-            return (function, *sorted(sides, key=repr))
+            if function in _UNORDERED:
+                sides.sort(key=repr)
+            elif function in _FLIPPED:
+                sides.reverse()
+            return (_FLIPPED.get(function, function), *sides)
         case c.Call(function="paren"):
             return normal_form(condition["this"], names)
         case c.Call(function=function, arguments=arguments):
@@ -205,6 +203,7 @@ def unite(queries: Mapping[str, Query]) -> Union:
         order_by=first.order_by,
         within=first.within,
         all_matches=True,
+        ties=min((query.ties for query in queries.values()), key=list(Ties).index),
     )
     planned = plan(united)
     bounds: dict[int, int] = {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ensue.automaton import view
 from ensue.automaton.share import Union, own_edges
 from ensue.automaton.subsets import START, States, determinise
+from ensue.automaton.walks import gathered
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def sharing_plan(union: Union, share: bool = True, most: int = 20_000) -> Sharin
         list(dict.fromkeys((shown, target) for (shown, _, _), target in row.items()))
         for row in rows
     ]
-    degrees = _degrees(complete, successors)
+    # Algorithm 2: b(P) is what is complete in P, or in what follows it.
+    degrees = gathered(complete, [[after for _, after in ways] for ways in successors])
     return SharingPlan(
         tuple(member.name for member in union.members),
         tuple(
@@ -106,21 +108,6 @@ def sharing_plan(union: Union, share: bool = True, most: int = 20_000) -> Sharin
         ),
         separate,
     )
-
-
-def _degrees(completes: list[int], successors: list[list[tuple[str, int]]]) -> list[int]:
-    """Algorithm 2: b(P) is what is complete in P, or in what follows it."""
-    found = list(completes)
-    changed = True
-    while changed:
-        changed = False
-        for index in range(len(found) - 1, -1, -1):
-            bitmap = found[index]
-            for _, after in successors[index]:
-                bitmap |= found[after]
-            if bitmap != found[index]:
-                found[index], changed = bitmap, True
-    return found
 
 
 def _shown(union: Union, pattern: int, label: int) -> str:

@@ -106,11 +106,14 @@ def run(rows: int, picture: Path, console: Console) -> None:
 
 
 def _answer(question: Question, frame: Any, rows: int, console: Console) -> None:
+    from ensue.run.spark.raised import own_errors
+
     console.rule(question.title)
     console.print(question.pattern.sql(), style="cyan", markup=False, highlight=False)
     console.print(question.pattern.explain(frame), style="dim", markup=False, highlight=False)
     began = time.perf_counter()
-    found = question.pattern.matches(frame).toArrow()
+    with own_errors():
+        found = question.pattern.matches(frame).toArrow()
     seconds = time.perf_counter() - began
     console.print(_readable(found, question.order))
     console.print(

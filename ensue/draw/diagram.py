@@ -314,8 +314,10 @@ def _by_graphviz(view: View, kind: str, read: Callable[[bytes], Any]) -> Any:
     """The picture from the `dot` binary, or None where there is none or it fails."""
     import subprocess
 
-    import graphviz
-
+    try:
+        import graphviz
+    except ModuleNotFoundError:
+        return None
     try:
         return read(graphviz.Source(dot(view)).pipe(format=kind))
     except (graphviz.ExecutableNotFound, subprocess.CalledProcessError, OSError):

@@ -13,7 +13,7 @@ Everything is computed from lists in a fixed order: one automaton always gives o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -104,6 +104,7 @@ class _Item:
     """A state, or a via point (`state` None), in a column."""
 
     state: int | None
+    column: int
     above: float
     below: float
     y: float = 0.0
@@ -121,8 +122,11 @@ class _Arrangement:
         for arc in self.arcs:
             self.leaving[arc.source].append(arc)
         self.back: set[Arc] = set()
-        self.visited: list[int] = []
-        self._walk()
+        self.visited: dict[int, None] = {}
+        self.left: list[int] = []
+        for root in sorted(range(self.count), key=lambda s: START not in view.states[s].marks):
+            if root not in self.visited:
+                self._walk(root, set())
         self.column = self._columns()
         self.columns: list[list[_Item]] = [[] for _ in range(max(self.column) + 1)]
         self.items: dict[int, _Item] = {}
@@ -130,45 +134,24 @@ class _Arrangement:
         self.marks: list[tuple[Point, Point]] = []  # where one stands, and its size
         self._fill_columns()
 
-    def _walk(self) -> None:
+    def _walk(self, state: int, above: set[int]) -> None:
         """Depth first in order of preference: finds the back arcs and the order of states."""
-        open_now: set[int] = set()
-        seen: set[int] = set()
-        roots = sorted(range(self.count), key=lambda s: START not in self.view.states[s].marks)
-        for root in roots:
-            if root in seen:
-                continue
-            stack: list[tuple[int, Iterator[Arc]]] = [(root, iter(self.leaving[root]))]
-            seen.add(root)
-            open_now.add(root)
-            self.visited.append(root)
-            while stack:
-                state, ways = stack[-1]
-                arc = next(ways, None)
-                if arc is None:
-                    open_now.discard(state)
-                    stack.pop()
-                elif arc.target in open_now:
-                    self.back.add(arc)
-                elif arc.target not in seen:
-                    seen.add(arc.target)
-                    open_now.add(arc.target)
-                    self.visited.append(arc.target)
-                    stack.append((arc.target, iter(self.leaving[arc.target])))
+        self.visited[state] = None
+        above.add(state)
+        for arc in self.leaving[state]:
+            if arc.target in above:
+                self.back.add(arc)
+            elif arc.target not in self.visited:
+                self._walk(arc.target, above)
+        above.discard(state)
+        self.left.append(state)
 
     def _columns(self) -> list[int]:
         column = [0] * self.count
-        waiting = [0] * self.count
-        for arc in self.arcs:
-            waiting[arc.target] += arc not in self.back
-        ready = [state for state in self.visited if not waiting[state]]
-        for state in ready:
+        for state in reversed(self.left):  # after all states that lead to it forward
             for arc in self.leaving[state]:
                 if arc not in self.back:
                     column[arc.target] = max(column[arc.target], column[state] + 1)
-                    waiting[arc.target] -= 1
-                    if not waiting[arc.target]:
-                        ready.append(arc.target)
         for state, shown in enumerate(self.view.states):
             if shown.key == ACCEPT:
                 column[state] = 1 + max(c for other, c in enumerate(column) if other != state)
@@ -178,7 +161,7 @@ class _Arrangement:
         for state in self.visited:
             loops = [arc for arc in self.leaving[state] if arc.target == state]
             above = max((LOOP + max(0.0, 2 * a.mark_size[1] - 15) for a in loops), default=0.0)
-            item = _Item(state, RADIUS + above, RADIUS)
+            item = _Item(state, self.column[state], RADIUS + above, RADIUS)
             self.items[state] = item
             self.columns[self.column[state]].append(item)
         for state in self.visited:
@@ -202,7 +185,7 @@ class _Arrangement:
         for column in range(self.column[arc.source] + 1, self.column[arc.target]):
             key = (arc.target, column)
             if key not in self.vias:
-                self.vias[key] = _Item(None, _VIA, _VIA)
+                self.vias[key] = _Item(None, column, _VIA, _VIA)
                 self.columns[column].append(self.vias[key])
             via = self.vias[key]
             via.above = via.below = max(via.above, arc.mark_size[1] + 2 if arc.marks else 0.0)
@@ -217,9 +200,8 @@ class _Arrangement:
             if not best:
                 break
             forward = sweep % 2 == 0
-            side = {id(i): n for n, column in enumerate(self.columns) for i in column}
             for column in self.columns if forward else reversed(self.columns):
-                column.sort(key=lambda item: self._centre_of_links(item, side, forward))
+                column.sort(key=lambda item: self._centre_of_links(item, forward))
                 self._number()
             crossings = self._crossings()
             if crossings < best:
@@ -228,9 +210,9 @@ class _Arrangement:
         self._number()
 
     @staticmethod
-    def _centre_of_links(item: _Item, side: dict[int, int], forward: bool) -> float:
-        wanted = side[id(item)] + (-1 if forward else 1)
-        places = [other.place for other, _ in item.links if side[id(other)] == wanted]
+    def _centre_of_links(item: _Item, forward: bool) -> float:
+        wanted = item.column + (-1 if forward else 1)
+        places = [other.place for other, _ in item.links if other.column == wanted]
         return sum(places) / len(places) if places else item.place
 
     def _number(self) -> None:
@@ -240,9 +222,10 @@ class _Arrangement:
 
     def _crossings(self) -> int:
         crossings = 0
-        for left, right in pairwise(self.columns):
-            there = {id(item) for item in right}
-            pairs = [(a.place, b.place) for a in left for b, _ in a.links if id(b) in there]
+        for left in self.columns:
+            pairs = [
+                (a.place, b.place) for a in left for b, _ in a.links if b.column == a.column + 1
+            ]
             crossings += sum(
                 (a[0] - b[0]) * (a[1] - b[1]) < 0 for i, a in enumerate(pairs) for b in pairs[:i]
             )
@@ -297,10 +280,13 @@ class _Arrangement:
         self, centres: tuple[Point, ...], edges: list[Point], floor: list[float]
     ) -> list[Curve]:
         lanes = self._lanes(floor)
+        # Marks of loops have one place each; the others keep off them.
+        loops = {a: self._loop(a, centres[a.source]) for a in self.arcs if a.source == a.target}
+        self.marks += [(curve.mark_at, arc.mark_size) for arc, curve in loops.items() if arc.marks]
         curves = []
         for arc in self.arcs:
-            if arc.source == arc.target:
-                curves.append(self._loop(arc, centres[arc.source]))
+            if arc in loops:
+                curves.append(loops[arc])
             elif arc in self.back:
                 curves.append(self._return(arc, centres, edges, lanes[arc.target]))
             else:
@@ -372,7 +358,7 @@ class _Arrangement:
         steps = list(range(8, 33)) if size[0] <= _LONG else [20, 18, 22, 16, 24]
         places = [_along(piece, step / 40) for step in steps]
         fits = [p for p in places if math.dist(p, piece[0]) >= 20] or places[-1:]
-        for shift in (0.0, -8.0, 8.0, -16.0, 16.0, -24.0, 24.0):
+        for shift in (0.0, *(side * 8.0 * far for far in range(1, 6) for side in (-1, 1))):
             for x, y in fits:
                 place = (x, y + shift)
                 if not any(_overlap(place, size, *other) for other in self.marks):
@@ -384,34 +370,12 @@ class _Arrangement:
     def _return(
         self, arc: Arc, centres: tuple[Point, ...], edges: list[Point], lane: float
     ) -> Curve:
-        (x, y), (to_x, to_y) = centres[arc.source], centres[arc.target]
-        points: list[Point] = []
-        if self._is_lowest(arc.source):
-            start = self._edge(arc.source, (x, y), math.radians(100))
-            down = start[0] - 6
-            points = [start]
-            _line(points, (down, (start[1] + lane - _CORNER) / 2), (down, lane - _CORNER))
-        else:  # another state is below: down beside the column
-            start = self._edge(arc.source, (x, y), math.radians(40))
-            down = edges[self.column[arc.source]][1] + 14
-            points = [start, (down, start[1] + 6), (down, start[1] + 10), (down, start[1] + 30)]
-            _line(points, points[-1], (down, lane - _CORNER))
-        if self._is_lowest(arc.target):
-            stop = self._edge(arc.target, (to_x, to_y), math.radians(80))
-            up = stop[0] + 6
-            approach = (up, (stop[1] + lane - _CORNER) / 2)
-        else:
-            stop = self._edge(arc.target, (to_x, to_y), math.radians(140))
-            up = edges[self.column[arc.target]][0] - 14
-            approach = (up, stop[1] + 30)
+        points = self._down(arc.source, centres, edges, lane, 1)
+        arriving = self._down(arc.target, centres, edges, lane, -1)[::-1]
+        down, up = points[-1][0], arriving[0][0]
         points += [(down, lane), (down, lane), (down - _CORNER, lane)]
         _line(points, (down - _CORNER, lane), (up + _CORNER, lane))
-        points += [(up, lane), (up, lane), (up, lane - _CORNER)]
-        if self._is_lowest(arc.target):
-            points += [approach, (stop[0], stop[1] + 4), stop]
-        else:
-            _line(points, points[-1], approach)
-            points += [(up, stop[1] + 10), (up, stop[1] + 6), stop]
+        points += [(up, lane), (up, lane), *arriving]
         half = arc.mark_size[0]
         at = (down - _CORNER - max(8.0, half + 2), lane)
         while (
@@ -420,6 +384,22 @@ class _Arrangement:
             at = (at[0] - 8, lane)
         self.marks.append((at, arc.mark_size))
         return Curve(arc, tuple(points), at)
+
+    def _down(
+        self, state: int, centres: tuple[Point, ...], edges: list[Point], lane: float, side: int
+    ) -> list[Point]:
+        """From the edge of a state to a lane; side 1 goes down on the right of it, -1 left."""
+        if self._is_lowest(state):
+            x, y = self._edge(state, centres[state], math.radians(90 + 10 * side))
+            down = x - 6 * side
+            middle = (y + lane - _CORNER) / 2
+            return [(x, y), (x, y + 4), (down, middle), (down, lane - _CORNER)]
+        # Another state is below: down beside the column.
+        x, y = self._edge(state, centres[state], math.radians(90 - 50 * side))
+        down = edges[self.column[state]][side > 0] + 14 * side
+        points = [(x, y), (down, y + 6), (down, y + 10), (down, y + 30)]
+        _line(points, points[-1], (down, lane - _CORNER))
+        return points
 
     def _is_lowest(self, state: int) -> bool:
         column = self.columns[self.column[state]]

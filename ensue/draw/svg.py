@@ -15,6 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from ensue.extras import needed
+
 LINE = "#76808f"
 FILL = "#eef1f6"
 INK = "#1f2733"
@@ -91,6 +93,7 @@ class Drawing:
 
     def image(self, kind: str) -> bytes:
         """The drawing by matplotlib, as "png" or "pdf"."""
+        needed("matplotlib", f"drawing as {kind.upper()}")
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 

@@ -7,8 +7,10 @@ then those without, in the order of the data.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.extras import needed
 
 MAX_LANES = 20
 MAX_ROWS = 2_000  # in one lane
@@ -47,7 +50,47 @@ def draw_timeline(
 
     `value` names a numeric column to draw as a line in each lane. `partition` None is one lane.
     """
-    _check(events, matches, partition, order, value)
+    Timeline(events, matches, partition, order, value, descending).save(path)
+
+
+class Timeline:
+    """Matches drawn over their rows; shows itself in a notebook."""
+
+    def __init__(
+        self,
+        events: pa.Table,
+        matches: pa.Table,
+        partition: str | None,
+        order: str,
+        value: str | None = None,
+        descending: bool = False,
+    ) -> None:
+        _check(events, matches, partition, order, value)
+        self._drawn = (events, matches, partition, order, value, descending)
+
+    @cached_property
+    def svg(self) -> str:
+        out = io.BytesIO()
+        _save(_draw(*self._drawn), out, "svg")
+        return out.getvalue().decode()
+
+    def save(self, path: str | Path) -> None:
+        """As .png, .svg or .pdf."""
+        kind = _kind_of(Path(path))
+        _save(_draw(*self._drawn), Path(path), kind)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def _draw(
+    events: pa.Table,
+    matches: pa.Table,
+    partition: str | None,
+    order: str,
+    value: str | None,
+    descending: bool,
+) -> Any:
     events = _in_order(events, order, descending)
     lanes = _lanes(events, matches, partition)
     shown = lanes[:MAX_LANES]
@@ -67,7 +110,7 @@ def draw_timeline(
         _draw_lane(axes, len(shown) - 1 - lane, numbers[here], values, found, colours)
     _finish(axes, events[order], shown, partition, order, colours)
     axes.set_title(_title(matches, lanes, partition, cut), fontsize=9, color=_INK, loc="left")
-    _save(figure, Path(path))
+    return figure
 
 
 def _check(
@@ -163,6 +206,7 @@ def _colours(matches: pa.Table) -> dict[str, str]:
 
 
 def _page(lanes: int, tall: bool) -> tuple[Any, Any]:
+    needed("matplotlib", "a picture of matches over time")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -260,9 +304,7 @@ def _title(matches: pa.Table, lanes: Sequence[Any], partition: str | None, cut: 
     return ", ".join(parts)
 
 
-def _save(figure: Any, path: Path) -> None:
-    import matplotlib
-
+def _kind_of(path: Path) -> str:
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg", "pdf"):
         raise errors.UnsupportedError(
@@ -270,7 +312,13 @@ def _save(figure: Any, path: Path) -> None:
             "one of .png, .svg, .pdf",
             remedy="give the file one of these suffixes",
         )
+    return kind
+
+
+def _save(figure: Any, target: Path | io.BytesIO, kind: str) -> None:
+    import matplotlib
+
     # Neither a date nor random identifiers: the same matches give the same file.
     dates = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
     with matplotlib.rc_context({"svg.hashsalt": "ensue"}):
-        figure.savefig(path, format=kind, dpi=130, facecolor="white", metadata=dates[kind])
+        figure.savefig(target, format=kind, dpi=130, facecolor="white", metadata=dates[kind])

@@ -8,8 +8,9 @@ built, so that a SUBSET may be declared after the condition that uses it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Any
 
 from ensue import errors
@@ -17,7 +18,7 @@ from ensue.front.columns import column_text, is_column
 from ensue.front.expressions import Scope, parse_condition, parse_sql
 from ensue.query import condition as c
 from ensue.query import nodes, rules
-from ensue.query.duration import parse_duration
+from ensue.query.duration import parse_duration, spelled
 from ensue.query.missing import Effort, Missing, as_missing
 from ensue.query.query import (
     PAST_LAST_ROW,
@@ -27,6 +28,8 @@ from ensue.query.query import (
     Rows,
     Skip,
     SkipMode,
+    Ties,
+    Unordered,
     Window,
     WindowKind,
 )
@@ -72,6 +75,8 @@ class Draft:
     subsets: tuple[tuple[str, tuple[str, ...]], ...] = ()
     partition_by: tuple[str, ...] = ()
     order_by: tuple[OrderKey, ...] = ()
+    unordered: bool = False  # said so: order_by(UNORDERED)
+    ties: Ties = Ties.WARN
     measures: tuple[tuple[str, str], ...] | None = None
     rows: Rows = Rows.ONE
     skip: Skip | None = None  # None: past the last row; no skip for event patterns
@@ -127,6 +132,7 @@ class Draft:
                 all_matches=events,
                 without=tuple(name for name, _ in self.without),
                 missing=self.missing,
+                ties=self.ties,
             )
         )
 
@@ -142,6 +148,31 @@ class Draft:
         return tuple((f"DEFINE {n}", t) for n, t in self.define + self.without) + tuple(
             (f"measure {n}", t) for n, t in self.measures or ()
         )
+
+    def defined(self, conditions: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+        """The definitions with these added; of a label that has one, in its place."""
+        known = dict(self.define)
+        said = set()
+        for name, text in expression_texts(conditions, "DEFINE"):
+            label = self.variable(name, f"DEFINE {name}")
+            if label in said:
+                raise errors.DuplicateNameError(
+                    f"{label!r} is defined twice in one define(...)",
+                    remedy="join the two conditions with AND",
+                )
+            said.add(label)
+            known[label] = text
+        return tuple(known.items())
+
+    def placed(self, problem: errors.EnsueError) -> errors.EnsueError:
+        """The error with the position of the name in the text that has it."""
+        name = re.search(r"'([^']+)'", problem.problem)
+        if problem.place is None and name is not None:
+            for where, text in self.texts():
+                found = re.search(rf"(?<![\w.]){re.escape(name[1])}\b", text, re.IGNORECASE)
+                if problem.problem.startswith(where + ":") and found:
+                    return problem.at(errors.Place.at_offset(text, found.start()))
+        return problem
 
     def variable(self, name: str, where: str) -> str:
         variables = self.labels + tuple(n for n, _ in self.subsets)
@@ -183,6 +214,29 @@ def as_text(value: object, where: str) -> str:
     return value
 
 
+def listed(given: Iterable[Any]) -> list[Any]:
+    """Arguments of which each may be a list: `f("a", "b")` and `f(["a", "b"])` say the same."""
+    return [item for one in given for item in (one if isinstance(one, list | tuple) else (one,))]
+
+
+def order(keys: Sequence[str | OrderKey | Unordered], ties: str) -> dict[str, Any]:
+    """What `order_by` changes in a draft."""
+    try:
+        told = Ties(ties)
+    except ValueError:
+        raise errors.QueryError(
+            f"order_by(ties={ties!r}) is not known", remedy="use 'error', 'warn' or 'ignore'"
+        ) from None
+    named = [key for key in keys if not isinstance(key, Unordered)]
+    if named and len(named) < len(keys):
+        raise errors.QueryError(
+            "order_by(UNORDERED) names no order, and columns were given beside it",
+            remedy="give the columns, or UNORDERED alone",
+        )
+    found = tuple(order_key(key) for key in named)
+    return {"order_by": found, "unordered": len(keys) > len(named), "ties": told}
+
+
 def order_key(text: str | OrderKey) -> OrderKey:
     """`ts`, `ts DESC`, `ts DESC NULLS FIRST`."""
     if isinstance(text, OrderKey):
@@ -203,12 +257,14 @@ def order_key(text: str | OrderKey) -> OrderKey:
     )
 
 
-def window(size: str | int | float) -> Window:
-    """`within`: a duration text, a number of order units, or `"500 rows"`."""
+def window(size: str | int | float | timedelta) -> Window:
+    """`within`: a duration, a number of order units, or `"500 rows"`."""
+    size = spelled(size)
     if isinstance(size, bool) or not isinstance(size, (str, int, float)):
         raise errors.QueryError(
             f"within takes a duration, a number or 'n rows', not {size!r}",
-            remedy="write within('1 hour'), within(100) or within('500 rows')",
+            remedy="write within('1 hour'), within(timedelta(hours=1)), within(100) or "
+            "within('500 rows')",
         )
     if isinstance(size, str):
         counted = re.fullmatch(r"\s*(\d+)\s+rows?\s*", size, flags=re.IGNORECASE)

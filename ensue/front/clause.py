@@ -8,7 +8,6 @@ WITHIN, every rows-per-match and skip form, and the same parts inside a window s
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,12 +15,11 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from ensue import errors
-from ensue.query.duration import parse_duration
+from ensue.query.duration import parse_duration, read_interval
 from ensue.query.query import Rows, SkipMode, Window, WindowKind
 
 CLAUSE = "ensue_clause"  # key in a node's meta
 OVER_ALL = "ensue_over_all"  # key in the meta of an aggregate: its place in the text
-_FIELDS = {"DAY": 0, "HOUR": 1, "MINUTE": 2, "SECOND": 3}
 
 
 class MatchTable(exp.Expression):
@@ -330,7 +328,15 @@ class ClauseParser:
             if self._match_text_seq("TO"):
                 last = self._curr.text if self._curr else ""
                 self._advance()
-                return _composed(amount, unit, last, place)
+                found = read_interval(amount.strip(), f"{unit} TO {last}".upper())
+                if found is None or found[0] != "time" or found[1] < 0:
+                    raise errors.QueryError(
+                        f"INTERVAL '{amount}' {unit} TO {last} is not a duration",
+                        remedy="write a number for each field, such as INTERVAL '1 02:30' DAY TO "
+                        "MINUTE",
+                        place=place,
+                    )
+                return found[1]
         return parse_duration(f"{amount} {unit}", place)
 
     def _frame(self: Any, clause: Clause) -> Any:
@@ -389,18 +395,3 @@ _SPEC_WORDS = frozenset(
     {"PARTITION", "PARTITION BY", "ORDER", "ORDER BY", "MEASURES", "ROWS", "RANGE", "GROUPS"}
     | {"AFTER", "INITIAL", "SEEK", "PATTERN"}
 )
-
-
-def _composed(amount: str, first: str, last: str, place: errors.Place) -> int:
-    """`INTERVAL '1 02:30' DAY TO MINUTE`: one number per field, from the first to the last."""
-    begin, end = _FIELDS.get(first.upper()), _FIELDS.get(last.upper())
-    numbers = re.split(r"[ :]+", amount.strip())
-    if begin is None or end is None or end < begin or len(numbers) != end - begin + 1:
-        raise errors.QueryError(
-            f"INTERVAL '{amount}' {first} TO {last} is not a duration",
-            remedy="write a number for each field, such as INTERVAL '1 02:30' DAY TO MINUTE",
-            place=place,
-        )
-    units = list(_FIELDS)[begin : end + 1]
-    text = " ".join(f"{number} {unit}" for number, unit in zip(numbers, units, strict=True))
-    return parse_duration(text, place)

@@ -12,35 +12,23 @@ import re
 from ensue import errors
 
 _INFIX = {
-    "=": "=",
+    **{sign: sign for sign in ("=", "<=>", "<", ">", "<=", ">=", "+", "-", "*", "/", "%")},
+    **{sign: sign for sign in "&|^"},
+    **{word: word.upper() for word in ("and", "or", "like", "rlike")},
     "==": "=",
-    "<=>": "<=>",
-    "<": "<",
-    ">": ">",
-    "<=": "<=",
-    ">=": ">=",
     "!=": "<>",
-    "+": "+",
-    "-": "-",
-    "*": "*",
-    "/": "/",
-    "%": "%",
-    "and": "AND",
-    "or": "OR",
-    "&": "&",
-    "|": "|",
-    "^": "^",
-    "like": "LIKE",
-    "rlike": "RLIKE",
 }
 _POSTFIX = {
-    "isNull": "IS NULL",
-    "isnull": "IS NULL",
-    "isNotNull": "IS NOT NULL",
-    "isnotnull": "IS NOT NULL",
+    **dict.fromkeys(("isNull", "isnull"), "IS NULL"),
+    **dict.fromkeys(("isNotNull", "isnotnull"), "IS NOT NULL"),
 }
 _PREFIX = {"not": "NOT", "!": "NOT", "negative": "-"}
+_OPERATORS = {*_INFIX, *_POSTFIX, *_PREFIX, "in"}
+_STRING = r"'(?:\\.|[^'\\])*'?"
 _HEAD = re.compile(r"(<=>|<=|>=|!=|==|[=<>+\-*/%!&|^]|[A-Za-z_]\w*)\(")
+_QUOTED = re.compile(_STRING, re.DOTALL)
+_MARK = re.compile(rf"{_STRING}|[()\[\],]", re.DOTALL)
+_STARTS = re.compile(r"(?:^|[(,]|\b(?:WHEN|THEN|ELSE))\s*$")  # what an expression stands behind
 
 
 def is_column(value: object) -> bool:
@@ -67,12 +55,24 @@ def column_text(column: object, where: str) -> str:
 
 
 def _infix(text: str) -> str:
-    """Prefix calls rewritten, from the outside in; anything else is SQL already."""
-    head = _HEAD.match(text)
-    if head is None or _closing(text, head.end() - 1) != len(text) - 1:
-        return _inside(text)
-    name = head[1]
-    arguments = [_infix(part) for part in _arguments(text[head.end() : -1])]
+    """Prefix calls of operators rewritten, wherever an expression starts; the rest is SQL."""
+    out, place = [], 0
+    while place < len(text):
+        string = _QUOTED.match(text, place)
+        head = _HEAD.match(text, place)
+        if string is not None:
+            piece, end = string[0], string.end()
+        elif head is not None and head[1] in _OPERATORS and _STARTS.search(text[:place]):
+            arguments, end = _arguments(text, head.end())
+            piece = _called(head[1], arguments)
+        else:
+            piece, end = text[place], place + 1
+        out.append(piece)
+        place = end
+    return "".join(out)
+
+
+def _called(name: str, arguments: list[str]) -> str:
     if name in _INFIX and len(arguments) == 2:
         return f"({arguments[0]} {_INFIX[name]} {arguments[1]})"
     if name in _POSTFIX and len(arguments) == 1:
@@ -84,67 +84,17 @@ def _infix(text: str) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
-def _inside(text: str) -> str:
-    """Prefix calls inside CASE or CAST, which Spark prints around them."""
-    out, place = [], 0
-    while place < len(text):
-        if text[place] == "'":
-            end = _string_end(text, place)
-            out.append(text[place:end])
-            place = end
-            continue
-        head = _HEAD.match(text, place)
-        before = text[:place].rstrip()
-        starts = not before or before[-1] in "(," or re.search(r"\b(WHEN|THEN|ELSE)$", before)
-        if (
-            head
-            and starts
-            and (head[1] in _INFIX or head[1] in _POSTFIX or head[1] in _PREFIX or head[1] == "in")
-        ):
-            end = _closing(text, head.end() - 1) + 1
-            out.append(_infix(text[place:end]))
-            place = end
-        else:
-            out.append(text[place])
-            place += 1
-    return "".join(out)
-
-
-def _string_end(text: str, start: int) -> int:
-    place = start + 1
-    while place < len(text):
-        if text[place] == "\\":
-            place += 2
-        elif text[place] == "'":
-            return place + 1
-        else:
-            place += 1
-    return len(text)
-
-
-def _closing(text: str, opening: int) -> int:
-    depth, place = 0, opening
-    while place < len(text):
-        if text[place] == "'":
-            place = _string_end(text, place)
-            continue
-        depth += (text[place] == "(") - (text[place] == ")")
-        if depth == 0:
-            return place
-        place += 1
-    return -1
-
-
-def _arguments(text: str) -> list[str]:
-    parts, depth, begin, place = [], 0, 0, 0
-    while place < len(text):
-        if text[place] == "'":
-            place = _string_end(text, place)
-            continue
-        depth += (text[place] in "([") - (text[place] in ")]")
-        if text[place] == "," and depth == 0:
-            parts.append(text[begin:place].strip())
-            begin = place + 1
-        place += 1
-    last = text[begin:].strip()
-    return [*parts, last] if last or parts else []
+def _arguments(text: str, begin: int) -> tuple[list[str], int]:
+    """The arguments of a call whose bracket opens before `begin`, and where the call ends."""
+    parts, depth, start = [], 0, begin
+    for mark in _MARK.finditer(text, begin):
+        if mark[0] in "([":
+            depth += 1
+        elif depth == 0 and mark[0] in ",)":
+            parts.append(_infix(text[start : mark.start()].strip()))
+            start = mark.end()
+            if mark[0] == ")":
+                return parts, start
+        elif mark[0] in ")]":
+            depth -= 1
+    return parts, len(text)

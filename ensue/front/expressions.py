@@ -156,6 +156,8 @@ class _Reader:
             return replace(aggregate, where=where)
         if type(node) in _AGGREGATES:
             return self._aggregate(node, final)
+        if isinstance(node, (exp.Lag, exp.Lead)):
+            raise self._neighbour(node)
         if is_aggregate(node):
             raise errors.UnsupportedFunctionError(
                 f"{self._scope.where}: the aggregate {node.sql('spark')!r} is not supported over "
@@ -421,6 +423,8 @@ class _Reader:
 
     def _forbid(self, node: exp.Expression) -> None:
         array_exists = isinstance(node, exp.Exists) and node.args.get("expression") is not None
+        if isinstance(node, exp.Window) and isinstance(node.this, (exp.Lag, exp.Lead)):
+            raise self._neighbour(node.this)
         if isinstance(node, _FORBIDDEN) and not array_exists:
             kind = "a window function" if isinstance(node, exp.Window) else "a sub-query"
             raise self._error(
@@ -429,6 +433,18 @@ class _Reader:
                 "compute it into a column before matching",
                 "",
             )
+
+    def _neighbour(self, node: exp.Lag | exp.Lead) -> errors.NavigationError:
+        """LAG and LEAD by their names in a row pattern."""
+        word, instead = ("LAG", "PREV") if isinstance(node, exp.Lag) else ("LEAD", "NEXT")
+        arguments = [node.this, *filter(None, [node.args.get("offset")])]
+        said = ", ".join(part.sql("spark") for part in arguments)
+        return self._error(
+            node,
+            f"{self._scope.where}: {word} is called {instead} in a pattern",
+            f"write {instead}({said})",
+            word,
+        )
 
     def _error(
         self, node: exp.Expression, problem: str, remedy: str, word: str | None

@@ -7,11 +7,11 @@ unless `fold` asks for SQL's upper-casing of unquoted names.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from lark import Token
-from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ensue import errors
 from ensue.front.regular import QUANTIFIERS, Grammar, Reader, unquoted
@@ -26,7 +26,7 @@ joint: ARROW gap_bound?
 gap_bound: "within"i NUMBER WORD
 ?element: negation | quantified
 negation: "!" quantified
-quantified: primary quantifier?
+quantified: primary quantifier? MARKS?
 quantifier: STAR RELUCTANT? | PLUS RELUCTANT? | QUESTION RELUCTANT? | braces RELUCTANT?
 braces: "{" NUMBER "}"           -> exactly
       | "{" NUMBER "," "}"       -> at_least
@@ -50,28 +50,25 @@ PERMUTE.2: /permute(?=\s*\()/i
 NUMBER: /[0-9]+/
 NAME: /[^\W\d]\w*/
 WORD: /[A-Za-z]+/
+MARKS: /\[("([^"]|"")*"|`([^`]|``)*`|[^\]"`])*\]/
 QUOTED: /"([^"]|"")+"/ | /`([^`]|``)+`/
 %ignore /\s+/
 %ignore /--[^\n]*/
 %ignore /\/\*(.|\n)*?\*\//
 """
 _RESERVED = frozenset({"PERMUTE"})
+_LABEL = r'"(?:[^"]|"")+"|`(?:[^`]|``)+`|[^\W\d]\w*'
+_MARK = re.compile(
+    rf"\s*(?:(?P<policy>strict|next|any)|(?P<greedy>greedy)|until\s+(?P<until>{_LABEL})"
+    r"|within\s+(?P<size>\d+)\s+(?P<unit>[A-Za-z]+))\s*(?:,|$)",
+    re.IGNORECASE,
+)
 
 
 def parse_pattern(text: str, *, fold: bool = False, arrows: bool = True) -> nodes.Node:
     """The tree of a pattern text; `PatternSyntaxError` points at the column otherwise."""
     pattern: nodes.Node = _GRAMMAR.read(text, _Reader(text, fold, arrows))
     return pattern
-
-
-def _explain(before: str, problem: UnexpectedInput) -> tuple[str, str] | None:
-    if not isinstance(problem, UnexpectedToken):
-        return None
-    if problem.token in ("|", ")") and before.rstrip()[-1:] in ("", "|", "("):
-        return "an alternative is empty", "write () for an alternative that matches no row"
-    if problem.token.type in QUANTIFIERS:
-        return "", "a quantifier stands right after a label or a group; group with ( ) first"
-    return None
 
 
 _GRAMMAR = Grammar(
@@ -84,7 +81,9 @@ _GRAMMAR = Grammar(
     shorten="split the pattern",
     empty="the empty pattern",
     manual="docs/patterns.md for the grammar",
-    explain=_explain,
+    hints=dict.fromkeys(
+        QUANTIFIERS, "a quantifier stands right after a label or a group; group with ( ) first"
+    ),
 )
 
 
@@ -93,6 +92,7 @@ class _Reader(Reader):
         super().__init__(text)
         self._fold = fold
         self._arrows = arrows
+        self._said: list[nodes.Node] = []  # loops whose policy is said in brackets
 
     def sequence(self, items: list[Any]) -> nodes.Node:
         parts: list[nodes.Node] = []
@@ -104,9 +104,19 @@ class _Reader(Reader):
                 continue
             if parts:
                 gaps.append(pending or nodes.STRICT_GAP)
-            parts.append(_with_loop_policy(item, gaps[-1] if gaps else nodes.STRICT_GAP))
+            parts.append(item)
             pending = None
+        if gaps:
+            parts = list(map(self._with_policy, parts, nodes.loop_policies(gaps)))
         return nodes.concatenate(parts, gaps)
+
+    def _with_policy(self, node: nodes.Node, policy: nodes.Policy) -> nodes.Node:
+        """A loop that says no policy has that of its place; a blank leaves it as it is."""
+        if policy is nodes.Policy.STRICT or any(node is said for said in self._said):
+            return node
+        if isinstance(node, nodes.Repetition | nodes.Permutation):
+            return replace(node, gap=replace(node.gap, policy=policy))
+        return node
 
     def joint(self, items: list[Any]) -> nodes.Gap:
         token = items[0]
@@ -121,9 +131,12 @@ class _Reader(Reader):
 
     def gap_bound(self, items: list[Any]) -> tuple[int, bool]:
         """The size of a bound, and whether it is a duration."""
-        if str(items[1]).lower() in ("unit", "units") and str(items[0]).isdigit():
-            return int(items[0]), False
-        return parse_duration(f"{items[0]} {items[1]}", self._place(items[0])), True
+        return self._bound(str(items[0]), str(items[1]), self._place(items[0]))
+
+    def _bound(self, size: str, unit: str, place: errors.Place) -> tuple[int, bool]:
+        if unit.lower() in ("unit", "units"):
+            return int(size), False
+        return parse_duration(f"{size} {unit}", place), True
 
     def negation(self, items: list[Any]) -> nodes.Node:
         if not isinstance(items[0], nodes.Label):
@@ -137,10 +150,60 @@ class _Reader(Reader):
         return nodes.Negation(items[0])
 
     def quantified(self, items: list[Any]) -> nodes.Node:
-        if len(items) == 1:
-            return items[0]
-        least, most, greedy = items[1]
-        return nodes.Repetition(items[0], least, most, greedy)
+        node, *rest = items
+        marks = rest.pop() if rest and isinstance(rest[-1], Token) else None
+        if rest:
+            least, most, greedy = rest[0]
+            node = nodes.Repetition(node, least, most, greedy)
+        return node if marks is None else self._marked(node, marks)
+
+    def _marked(self, node: nodes.Node, marks: Token) -> nodes.Node:
+        """The loop with what stands in brackets behind it: `B+[any, within 5 minutes]`."""
+        place = self._place(marks)
+        if not self._arrows:
+            raise errors.PatternSyntaxError(
+                f"{str(marks)!r} is not part of SQL's PATTERN",
+                remedy="use the Python builder",
+                place=place,
+            )
+        if not isinstance(node, nodes.Repetition | nodes.Permutation):
+            raise errors.PatternSyntaxError(
+                f"{marks!s} speaks of the inside of a loop, and stands behind none",
+                remedy="put it behind a quantifier or PERMUTE(...): B+[strict]",
+                place=place,
+            )
+        text, at, said = marks[1:-1], 0, False
+        while at < len(text) or not at:
+            found = _MARK.match(text, at)
+            if found is None or (isinstance(node, nodes.Permutation) and _of_loops(found)):
+                raise errors.PatternSyntaxError(
+                    f"{marks!s} is not known",
+                    remedy="write strict, next, any, within 5 minutes, greedy or until X, with "
+                    "commas between",
+                    place=place,
+                )
+            at = found.end()
+            said = said or found["policy"] is not None
+            node = self._with_mark(node, found, place)
+        if said:
+            self._said.append(node)
+        return node
+
+    def _with_mark(
+        self, node: nodes.Repetition | nodes.Permutation, found: re.Match[str], place: errors.Place
+    ) -> nodes.Repetition | nodes.Permutation:
+        if found["policy"]:
+            policy = nodes.Policy(found["policy"].lower())
+            return replace(node, gap=replace(node.gap, policy=policy))
+        if found["size"]:
+            size, timed = self._bound(found["size"], found["unit"], place)
+            return replace(node, gap=replace(node.gap, within=size, timed=timed))
+        assert isinstance(node, nodes.Repetition)
+        if found["greedy"]:
+            return replace(node, exhaust=True)
+        name = found["until"]
+        name = name[1:-1].replace(name[0] * 2, name[0]) if name[0] in '"`' else name
+        return replace(node, until=nodes.Label(name))
 
     def quantifier(self, items: list[Any]) -> tuple[int, int | None, bool]:
         least, most = super().quantifier(items)
@@ -187,10 +250,6 @@ class _Reader(Reader):
         return nodes.Label(name.upper() if self._fold else name)
 
 
-def _with_loop_policy(node: nodes.Node, gap: nodes.Gap) -> nodes.Node:
-    """A loop takes the policy of the arrow before it."""
-    if gap.policy is nodes.Policy.STRICT:
-        return node
-    if isinstance(node, nodes.Repetition | nodes.Permutation):
-        return replace(node, gap=nodes.Gap(gap.policy))
-    return node
+def _of_loops(mark: re.Match[str]) -> bool:
+    """Whether a mark speaks of how a loop ends, which PERMUTE does not."""
+    return bool(mark["greedy"] or mark["until"])

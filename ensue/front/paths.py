@@ -18,7 +18,6 @@ from functools import lru_cache
 from typing import Any
 
 from lark import Token
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from ensue import errors
 from ensue.front.expressions import Scope, parse_condition
@@ -90,20 +89,6 @@ def _numbered(pattern: nodes.Node, tests: list[EdgeTest], text: str) -> PathQuer
     return PathQuery(renumbered, tuple(numbers), text)
 
 
-def _explain(before: str, problem: UnexpectedInput) -> tuple[str, str] | None:
-    if isinstance(problem, UnexpectedCharacters):
-        quote = problem.char in "'\"`"
-        return (f"the quote {problem.char!r} is never closed", "close it") if quote else None
-    assert isinstance(problem, UnexpectedToken)
-    if problem.token.type in QUANTIFIERS:
-        return "", "a quantifier stands right after a label or a group, once; group with ( )"
-    if problem.token.type in _STEPS:
-        return "", "join two steps with / and alternatives with |"
-    if problem.token.type == "CONDITION":
-        return "", "a condition stands right after a single step, before its quantifier"
-    return None
-
-
 _GRAMMAR = Grammar(
     _RULES,
     subject="path expression",
@@ -114,7 +99,13 @@ _GRAMMAR = Grammar(
     shorten="split the expression into several queries",
     empty="the path of length 0",
     manual="docs/graph.md for the syntax of path expressions",
-    explain=_explain,
+    hints={
+        **dict.fromkeys(
+            QUANTIFIERS, "a quantifier stands right after a label or a group, once; group with ( )"
+        ),
+        **dict.fromkeys(_STEPS, "join two steps with / and alternatives with |"),
+        "CONDITION": "a condition stands right after a single step, before its quantifier",
+    },
 )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,7 @@ class Grammar:
     shorten: str  # what to do about a text that is too long
     empty: str  # what `()` stands for
     manual: str
-    explain: Callable[[str, UnexpectedInput], tuple[str, str] | None]  # problem and remedy
+    hints: Mapping[str, str]  # what to do about a token that cannot stand where it stands
 
     @cached_property
     def _parser(self) -> Lark:
@@ -103,8 +103,15 @@ class Grammar:
             assert isinstance(problem, UnexpectedEOF | UnexpectedToken)
             what = f"the {self.subject} ends where a label or a group is expected"
             return self._error(text, len(text), what, remedy)
-        better, how = self.explain(text[:offset], problem) or ("", "")
-        return self._error(text, offset, better or what, how or remedy)
+        if isinstance(problem, UnexpectedCharacters):
+            if problem.char in "'\"`":
+                what, remedy = f"the quote {problem.char!r} is never closed", "close it"
+        elif problem.token in ("|", ")") and text[:offset].rstrip()[-1:] in ("", "|", "("):
+            what = "an alternative is empty"
+            remedy = f"write () for {self.empty}"
+        else:
+            remedy = self.hints.get(problem.token.type, remedy)
+        return self._error(text, offset, what, remedy)
 
     def _error(self, text: str, offset: int, what: str, remedy: str) -> errors.EnsueError:
         return self.error(what, remedy=remedy, place=errors.Place.at_offset(text, offset))

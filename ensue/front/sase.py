@@ -188,7 +188,7 @@ def _where(
         return keys, define
     offset, body = clause
     names = [component.label for component in components]
-    for part in _conjuncts(body):
+    for part in filter(str.strip, _split(body, r"\bAND\b")):
         key = re.fullmatch(r"\[\s*([^\W\d]\w*)\s*\]", part.strip())
         if key:
             keys.append(key[1])
@@ -207,24 +207,22 @@ def _where(
     return keys, define
 
 
-def _conjuncts(body: str) -> list[str]:
-    """The operands of the outermost ANDs; a BETWEEN keeps its own."""
+def _split(text: str, separator: str) -> list[str]:
+    """The parts between separators outside of brackets and quotes; a BETWEEN keeps its AND."""
     parts, depth, begin, between = [], 0, 0, False
-    for token in re.finditer(r"'(?:[^']|'')*'|[()\[\]]|\bAND\b|\bBETWEEN\b", body, re.IGNORECASE):
-        word = token[0].upper()
-        if word in "([":
-            depth += 1
-        elif word in ")]":
-            depth -= 1
-        elif word == "BETWEEN":
+    marks = rf"'(?:[^']|'')*'|[()\[\]]|{separator}|\bBETWEEN\b"
+    for mark in re.finditer(marks, text, re.IGNORECASE):
+        word = mark[0].upper()
+        if word == "BETWEEN":
             between = True
-        elif word == "AND" and depth == 0:
-            if between:
-                between = False
-                continue
-            parts.append(body[begin : token.start()])
-            begin = token.end()
-    return [part for part in (*parts, body[begin:]) if part.strip()]
+        elif word in "()[]":
+            depth += 1 if word in "([" else -1
+        elif depth == 0 and word == "AND" and between:
+            between = False
+        elif depth == 0 and not word.startswith("'"):
+            parts.append(text[begin : mark.start()])
+            begin = mark.end()
+    return [*parts, text[begin:]]
 
 
 def _translated(part: str, owner: str, types: str | None) -> str:
@@ -264,13 +262,7 @@ def _return(
     if clause is None or clause[1].strip() in ("", "*"):
         return None
     found: list[tuple[str, str]] = []
-    depth, begin, pieces = 0, 0, []
-    for offset, letter in enumerate(clause[1] + ","):
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            pieces.append(clause[1][begin:offset])
-            begin = offset + 1
-    for piece in pieces:
+    for piece in _split(clause[1], ","):
         named = re.fullmatch(r"(?P<value>.+?)\s+AS\s+(?P<name>\w+)", piece.strip(), re.I | re.S)
         value = named["value"] if named else piece.strip()
         name = named["name"] if named else re.sub(r"\W+", "_", piece.strip()).strip("_")

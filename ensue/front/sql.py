@@ -11,7 +11,7 @@ become hidden columns of the input, which the runner adds and takes away again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from ensue.front import integers
 from ensue.front.clause import OVER_ALL, Clause, Item, MatchTable, Name
 from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_condition
 from ensue.front.grammar import parse_pattern
-from ensue.front.statement import base_dialect, clause_of, parse_statement
+from ensue.front.statement import base_dialect, clause_in, parse_statement
 from ensue.front.translate import spark_sql, start_of
 from ensue.query import condition as c
 from ensue.query import nodes, rules
@@ -46,9 +46,6 @@ class MatchQuery:
     timeouts: bool = False
     all_matches: bool = False  # measures are aggregates OVER ALL MATCHES
 
-    def hidden_columns(self) -> Iterator[tuple[str, exp.Expression]]:
-        return iter(self.hidden)
-
 
 def read_query(text: str, dialect: str = "spark") -> Query:
     """The query of the only MATCH_RECOGNIZE in a statement."""
@@ -66,22 +63,16 @@ def read_table(
     node: MatchTable, dialect: str = "spark", integer_columns: frozenset[str] = frozenset()
 ) -> MatchQuery:
     """The query of a MATCH_RECOGNIZE table; `integer_columns` of its input, in lower case."""
-    clause = clause_of(node)
-    assert clause is not None
-    return _ClauseReader(clause, dialect, _names_of(node.this), integer_columns).read()
+    # Qualifiers that mean the input: its alias, or the table's own name.
+    names = frozenset(n.casefold() for n in (node.this.alias_or_name, node.this.name) if n)
+    return _ClauseReader(clause_in(node), dialect, names, integer_columns).read()
 
 
 def depends_on_types(node: MatchTable, dialect: str) -> bool:
     """Whether what the clause means depends on the types of its input's columns."""
-    clause = clause_of(node)
-    assert clause is not None
+    clause = clause_in(node)
     items = (*clause.measures, *clause.define)
     return dialect in integers.DIALECTS and any(item.value.find(exp.Div) for item in items)
-
-
-def _names_of(table: exp.Expression) -> frozenset[str]:
-    """Qualifiers that mean the input: its alias, or the table's own name."""
-    return frozenset(n.casefold() for n in (table.alias_or_name, table.name) if n)
 
 
 def read_clause(

@@ -7,7 +7,7 @@ place of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -88,6 +88,13 @@ def clause_of(node: exp.Expression) -> Clause | None:
     return node.meta.get(CLAUSE) if node._meta else None
 
 
+def clause_in(node: exp.Expression) -> Clause:
+    """The clause of a node that has one."""
+    clause = clause_of(node)
+    assert clause is not None
+    return clause
+
+
 def next_match_table(tree: exp.Expression) -> MatchTable | None:
     """A MATCH_RECOGNIZE none of whose inputs, the CTEs it sees included, has another inside."""
     for node in tree.find_all(MatchTable):
@@ -115,7 +122,7 @@ def visible_ctes(node: exp.Expression) -> list[exp.CTE]:
     return [cte for ctes in reversed(found) for cte in ctes]
 
 
-def input_query(node: MatchTable, extra: Iterator[tuple[str, exp.Expression]]) -> exp.Select:
+def input_query(node: MatchTable, extra: Iterable[tuple[str, exp.Expression]]) -> exp.Select:
     """`SELECT *, hidden columns FROM input`, with the CTEs in scope."""
     projections: list[Any] = [exp.Star()]
     projections += [exp.alias_(value.copy(), name, quoted=True) for name, value in extra]

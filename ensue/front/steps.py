@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any, Self
 
 from ensue import errors
 from ensue.front.builder import expression_text
 from ensue.query import nodes
-from ensue.query.duration import parse_duration
+from ensue.query.duration import parse_duration, spelled
 from ensue.query.nodes import Gap, Policy
 
 RELAXED = Gap(Policy.NEXT)
@@ -47,7 +48,8 @@ class Step:
             return f"{self.part} until"
         return f"{' '.join(self.part.names())} until"
 
-    def node(self) -> nodes.Node:
+    def node(self, policy: Policy) -> nodes.Node:
+        """The step, at a place where a loop has that policy unless it says another."""
         part: nodes.Node
         part = nodes.Label(self.part) if isinstance(self.part, str) else self.part.node()
         if self.negative:
@@ -56,7 +58,7 @@ class Step:
         if not self.quantified:
             if not self.optional:
                 return part
-            return nodes.Repetition(part, 0, 1, gap=Gap(self.gap.policy))
+            return nodes.Repetition(part, 0, 1, gap=Gap(policy))
         until = nodes.Label(self.until_label) if self.until is not None else None
         least = 0 if self.optional and self.least == 1 else self.least
         loop = nodes.Repetition(part, least, self.most, True, self.inner, self.exhaust, until)
@@ -87,9 +89,9 @@ class Steps:
         return tuple(found)
 
     def node(self) -> nodes.Node:
-        return nodes.concatenate(
-            [step.node() for step in self.steps], [step.gap for step in self.steps[1:]]
-        )
+        gaps = [step.gap for step in self.steps[1:]]
+        policies = nodes.loop_policies(gaps) if gaps else [self.last.gap.policy]
+        return nodes.concatenate(list(map(Step.node, self.steps, policies)), gaps)
 
     def define(self) -> tuple[tuple[str, str], ...]:
         """(label, condition) of every step that has one."""
@@ -184,10 +186,12 @@ class Vocabulary(ABC):
 
     # -- how often -------------------------------------------------------------------------------
 
-    def one_or_more(self, within: str | int | None = None) -> Self:
+    def one_or_more(self, within: str | int | timedelta | None = None) -> Self:
         return self._quantify("one_or_more", 1, None, within)
 
-    def times(self, least: int, most: int | None = None, within: str | int | None = None) -> Self:
+    def times(
+        self, least: int, most: int | None = None, within: str | int | timedelta | None = None
+    ) -> Self:
         """Exactly `least` times, or from `least` to `most`."""
         most = least if most is None else most
         _whole("times", least)
@@ -200,7 +204,7 @@ class Vocabulary(ABC):
         chain = self._quantify("times", max(least, 1), most, within)
         return chain._said(chain._steps.change(optional=True)) if least == 0 else chain
 
-    def times_or_more(self, least: int, within: str | int | None = None) -> Self:
+    def times_or_more(self, least: int, within: str | int | timedelta | None = None) -> Self:
         _whole("times_or_more", least)
         if least < 1:
             raise errors.QueryError(
@@ -209,7 +213,9 @@ class Vocabulary(ABC):
             )
         return self._quantify("times_or_more", least, None, within)
 
-    def _quantify(self, word: str, least: int, most: int | None, within: str | int | None) -> Self:
+    def _quantify(
+        self, word: str, least: int, most: int | None, within: str | int | timedelta | None
+    ) -> Self:
         step = self._positive(word)
         if step.quantified:
             raise errors.QueryError(
@@ -282,7 +288,7 @@ class Vocabulary(ABC):
             )
         return step
 
-    def _bound_last(self, size: str | int | float) -> Self:
+    def _bound_last(self, size: str | int | float | timedelta) -> Self:
         step = self._steps.last
         changes: dict[str, Any] = {"inner": bounded(step.inner, size)}
         if len(self._steps.steps) > 1:
@@ -315,14 +321,16 @@ def part_of(step: object) -> str | Steps:
     )
 
 
-def bounded(gap: Gap, within: str | int | float | None) -> Gap:
+def bounded(gap: Gap, within: str | int | float | timedelta | None) -> Gap:
     """The joint with a bound: a duration, or units of a numeric order column."""
+    within = spelled(within)
     timed = within is None or (isinstance(within, str) and not within.strip().isdigit())
     return Gap(gap.policy, gap_bound(within), timed)
 
 
-def gap_bound(within: str | int | float | None) -> int | None:
+def gap_bound(within: str | int | float | timedelta | None) -> int | None:
     """A span of time: microseconds of a duration, or units of a numeric order column."""
+    within = spelled(within)
     if within is None:
         return None
     if isinstance(within, str) and not within.strip().isdigit():

@@ -71,6 +71,21 @@ def spark_sql(tree: exp.Expression, text: str, dialect: str) -> str:
     return printed
 
 
+def duckdb_sql(tree: exp.Expression, text: str, dialect: str) -> str:
+    """The SQL that DuckDB runs for a tree read from `text`; what it cannot say is refused."""
+    try:
+        printed = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
+    except NotPrinted as problem:
+        reason = str(problem).splitlines()[0].rstrip(".")
+        raise errors.UnsupportedFunctionError(
+            f"the statement has a part that has no equal in DuckDB's SQL: {reason}",
+            remedy="write it in another way, compute it into a column, or run it on Spark",
+            place=errors.Place.at_offset(text, 0),
+        ) from None
+    _refuse_gone(tree, printed, text, dialect, "duckdb")
+    return printed
+
+
 def start_of(node: exp.Expression) -> int | None:
     """Where a node begins in the text, as far as the parser noted it."""
     starts = [n.meta["start"] for n in node.walk() if n._meta and n.meta.get("start") is not None]
@@ -101,18 +116,19 @@ def _refusal(
     placed: Any = node
     while start_of(placed) is None and placed.parent is not None:
         placed = placed.parent
+    # As its dialect writes it; in Spark's own, what Spark lacks would be missing.
+    written = shown(node, dialect if dialect in _OTHERS else "")
     return errors.UnsupportedFunctionError(
-        f"{_shown(node, dialect)} has no equal in Spark's SQL: {reason.rstrip('.')}",
+        f"{written} has no equal in Spark's SQL: {reason.rstrip('.')}",
         remedy=remedy or "write it with functions that Spark has, or compute it into a column",
         place=errors.Place.at_offset(text, start_of(placed) or 0),
     )
 
 
-def _shown(node: exp.Expression, dialect: str) -> str:
-    """A node as its dialect writes it; of Spark's, what Spark lacks would be missing."""
-    own = dialect if dialect in _OTHERS else None
-    shown = node.sql(dialect=own, unsupported_level=ErrorLevel.IGNORE).strip()
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+def shown(node: exp.Expression, dialect: str = "spark") -> str:
+    """A node on a line that is not too long."""
+    text = node.sql(dialect=dialect, unsupported_level=ErrorLevel.IGNORE).strip()
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # -- what Spark has in another form ------------------------------------------------------------
@@ -326,11 +342,13 @@ def _parts(tree: exp.Expression) -> Iterator[type[exp.Expression]]:
             yield exp.TryCast
 
 
-def _refuse_gone(tree: exp.Expression, printed: str, text: str, dialect: str) -> None:
+def _refuse_gone(
+    tree: exp.Expression, printed: str, text: str, dialect: str, target: str = "spark"
+) -> None:
     try:
-        again: Any = sqlglot.parse_one(printed, dialect=row_dialect("spark"))
+        again: Any = sqlglot.parse_one(printed, dialect=row_dialect(target))
     except (ParseError, TokenError):
-        return  # Spark judges what only Spark can read
+        return  # the engine judges what only it can read
     gone = Counter(_parts(tree)) - Counter(_parts(again))
     for kind in gone:
         node = next(found for found in tree.find_all(kind))

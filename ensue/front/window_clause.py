@@ -18,8 +18,8 @@ from ensue.front.clause import Clause, MatchTable
 from ensue.front.dialect import is_aggregate
 from ensue.front.expressions import Scope, from_sqlglot
 from ensue.front.sql import read_clause
-from ensue.front.statement import clause_of, visible_ctes, with_ctes
-from ensue.front.translate import start_of
+from ensue.front.statement import clause_in, clause_of, visible_ctes, with_ctes
+from ensue.front.translate import shown, start_of
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.query import Measure, Query
@@ -95,17 +95,12 @@ def _is_called_over(node: exp.Expression) -> bool:
     return isinstance(above.parent, exp.Window) and above.parent.this is above
 
 
-def _shown(node: exp.Expression) -> str:
-    shown = node.sql("spark")
-    return shown if len(shown) <= 60 else shown[:57] + "..."
-
-
 def refuse_left(tree: exp.Expression, text: str) -> None:
     """What is read over a pattern may stand in SELECT, ORDER BY and QUALIFY, and nowhere else."""
     for window in tree.find_all(exp.Window):
         if clause_of(window) or isinstance(window.this, exp.Column):
             raise errors.QueryError(
-                f"{_shown(window)} cannot stand here: a row pattern window is computed of the "
+                f"{shown(window)} cannot stand here: a row pattern window is computed of the "
                 "rows that FROM, WHERE and GROUP BY left, and read by the SELECT that has it",
                 remedy="name it in a sub-query, and use its name outside",
                 place=errors.Place.at_offset(text, start_of(window) or 0),
@@ -165,7 +160,7 @@ class _Reader:
                 )
                 if inside:
                     raise errors.QueryError(
-                        f"{_shown(reference)} stands inside {inside}: {_shown(above)}",
+                        f"{shown(reference)} stands inside {inside}: {shown(above)}",
                         remedy="name it in a sub-query, and use its name outside: "
                         "SELECT max(m) FROM (SELECT m OVER w AS m FROM ...)",
                         place=self._place_of(reference),
@@ -180,7 +175,7 @@ class _Reader:
             clause = next(filter(None, map(clause_of, _own(select, exp.Window))))
             raise errors.UnsupportedError(
                 "a row pattern window stands in a SELECT with GROUP BY, HAVING or an aggregate"
-                + (f" of its rows: {_shown(plain)}" if plain is not None else ""),
+                + (f" of its rows: {shown(plain)}" if plain is not None else ""),
                 remedy="group in a sub-query, and use the window on its result",
                 place=clause.place() if plain is None else self._place_of(plain),
             )
@@ -250,8 +245,7 @@ class _Reader:
         return {"partition_by": partition or [], "order": order}
 
     def _read_window(self, window: exp.Window) -> PatternWindow:
-        clause = clause_of(window)
-        assert clause is not None
+        clause = clause_in(window)
         specification = self._specification(window)
         order = specification["order"]
         whole = replace(

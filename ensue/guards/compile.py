@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from ensue.automaton import conditions
 from ensue.automaton.plan import Plan
-from ensue.automaton.program import START, Program
+from ensue.automaton.program import ACCEPT, Program
+from ensue.automaton.walks import gathered
 from ensue.guards import machine as vm
 from ensue.guards.operators import Operators, TooHardError, Value
 from ensue.guards.reader import leaf_kind
@@ -346,20 +347,16 @@ class _Compiler(Operators):
     def _live(self) -> list[set[object]]:
         """Per state: the registers that a guard on some way ahead may read."""
         program = self._plan.marks
-        live: list[set[object]] = [set() for _ in range(program.count)]
         if not isinstance(program, Program):
-            return live  # engines of event patterns know it by state
-        changed = True
-        while changed:
-            changed = False
-            for state in range(program.states - 1, START - 1, -1):
-                found = set(live[state])
-                for target, _ in program.arcs_of(state):
-                    if target:
-                        found |= live[target] | self._reads[int(program.label[target])]
-                if found != live[state]:
-                    live[state], changed = found, True
-        return live
+            return [set() for _ in range(program.count)]  # engines of event patterns know it
+        arcs = [
+            [target for target, _ in program.arcs_of(state) if target != ACCEPT]
+            for state in range(program.states)
+        ]
+        asked = [
+            {r for t in targets for r in self._reads[int(program.label[t])]} for targets in arcs
+        ]
+        return gathered(asked, arcs)
 
 
 def _rank(register: _Register) -> int:

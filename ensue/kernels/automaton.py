@@ -13,9 +13,13 @@ walk stops there and goes on when more rows have come.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from ensue.kernels.calls import inlined
 
 NEVER = np.int32(2**31 - 1)
 DONE, FULL, SKIP_MISSING, SKIP_FIRST = 0, 1, 2, 3
@@ -134,42 +138,92 @@ def next_start(
     return first + found
 
 
+class Task(NamedTuple):
+    """Partitions to be matched, the arcs of the program, and where matching stands."""
+
+    least: NDArray[np.int32]  # of `viability`
+    limits: NDArray[np.int32]  # empty: no window
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    heads: NDArray[np.bool_]  # the partition's first row here is its very first row
+    is_open: NDArray[np.bool_]
+    label: NDArray[np.int32]
+    arc_offset: NDArray[np.int32]
+    arc_target: NDArray[np.int32]
+    arc_flags: NDArray[np.uint8]
+    skip_mode: int
+    skip_states: NDArray[np.bool_]
+    show_unmatched: bool
+    cursor: NDArray[np.int64]  # [partition, (next start, matches so far, end of matched rows)]
+
+
+@inlined
+def limit_of(task: Task, start: int) -> np.int32:
+    """The last end that the window of a start allows."""
+    limit = task.limits[start] if task.limits.shape[0] > 0 else NEVER
+    return min(limit, np.int32(NEVER - 1))
+
+
+@inlined
+def settle(
+    task: Task,
+    partition: int,
+    start: int,
+    matched: bool,
+    length: int,
+    out_match: NDArray[np.int64],
+    out_positions: NDArray[np.int32],
+    entries: int,
+    written: int,
+) -> tuple[int, int, int, int]:
+    """A start is decided: (status, entries, positions written, next start).
+
+    The positions of a match are written, and there is room for an entry more. Where all rows are
+    shown, a start that no match holds is an entry too.
+    """
+    cursor = task.cursor
+    if not matched and not (task.show_unmatched and start >= cursor[partition, 2]):
+        return DONE, entries, written, start + 1
+    out_match[entries, 0] = partition
+    out_match[entries, 1] = start
+    out_match[entries, 2] = length
+    out_match[entries, 3] = UNMATCHED
+    out_match[entries, 4] = written
+    if not matched:
+        out_positions[written] = 0
+        return DONE, entries + 1, written + 1, start + 1
+    cursor[partition, 1] += 1
+    out_match[entries, 3] = cursor[partition, 1]
+    following = next_start(start, length, task.skip_mode, task.skip_states, out_positions, written)
+    if following < 0:
+        return -following, entries, written, start
+    cursor[partition, 2] = max(cursor[partition, 2], start + length)
+    return DONE, entries + 1, written + length, following
+
+
 @njit(cache=True, nogil=True)
 def walk(
-    least: NDArray[np.int32],
-    limits: NDArray[np.int32],  # empty: no window
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    heads: NDArray[np.bool_],  # the partition's first row here is its very first row
-    is_open: NDArray[np.bool_],
-    arc_offset: NDArray[np.int32],
-    arc_target: NDArray[np.int32],
-    arc_flags: NDArray[np.uint8],
-    skip_mode: int,
-    skip_states: NDArray[np.bool_],
-    show_unmatched: bool,
-    cursor: NDArray[np.int64],  # [partition, (next start, matches so far, end of matched rows)]
+    task: Task,
     first_partition: int,
     out_match: NDArray[np.int64],  # [entry, (partition, first row, length, number, offset)]
     out_positions: NDArray[np.int32],
 ) -> tuple[int, int, int, int]:
     """Matches from the cursors on: (status, partition, entries, positions written)."""
+    arc_offset, arc_target, arc_flags = task.arc_offset, task.arc_target, task.arc_flags
+    least, is_open = task.least, task.is_open
     entries, written = 0, 0
-    bounded = limits.shape[0] > 0
-    for partition in range(first_partition, ends.shape[0]):
-        begin, end = starts[partition], ends[partition]
-        start = cursor[partition, 0]
+    for partition in range(first_partition, task.ends.shape[0]):
+        begin, end = task.starts[partition], task.ends[partition]
+        start = task.cursor[partition, 0]
         while start < end:
-            limit = limits[start] if bounded else NEVER
-            if limit == NEVER:
-                limit = np.int32(NEVER - 1)
+            limit = limit_of(task, start)
             state, row, length = 0, start, 0
             matched, undecided = False, False
             while True:
                 moved = False
                 for arc in range(arc_offset[state], arc_offset[state + 1]):
                     target, flags = arc_target[arc], arc_flags[arc]
-                    if flags & _AT_START and not (heads[partition] and start == begin):
+                    if flags & _AT_START and not (task.heads[partition] and start == begin):
                         continue
                     if target == 0:
                         if flags & _AT_END:
@@ -191,7 +245,7 @@ def walk(
                             undecided = True
                             break
                         if written + length >= out_positions.shape[0]:
-                            cursor[partition, 0] = start
+                            task.cursor[partition, 0] = start
                             return FULL, partition, entries, written
                         out_positions[written + length] = target
                         state = target
@@ -203,37 +257,16 @@ def walk(
                     break
             if undecided:
                 break
-            if matched or (show_unmatched and start >= cursor[partition, 2]):
-                if entries >= out_match.shape[0]:
-                    cursor[partition, 0] = start
-                    return FULL, partition, entries, written
-                out_match[entries, 0] = partition
-                out_match[entries, 1] = start
-                out_match[entries, 4] = written
-            if matched:
-                cursor[partition, 1] += 1
-                out_match[entries, 2] = length
-                out_match[entries, 3] = cursor[partition, 1]
-                following = next_start(
-                    start, length, skip_mode, skip_states, out_positions, written
-                )
-                if following < 0:
-                    cursor[partition, 0] = start
-                    return -following, partition, entries, written
-                cursor[partition, 2] = max(cursor[partition, 2], start + length)
-                entries += 1
-                written += length
-                start = following
-            else:
-                if show_unmatched and start >= cursor[partition, 2]:
-                    out_match[entries, 2] = 1
-                    out_match[entries, 3] = UNMATCHED
-                    if written >= out_positions.shape[0]:
-                        cursor[partition, 0] = start
-                        return FULL, partition, entries, written
-                    out_positions[written] = 0
-                    written += 1
-                    entries += 1
-                start += 1
-        cursor[partition, 0] = start
-    return DONE, ends.shape[0], entries, written
+            if not matched:
+                length = 1
+            if entries >= out_match.shape[0] or written + length > out_positions.shape[0]:
+                task.cursor[partition, 0] = start
+                return FULL, partition, entries, written
+            status, entries, written, start = settle(
+                task, partition, start, matched, length, out_match, out_positions, entries, written
+            )
+            if status != DONE:
+                task.cursor[partition, 0] = start
+                return status, partition, entries, written
+        task.cursor[partition, 0] = start
+    return DONE, task.ends.shape[0], entries, written

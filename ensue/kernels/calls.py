@@ -16,3 +16,10 @@ _with: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
 borrowing = njit(**_without)
 inlined = njit(**_without, forceinline=True)  # a call with many arrays costs more than it does
 allocating = njit(**_with)
+
+# What only kernels call needs no way in from Python, which unboxes every array: with many of them
+# that is most of what is compiled. Never to be called from Python.
+_inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+inner = njit(**_without, **_inner)
+inner_inlined = njit(**_without, **_inner, forceinline=True)
+inner_allocating = njit(**_with, **_inner)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from ensue.automaton.plan import Plan
 from ensue.missing.compiled import Compiler, no_guards
 from ensue.missing.conditions import Conditions
 from ensue.missing.constants import AGENT_SHARE, MAX_AGENTS, SOME_AGENTS
-from ensue.missing.guarded import Aligned, entries_of
+from ensue.missing.guarded import Aligned, Serialisations, check_nodes, entries_of
 from ensue.missing.history import Learned
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.kernels import run as runs
@@ -74,7 +75,8 @@ def checked_budget(budget: Budget, plan: Plan) -> Bounds:
 class BudgetEngine:
     """Match nodes of all partitions of one task, and what was learnt from them."""
 
-    by_history = True  # else there is none, and everything is extended: for comparisons
+    by_history = True  # else there is none, and everything is extended
+    merges = False  # nodes whose registers agree; a budget would tell them apart by their vectors
 
     def __init__(
         self, plan: Plan, states: LetterStates, bounds: Bounds | None, metrics: Metrics
@@ -83,6 +85,8 @@ class BudgetEngine:
         assert missing is not None
         self._plan, self._states, self._metrics = plan, states, metrics
         self._effort = missing.effort
+        if not self.by_history:
+            self._effort = replace(self._effort, adapt="frozen", history=1)
         self._adapts = self._effort.adapt != "frozen"
         self._bounds = bounds or Bounds()
         buckets = Buckets.of(states)
@@ -149,6 +153,8 @@ class BudgetEngine:
                     self.learned.grow()
                 elif problem != kernels.DONE:
                     self._desk.make_room(problem, store, int(rows.lows[place[0]]) - shift)
+                    if not self.by_history:
+                        check_nodes(int(store.nodes.registers[kernels.USED]))
             self._rows += chunk - row
             kinds, hits = rows.classes[row:chunk], rows.machine.hits
             self._matching += int((hits[kinds + 1] > hits[kinds]).sum())
@@ -173,7 +179,7 @@ class BudgetEngine:
         if guards is None:
             return
         guards.inside[:] = begin, end
-        store.keep_registers(len(guards.initial_ints), len(guards.initial_floats))
+        store.keep_registers(guards)
         if store.nodes.registers[kernels.USED]:
             store.compact(low)  # older rows are gone, and so is what nodes read of them
             self._asks_python = not rebuild(store.nodes, guards, store.registers, shift)
@@ -185,7 +191,7 @@ class BudgetEngine:
 
     def _inputs(self, batch: EventBatch) -> Rows:
         if self._known is None or self._known.batch is not batch:
-            merge = not self._plan.correlated
+            merge = self.merges or not self._plan.correlated
             self._known = Rows.of(batch, self._states, self._effort.proxy, merge)
         return self._known
 
@@ -238,10 +244,11 @@ class BudgetEngine:
     def _run_in_python(
         self, rows: Rows, place: NDArray[np.int64], stop: int, shift: int, store: NodeStore
     ) -> int:
-        """`_run` with the conditions asked of every candidate."""
+        """`_run` with the conditions asked of every candidate; without registers none merge."""
         counters, budget, records = self.counters, self.budget, self.by_history
-        machine, scratch = rows.machine, self._desk.scratch(store)
+        machine, scratch = rows.machine._replace(merge=False), self._desk.scratch(store)
         assert self._aligned is not None
+        known: Serialisations = {NONE: ()}
         for here in range(int(place[0]), stop):
             history, choice, nodes = self.learned.history, self._desk.choice, store.nodes
             row, moment, low = here - shift, float(rows.times[here]), int(rows.lows[here]) - shift
@@ -265,7 +272,7 @@ class BudgetEngine:
                     visit(history, 0 if learns else 1, vector)
                 link = self._links[choice.links[candidate]]
                 before = int(choice.nodes[candidate])
-                entries = entries_of(nodes, self._links, self._states.letter, before, shift)
+                entries = entries_of(nodes, self._links, self._states.letter, before, shift, known)
                 label = self._states.letter[link.target]
                 skipped = tuple((letter, NONE) for letter in link.skipped)
                 if self._aligned.conditions.hold((*entries, *skipped, (label, here))):

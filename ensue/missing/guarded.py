@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ensue import errors
 from ensue.automaton.letters import START, LetterStates, Link
 from ensue.missing.conditions import MISSING, Conditions, Entry
+from ensue.missing.kernels.nodes import Nodes
 from ensue.missing.words import Answer, Pairs, extended, least
 
 MAX_NODES = 5_000_000
+Serialisations = dict[int, tuple[Entry, ...]]  # by node, as long as nodes keep their numbers
 
 
 @dataclass(slots=True)
@@ -60,8 +61,7 @@ class GuardedNodes:
                 pairs = tuple(entry for entry in node.entries if entry[1] != MISSING)
                 found[pairs] = min(answer, found.get(pairs, answer))
         self._count += len(fresh)
-        if self._count > MAX_NODES:
-            raise too_many_nodes(self._count)
+        check_nodes(self._count)
         for pairs in sorted(found, key=lambda pairs: [(r, label) for label, r in pairs]):
             yield list(pairs), found[pairs]
 
@@ -98,26 +98,32 @@ class GuardedNodes:
                 yield MatchNode(link.target, node.start, entries, answer, node.length + 1)
 
 
-def too_many_nodes(count: int) -> errors.LimitError:
-    return errors.LimitError(
-        f"{count:,} partial matches are open at one row; the limit is {MAX_NODES:,}",
-        remedy="bound the pattern with within(...), partition it, or raise "
-        "ensue.missing.guarded.MAX_NODES",
-    )
+def check_nodes(count: int) -> None:
+    """Refuses more match nodes than there may be."""
+    if count > MAX_NODES:
+        raise errors.LimitError(
+            f"{count:,} partial matches are open at one row; the limit is {MAX_NODES:,}",
+            remedy="bound the pattern with within(...), partition it, or raise "
+            "ensue.missing.guarded.MAX_NODES",
+        )
 
 
 def entries_of(
-    nodes: Any, links: Sequence[Link], letters: Sequence[int], node: int, shift: int
+    nodes: Nodes,
+    links: Sequence[Link],
+    letters: Sequence[int],
+    node: int,
+    shift: int,
+    known: Serialisations,
 ) -> tuple[Entry, ...]:
-    """The serialisation up to a node of the kernels' arrays, rows being those of the batch."""
-    found: list[Entry] = []
-    while node != MISSING:
+    """The serialisation up to a node, rows being those of the batch."""
+    if node not in known:
         link = int(nodes.head[node])
-        found.append((letters[nodes.state[node]], int(nodes.row[node]) + shift))
-        skipped = links[nodes.via[link]].skipped
-        found += [(letter, MISSING) for letter in reversed(skipped)]
-        node = int(nodes.before[link])
-    return tuple(reversed(found))
+        before = entries_of(nodes, links, letters, int(nodes.before[link]), shift, known)
+        skipped = tuple((letter, MISSING) for letter in links[nodes.via[link]].skipped)
+        event = (letters[nodes.state[node]], int(nodes.row[node]) + shift)
+        known[node] = (*before, *skipped, event)
+    return known[node]
 
 
 class Aligned:

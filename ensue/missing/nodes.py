@@ -18,10 +18,9 @@ from ensue.automaton.letters import LetterStates, Link
 from ensue.missing.constants import LEVELS, TIMES, WINDOWS
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.kernels.agents import Agents
-from ensue.missing.kernels.guards import Registers
+from ensue.missing.kernels.guards import Guards, Registers
 from ensue.missing.kernels.select import Choice
 from ensue.sequences.batch import EventBatch
-from ensue.sequences.counts import event_classes
 
 NODE_FIELDS: dict[str, type] = {
     "state": np.int32, "row": np.int64, "error": np.int32, "first": np.int64, "time": np.float64,
@@ -100,7 +99,7 @@ class Rows:
 
     @staticmethod
     def of(batch: EventBatch, states: LetterStates, proxy: bool, merge: bool) -> Rows:
-        classes, bits = event_classes(batch)
+        classes, bits = batch.classes
         order, size = batch.order, batch.table.num_rows
         return Rows(
             batch,
@@ -187,10 +186,13 @@ class NodeStore:
         if len(self.registers.gone):
             self.registers = Registers(*map(_twice, self.registers))
 
-    def keep_registers(self, ints: int, floats: int) -> None:
+    def keep_registers(self, guards: Guards) -> None:
         """Room for the registers of conditions on other events."""
         if len(self.registers.gone) < self.capacity:
-            self.registers = registers_of(self.capacity, ints, floats)
+            machine = guards.machine
+            self.registers = registers_of(
+                self.capacity, len(machine.initial_ints), len(machine.initial_floats)
+            )
 
     def listed(
         self, letters: NDArray[np.int32]

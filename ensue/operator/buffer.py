@@ -79,6 +79,10 @@ class Buffer:
     def nbytes(self) -> int:
         return sum(chunk.table.nbytes for chunk in self._chunks)
 
+    @property
+    def latest(self) -> int | None:
+        return max((chunk.latest for chunk in self._chunks), default=None)
+
     def table(self) -> pa.Table:
         """Everything, in no order."""
         return self._joined([chunk.table for chunk in self._chunks])

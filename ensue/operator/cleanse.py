@@ -37,7 +37,7 @@ from ensue.operator import intake, state
 from ensue.operator import protocol as base
 from ensue.operator.arrange import arrange, flat
 from ensue.operator.buffer import AT, CONTENT, EVENT, HIDDEN, KEY, Buffer, numbers
-from ensue.operator.clock import HIGHEST, LOWEST, Clock
+from ensue.operator.clock import BEYOND, HIGHEST, LOWEST, Clock
 from ensue.operator.identity import column_hashes, copy_hashes, folded, row_hashes
 from ensue.operator.intake import REASON
 from ensue.operator.protocol import Capabilities, Events, Key, Snapshot
@@ -47,7 +47,6 @@ from ensue.query.stored import Fingerprint, fingerprint
 KIND, SHARED = state.Kind("cleanse", version=2), state.Kind("cleanse shared", version=2)
 Codes = NDArray[np.int64]
 _STAGE = PREFIX + "stage"  # in stored state: held, let through, or retracted
-_BEYOND = 2**63  # past the last code
 
 NO_ID = "the id is null"
 OTHER_VALUES = "an event with this id and other values is there already: retract that one first"
@@ -116,9 +115,8 @@ class Cleanse:
         self.counts.rows += table.num_rows
         fitted, reasons = self._fitted(table, self.schema.names)
         timed, untimed = intake.split(self._hidden(fitted), reasons)
-        is_late = numbers(timed, AT) < self.watermark
-        late = timed.filter(pa.array(is_late))
-        named, refused = self._named(timed.filter(pa.array(~is_late)) if late.num_rows else timed)
+        in_time, late = intake.in_time(timed, self.watermark)
+        named, refused = self._named(in_time)
         self.counts.late += late.num_rows
         if named.num_rows:
             self.newest = max(self.newest, int(numbers(named, AT).max()))
@@ -315,8 +313,8 @@ class Cleanse:
 
     def _release(self, mark: int) -> Events:
         self.watermark = mark
-        limit = _BEYOND if self._sigma == math.inf else self.clock.later(mark, self._sigma)
-        passed = self._held.take_below(_BEYOND if limit == HIGHEST else limit)
+        limit = BEYOND if self._sigma == math.inf else self.clock.later(mark, self._sigma)
+        passed = self._held.take_below(BEYOND if limit == HIGHEST else limit)
         kept_from = self.remembered_from
         self._sent.take_below(kept_from)
         self._gone.take_below(mark)

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.operator.arrange import order_codes
 from ensue.operator.batch import unscaled
-from ensue.query.duration import parse_duration
+from ensue.query.duration import parse_duration, spelled
 from ensue.query.query import OrderKey
 from ensue.scalar.moments import value_of
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
+BEYOND = 2**63  # past the last code
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -112,6 +113,7 @@ class Clock:
 
     def amount(self, given: Any, what: str) -> int | float:
         """A duration in the column's own unit: text for times, a number for numbers; ∞ for inf."""
+        given = spelled(given)
         if isinstance(given, float) and math.isinf(given) and given > 0:
             return math.inf
         if isinstance(given, bool) or not isinstance(given, str | int | float | Decimal):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,24 +10,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue.guards.compile import Guards
+from ensue.guards.registers import GuardMachine
 from ensue.operator.batch import unscaled
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.scalar.columns.time import wall_clock
 
-
-@dataclass(frozen=True)
-class Banks:
-    """Values of a batch, a row per input of the guards."""
-
-    ints: NDArray[np.int64]
-    floats: NDArray[np.float64]
-    int_nulls: NDArray[np.bool_]
-    float_nulls: NDArray[np.bool_]
-    int_constants: NDArray[np.int64]
+Live = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
-def load_banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> Banks | None:
-    """The batch as the register machine reads it; None where a decimal does not fit 64 bits."""
+def load_banks(
+    guards: Guards, columns: Mapping[str, pa.Array], length: int, live: Live | None = None
+) -> GuardMachine | None:
+    """The batch as the register machine reads it; None where a decimal does not fit 64 bits.
+
+    `live`: the registers that are read ahead of each state, where these are not the program's.
+    """
     ints = np.zeros((max(1, len(guards.int_inputs)), length), np.int64)
     floats = np.zeros((max(1, len(guards.float_inputs)), length), np.float64)
     int_nulls = np.zeros(ints.shape, np.bool_)
@@ -42,7 +38,7 @@ def load_banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> 
         if name in guards.text_inputs:
             ints[index] = pc.fill_null(pc.index_in(column, dictionary), 0).to_numpy()
         else:
-            numbers = _whole_numbers(column, guards.scales.get(name, 0))
+            numbers = whole_numbers(column, guards.scales.get(name, 0))
             if numbers is None:
                 return None
             ints[index] = numbers
@@ -55,7 +51,24 @@ def load_banks(guards: Guards, columns: Mapping[str, pa.Array], length: int) -> 
     if guards.literals:
         ranks = pc.index_in(pa.array(guards.literals, pa.string()), dictionary).to_numpy()
         constants[len(constants) - len(guards.literals) :] = ranks
-    return Banks(ints, floats, int_nulls, float_nulls, constants)
+    return GuardMachine(
+        guards.code,
+        guards.guard_offset,
+        guards.updates,
+        guards.applies,
+        *(live or (guards.live_ints, guards.live_floats)),
+        guards.initial_ints,
+        guards.initial_floats,
+        ints,
+        floats,
+        int_nulls,
+        float_nulls,
+        constants,
+        guards.float_constants,
+        np.zeros(guards.cells, np.int64),
+        np.zeros(guards.cells, np.float64),
+        np.zeros(guards.cells, np.bool_),
+    )
 
 
 def _dictionary(guards: Guards, columns: Mapping[str, pa.Array]) -> pa.Array:
@@ -75,7 +88,8 @@ def _clock_readings(column: pa.Array, zone: str) -> pa.Array:
     return pa.array(values, pa.timestamp("us"))
 
 
-def _whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
+def whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:
+    """Whole numbers, booleans and times as 64 bits, null as 0; None: a decimal that has more."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.operator.buffer import EVENT
+from ensue.operator.buffer import AT, EVENT, numbers
 
 REASON = "reason"
 NO_TIME = "the event time is null"
@@ -67,6 +67,18 @@ def split(table: pa.Table, reasons: pa.Array) -> tuple[pa.Table, pa.Table]:
     bad = reasons.is_valid()
     refused = table.filter(bad).append_column(REASON, reasons.filter(bad))
     return table.filter(pc.invert(bad)), refused
+
+
+def in_time(table: pa.Table, watermark: int) -> tuple[pa.Table, pa.Table]:
+    """Rows that the watermark has not passed, and late ones."""
+    return parted(table, numbers(table, AT) < watermark)
+
+
+def parted(table: pa.Table, apart: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
+    """The other rows, and those to be put apart: late, wrong or taken back."""
+    if not apart.any():
+        return table, table.slice(0, 0)
+    return table.filter(pa.array(~apart)), table.filter(pa.array(apart))
 
 
 def with_reasons(table: pa.Table, reason: str) -> pa.Table:

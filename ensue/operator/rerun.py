@@ -26,6 +26,7 @@ from ensue.operator import snapshots, state
 from ensue.operator.buffer import AT, EVENT, KEY, Buffer, numbers
 from ensue.operator.changes import Changes, difference
 from ensue.operator.cleanse import arranged
+from ensue.operator.clock import BEYOND
 from ensue.operator.protocol import Events, Key, LaneEvaluator, Output, Snapshot, Watermark
 from ensue.query.query import OrderKey
 from ensue.query.stored import Fingerprint
@@ -95,7 +96,7 @@ class Ahead:
 
     def end(self, keys: Sequence[Key] | None, names: Codes | None) -> list[pa.Table]:
         """These keys, and the hashes they are known by, are complete: what is final."""
-        rows = self._since.take_below(2**63) if names is None else self._since.remove(KEY, names)
+        rows = self._since.take_below(BEYOND) if names is None else self._since.remove(KEY, names)
         final = self._settle_rows(rows)
         self._ahead = None
         return final + _drained(self.settled.end(keys))

@@ -14,6 +14,7 @@ import pyarrow as pa
 from ensue.operator import state
 from ensue.operator.buffer import AT, CONTENT, KEY, Buffer, numbers
 from ensue.operator.changes import Changes, telling
+from ensue.operator.clock import BEYOND
 from ensue.operator.identity import copy_hashes, row_hashes
 from ensue.operator.intake import count_before
 
@@ -49,7 +50,7 @@ class Settle:
 
     def release_all(self, keys: np.ndarray | None) -> pa.Table:
         """Everything held, or everything of these keys."""
-        found = self._held.take_below(2**63) if keys is None else self._held.remove(KEY, keys)
+        found = self._held.take_below(BEYOND) if keys is None else self._held.remove(KEY, keys)
         return self._plain(found)
 
     def _named(self, table: pa.Table) -> pa.Table:

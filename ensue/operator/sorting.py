@@ -26,6 +26,7 @@ from ensue.operator.arrange import (
     sort_index,
 )
 from ensue.operator.protocol import Events
+from ensue.operator.ties import watched
 from ensue.query.query import OrderKey, Query
 
 MEMORY = 64 << 20
@@ -37,7 +38,16 @@ _LAST = "__ensue_last_of_block"
 def sorted_events(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, query: Query, memory: int | None = None
 ) -> Iterator[Events]:
-    """Events partition after partition, each in order; every partition is completed."""
+    """Events partition after partition, each in order; every partition is completed.
+
+    Rows whose order is left open are told of, as the query asks.
+    """
+    return watched(query, _sorted(batches, schema, query, memory))
+
+
+def _sorted(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, query: Query, memory: int | None
+) -> Iterator[Events]:
     memory = MEMORY if memory is None else memory
     held: list[pa.RecordBatch] = []
     size = 0

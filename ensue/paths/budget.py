@@ -25,9 +25,16 @@ from ensue.automaton.paths import DEAD
 from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
 from ensue.paths.embed import Embedder, HashingEmbedder
 from ensue.paths.graph_store import GraphStore
-from ensue.paths.kernels.budget import CONTRIBUTION, RANDOM, SELECTIVITY, nothing_yet, search_best
+from ensue.paths.kernels.budget import (
+    CONTRIBUTION,
+    RANDOM,
+    SELECTIVITY,
+    Piece,
+    nothing_yet,
+    search_best,
+)
 from ensue.paths.plan import UNBOUNDED, PathPlan
-from ensue.paths.search import _MODES, Found, PathEngine
+from ensue.paths.search import MODES, WALKS, Found, PathEngine
 from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
 from ensue.paths.tables import path_table
 from ensue.query.paths import PathQuery, Semantics
@@ -46,7 +53,6 @@ _MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArr
 _NO_BOUND = 2.0**61
 _FIRST_SLICE = 64  # steps between two looks at the time
 _SLICE = 0.02  # seconds
-WORK_DONE, COMPLETE, QUESTIONS_DONE, PAUSED = 7, 9, 11, 12  # in what the kernel returns
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,15 +117,7 @@ def retrieve(
     numbers = {text: number for number, text in enumerate(texts)}
     sets = [frozenset(numbers[text] for text in q.expressions) for q in questions]
     plan = engine.planner.plan([parsed[text] for text in texts], list(dict.fromkeys(sets)))
-    if (
-        max_hops is None
-        and plan.automaton.cyclic
-        and semantics
-        in (
-            Semantics.WALK,
-            Semantics.NO_RETURN,
-        )
-    ):
+    if max_hops is None and plan.automaton.cyclic and semantics in WALKS:
         raise errors.UnboundedPathsError(
             "a candidate expression has a loop without a bound",
             remedy='set max_hops, bound the loop as {1,3}, or use semantics="trail" or "simple"',
@@ -157,7 +155,7 @@ class _Search:
     ) -> None:
         self._engine = engine
         self._plan = plan
-        self._mode = _MODES[semantics]
+        self._mode = MODES[semantics]
         self._hops = UNBOUNDED if max_hops is None else max_hops
         self._sharing = sharing
         self._strategy = strategy
@@ -173,7 +171,7 @@ class _Search:
         states: NDArray[np.int32],
         weight: NDArray[np.float32],
         bounds: Bounds | None,
-    ) -> list[tuple[int, tuple[Any, ...]]]:
+    ) -> list[tuple[int, Piece]]:
         questions = len(weight)
 
         def search(
@@ -185,13 +183,13 @@ class _Search:
             steps: int = int(_NO_BOUND),
             horizon: float = _NO_BOUND,
             paused: Any = None,
-        ) -> tuple[Any, ...]:
+        ) -> Piece:
             span = slice(offset[begin], offset[end])
             if paused is None:
-                paused = nothing_yet(len(self._plan.machine[2]), end - begin)
+                paused = nothing_yet(len(self._plan.moves.visit_symbol), end - begin)
             return search_best(
                 self._plan.graph,
-                self._plan.machine,
+                self._plan.moves,
                 self._sharing,
                 self._targets,
                 self._remaining,
@@ -227,23 +225,23 @@ class _Search:
         began = time.thread_time()
         pieces = self._timed(search, questions, work, held, seconds)
         left = seconds * questions - (time.thread_time() - began)
-        starts = np.cumsum([0, *(len(piece[WORK_DONE]) for piece in pieces)])
+        starts = np.cumsum([0, *(len(piece.work) for piece in pieces)])
         first = list(zip(starts.tolist(), pieces, strict=False))
         return first + _gone_on(search, pieces, work, held, left)
 
     @staticmethod
     def _timed(
-        search: Callable[[int, int, float, int, float], tuple[Any, ...]],
+        search: Callable[..., Piece],
         questions: int,
         work: float,
         held: int,
         seconds: float,
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[Piece]:
         """A bound on time becomes one on work, adjusted from window to window.
 
         Time is that of the searching thread: what else the machine does must not shed answers.
         """
-        pieces: list[tuple[Any, ...]] = []
+        pieces: list[Piece] = []
         allowed, saved, begin, spent, window = 16.0, 0.0, 0, 0.0, 64
         while begin < questions:
             end = min(begin + window, questions)
@@ -260,32 +258,32 @@ class _Search:
             allowed = max(allowed * float(np.clip(ratio, 0.5, 2.0)), 1.0)
             # Far above what questions use it would bound nothing for many windows when harder
             # ones come.
-            allowed = min(allowed, max(2 * float(piece[7].mean()), 16.0))
-            saved = min(float(piece[10]), allowed * 64)
+            allowed = min(allowed, max(2 * float(piece.work.mean()), 16.0))
+            saved = min(float(piece.savings), allowed * 64)
             begin, window = end, min(2 * window, WINDOW)
         return pieces
 
 
 def _gone_on(
-    search: Callable[..., tuple[Any, ...]],
-    pieces: Sequence[tuple[Any, ...]],
+    search: Callable[..., Piece],
+    pieces: Sequence[Piece],
     work: float,
     held: int,
     seconds: float,
-) -> list[tuple[int, tuple[Any, ...]]]:
+) -> list[tuple[int, Piece]]:
     """Unfinished questions again, for the time (and work) that all of them left over.
 
     Windows learn what time allows from many questions; few, or the first ones, are cut short by
     a bound on work that was only a guess. Each has an equal share of what is left, and what it does
     not need goes to those after it.
     """
-    done = np.concatenate([piece[WORK_DONE] for piece in pieces])
-    unfinished = np.flatnonzero(~np.concatenate([piece[COMPLETE] for piece in pieces]))
+    done = np.concatenate([piece.work for piece in pieces])
+    unfinished = np.flatnonzero(~np.concatenate([piece.complete for piece in pieces]))
     counts = np.concatenate(
-        [np.bincount(piece[0], minlength=len(piece[WORK_DONE])) for piece in pieces]
+        [np.bincount(piece.found[:, 0], minlength=len(piece.work)) for piece in pieces]
     )
     spare = work * len(done) - float(done.sum())
-    found: list[tuple[int, tuple[Any, ...]]] = []
+    found: list[tuple[int, Piece]] = []
     for number, question in enumerate(unfinished.tolist()):
         waiting = len(unfinished) - number
         allowed = float(done[question]) + spare / waiting
@@ -293,15 +291,15 @@ def _gone_on(
             break
         piece, spent = _sliced(search, question, allowed, held, seconds / waiting)
         seconds -= spent
-        if piece[COMPLETE][0] or len(piece[0]) >= counts[question]:
-            spare -= float(piece[WORK_DONE][0] - done[question])
+        if piece.complete[0] or len(piece.found) >= counts[question]:
+            spare -= float(piece.work[0] - done[question])
             found.append((question, piece))
     return found
 
 
 def _sliced(
-    search: Callable[..., tuple[Any, ...]], question: int, work: float, held: int, seconds: float
-) -> tuple[tuple[Any, ...], float]:
+    search: Callable[..., Piece], question: int, work: float, held: int, seconds: float
+) -> tuple[Piece, float]:
     """One question until its time is over, which is looked at after every slice; the time spent.
 
     Slices grow while they are cheap, up to a quarter of the time left and to `_SLICE` seconds.
@@ -311,22 +309,20 @@ def _sliced(
         began = time.thread_time()
         piece = search(question, question + 1, work, held, 0.0, steps, horizon, paused)
         spent += time.thread_time() - began
-        if piece[QUESTIONS_DONE] == 1:
+        if piece.done == 1:
             return piece, spent
         if spent >= seconds:
-            piece[COMPLETE][0] = False
+            piece.complete[0] = False
             return piece, spent
         taken += steps
         rate = taken / max(spent, 1e-9)
         fitting = rate * min((seconds - spent) / 4, _SLICE)
         steps = int(np.clip(fitting, _FIRST_SLICE, 2 * steps))
-        horizon = float(piece[WORK_DONE][0]) * max(seconds / max(spent, 1e-9), 1.0)
-        paused = piece[PAUSED]
+        horizon = float(piece.work[0]) * max(seconds / max(spent, 1e-9), 1.0)
+        paused = piece.paused
 
 
-def _unbounded(
-    search: Callable[[int, int, float, int, float], tuple[Any, ...]], questions: int
-) -> tuple[float, float]:
+def _unbounded(search: Callable[..., Piece], questions: int) -> tuple[float, float]:
     """Seconds and bytes per question without a bound, from questions spread over all of them.
 
     Questions often come sorted; the first ones alone would speak for their own kind only.
@@ -341,7 +337,7 @@ def _unbounded(
         started = time.thread_time()
         need = search(begin, end, _NO_BOUND, int(_NO_BOUND), 0.0)
         seconds += time.thread_time() - started
-        held += float(need[8].sum())
+        held += float(need.bytes.sum())
         asked += end - begin
     return seconds / max(asked, 1), held / max(asked, 1)
 
@@ -349,18 +345,18 @@ def _unbounded(
 def _selectivity(plan: PathPlan) -> NDArray[np.float64]:
     """Per visit: entries of its symbol per node."""
     counts = np.bincount(plan.store.entry_symbols, minlength=max(plan.store.symbols, 1))
-    return counts[plan.machine[2]] / max(plan.store.node_count, 1)
+    return counts[plan.moves.visit_symbol] / max(plan.store.node_count, 1)
 
 
 def _targets(plan: PathPlan) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Per visit (a symbol that a state can leave over): the states it can lead to."""
-    table, visit_offset, visit_symbol = plan.machine[:3]
+    moves = plan.moves
     offset: list[int] = [0]
     found: list[int] = []
     for state in range(plan.automaton.states):
-        for symbol in visit_symbol[visit_offset[state] : visit_offset[state + 1]]:
+        for symbol in moves.visit_symbol[moves.visit_offset[state] : moves.visit_offset[state + 1]]:
             kinds = plan.classes.under_symbol[symbol]
-            found.extend({int(table[state, kind]) for kind in kinds} - {DEAD})
+            found.extend({int(moves.table[state, kind]) for kind in kinds} - {DEAD})
             offset.append(len(found))
     return np.array(offset, np.int32), np.array(found, np.int32)
 
@@ -389,7 +385,7 @@ def _joined(
     store: GraphStore,
     texts: list[str],
     questions: int,
-    pieces: list[tuple[int, tuple[Any, ...]]],  # each with the first of its questions
+    pieces: list[tuple[int, Piece]],  # each with the first of its questions
     seconds: float,
     embedded: float,
 ) -> Retrieval:
@@ -398,17 +394,20 @@ def _joined(
     work, held = np.zeros(questions, np.int64), np.zeros(questions, np.int64)
     complete = np.ones(questions, np.bool_)
     for number, (begin, piece) in enumerate(pieces):
-        moved.append(piece[0] + np.int32(begin))
-        offsets.append(piece[4][1:] + total)
-        total += int(piece[4][-1])
-        span = slice(begin, begin + len(piece[WORK_DONE]))
+        moved.append(piece.found[:, 0] + np.int32(begin))
+        offsets.append(piece.offset[1:] + total)
+        total += int(piece.offset[-1])
+        span = slice(begin, begin + len(piece.work))
         latest[span] = number
-        work[span], held[span], complete[span] = piece[7:10]
-    column = [np.concatenate([piece[k] for _, piece in pieces]) for k in (1, 2, 3, 5, 6)]
-    query, end, score, visited, labels = column
+        work[span], held[span], complete[span] = piece.work, piece.bytes, piece.complete
+    rows, score, visited, labels = (
+        np.concatenate([getattr(piece, name) for _, piece in pieces])
+        for name in ("found", "score", "nodes", "labels")
+    )
+    query, end = rows[:, 1], rows[:, 2]
     question, offset = np.concatenate(moved), np.concatenate(offsets)
     start = visited[offset[:-1] + np.arange(len(query))]
-    source = np.repeat(np.arange(len(pieces)), [len(piece[0]) for _, piece in pieces])
+    source = np.repeat(np.arange(len(pieces)), [len(piece.found) for _, piece in pieces])
     order = np.lexsort((np.arange(len(query)), -score, question))
     order = order[latest[question[order]] == source[order]]
     found = _ordered(Found(query, start, end, offset, visited, labels), order)

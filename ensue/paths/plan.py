@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ensue.automaton.paths import DEAD, PathAutomaton, PathPrograms, determine
 from ensue.operator.turns import Turns
 from ensue.paths.graph_store import GraphStore
+from ensue.paths.kernels.graph import Adjacency, Moves
 from ensue.paths.tests import EdgeClasses, check_labels, classify
 from ensue.query.paths import PathQuery
 
@@ -93,14 +94,13 @@ class PathPlan:
     automaton: PathAutomaton
 
     @cached_property
-    def graph(self) -> tuple[Any, ...]:
-        """What kernels call `graph`."""
+    def graph(self) -> Adjacency:
         s = self.store
-        return s.offset, s.neighbour, s.edge, s.entry_symbol, s.symbols
+        return Adjacency(s.offset, s.neighbour, s.edge, s.entry_symbol, s.symbols)
 
     @cached_property
-    def machine(self) -> tuple[Any, ...]:
-        """What kernels call `machine`."""
+    def moves(self) -> Moves:
+        """What kernels call `automaton`."""
         symbols: list[int] = []
         offset = [0]
         for row in self.automaton.table:
@@ -108,7 +108,7 @@ class PathPlan:
                 if any(row[kind] != DEAD for kind in self.classes.under_symbol[symbol]):
                     symbols.append(symbol)
             offset.append(len(symbols))
-        return (
+        return Moves(
             self.automaton.table,
             np.array(offset, np.int32),
             np.array(symbols, np.int32),

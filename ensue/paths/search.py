@@ -32,9 +32,12 @@ from ensue.paths.kernels.deepening import deepen_paths
 from ensue.paths.kernels.ends import search_ends, search_ends_bits
 from ensue.paths.kernels.paths import (
     NO_RETURN,
+    NODE,
+    ORIGIN,
     SIMPLE,
     TRAIL,
     WALK,
+    Rows,
     expand_paths,
     reverse_paths,
     write_paths,
@@ -49,12 +52,13 @@ _CHUNK = 8192
 _FEW_ENDS = 64  # up to so many ends, the starts that reach them are looked for first
 _LEVELS = 1_000_000  # partial paths kept for a `limit` before the search goes depth first
 _GROWTH = 8  # ... and so many times more at each further try
-_MODES = {
+MODES = {
     Semantics.WALK: WALK,
     Semantics.TRAIL: TRAIL,
     Semantics.SIMPLE: SIMPLE,
     Semantics.NO_RETURN: NO_RETURN,
 }
+WALKS = (Semantics.WALK, Semantics.NO_RETURN)  # the others need each path
 _ANYWHERE = np.zeros(0, np.bool_)
 
 
@@ -92,16 +96,19 @@ class Found:
         return Found(none, none, none)
 
 
-def _from_arena(arena: tuple[Any, ...], origins: Origins) -> Found:
-    parent, node, symbol, origin, rows, query, length, *_ = arena
-    order = index_by_group(origin[rows].astype(np.int64), len(origins))
-    rows = rows[order]
-    offset = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(length[order], out=offset[1:])
+def _from_arena(arena: Rows, found: Rows, origins: Origins) -> Found:
+    order = index_by_group(arena[found[:, 0], ORIGIN].astype(np.int64), len(origins))
+    rows, query, length = np.ascontiguousarray(found[order].T)
+    offset = _offsets(length)
     nodes = np.empty(int(offset[-1]) + len(rows), np.int32)
     labels = np.empty(int(offset[-1]), np.int32)
-    write_paths(parent, node, symbol, rows, offset, nodes, labels)
-    return Found(query[order], origins.node[origin[rows]], node[rows], offset, nodes, labels)
+    write_paths(arena, rows, offset, nodes, labels)
+    start, end = origins.node[arena[rows, ORIGIN]], arena[rows, NODE]
+    return Found(query, start, end, offset, nodes, labels)
+
+
+def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 class PathEngine:
@@ -150,13 +157,13 @@ class PathEngine:
             origins = request.origins.slice(begin, begin + _CHUNK)
             asked = (
                 plan.graph,
-                plan.machine,
+                plan.moves,
                 origins.node,
                 plan.first_states(origins),
                 plan.asks(origins),
                 len(request.queries),
                 hops,
-                _MODES[request.semantics],
+                MODES[request.semantics],
                 request.limit or 0,
                 wanted,
             )
@@ -172,20 +179,17 @@ class PathEngine:
         most = request.max_partials
         room = min(most, _LEVELS) if request.limit else most
         while True:
-            arena = expand_paths(*(*asked, room))
-            *_, work, stopped = arena
+            arena, rows, work, stopped = expand_paths(*(*asked, room))
             self.work += work
             if not stopped:
-                return _from_arena(arena, origins)
+                return _from_arena(arena, rows, origins)
             larger = min(most, _GROWTH * room)
             if request.limit:
-                query, origin, length, nodes, labels, work, stopped = deepen_paths(
-                    *(*asked, larger)
-                )
+                rows, nodes, labels, work, stopped = deepen_paths(*(*asked, larger))
                 self.work += work
                 if not stopped:
-                    offset = np.zeros(len(length) + 1, np.int64)
-                    np.cumsum(length, out=offset[1:])
+                    origin, query, length = np.ascontiguousarray(rows.T)
+                    offset = _offsets(length)
                     last = offset[1:] + np.arange(len(length))
                     return Found(query, origins.node[origin], nodes[last], offset, nodes, labels)
             if room == most:
@@ -207,14 +211,15 @@ class PathEngine:
 
     def ends(self, request: Request) -> Found:
         """Each distinct (query, start, end) once."""
-        if request.semantics in (Semantics.TRAIL, Semantics.SIMPLE):
+        if request.semantics not in WALKS:
             return self._distinct_ends(request)
         plan = self.plan(request)
         if self.bitset_reason(plan, request) is not None:
-            origin, node, _ = self._bits(plan, request, count_only=False)
+            origin, node = np.ascontiguousarray(self._bits(plan, request, count_only=False)[0].T)
             query = np.full(len(node), min(request.origins.sets[0]), np.int32)
         else:
-            origin, node, query, _ = self._hashed(plan, request, count_only=False)
+            rows, _ = self._hashed(plan, request, count_only=False)
+            origin, node, query = np.ascontiguousarray(rows.T)
         start = request.origins.node[origin]
         if request.backwards:
             start, node = node, start
@@ -228,15 +233,15 @@ class PathEngine:
 
     def end_counts(self, request: Request) -> NDArray[np.int64]:
         """How many distinct ends each (origin, query) has, without keeping them."""
-        if request.semantics in (Semantics.TRAIL, Semantics.SIMPLE):
+        if request.semantics not in WALKS:
             found = self._distinct_ends(request)
             return self._tally(request, found)
         plan = self.plan(request)
         if self.bitset_reason(plan, request) is not None:
             counts = np.zeros((len(request.origins), len(request.queries)), np.int64)
-            counts[:, min(request.origins.sets[0])] = self._bits(plan, request, count_only=True)[2]
+            counts[:, min(request.origins.sets[0])] = self._bits(plan, request, count_only=True)[1]
             return counts
-        return self._hashed(plan, request, count_only=True)[3]
+        return self._hashed(plan, request, count_only=True)[1]
 
     def bitset_reason(self, plan: PathPlan, request: Request) -> str | None:
         """Why 64 starts share a search; None where each start has its own."""
@@ -251,7 +256,7 @@ class PathEngine:
     def _hashed(self, plan: PathPlan, request: Request, count_only: bool) -> Any:
         *found, work = search_ends(
             plan.graph,
-            plan.machine,
+            plan.moves,
             request.origins.node,
             plan.first_states(request.origins),
             len(request.queries),
@@ -271,11 +276,10 @@ class PathEngine:
             wanted = np.ones(self.store.node_count, np.bool_)
         first = plan.automaton.entries[request.origins.sets[0]]
         if first < 0:
-            nothing = np.zeros(0, np.int32)
-            return nothing, nothing, np.zeros(len(request.origins), np.int64)
+            return np.zeros((0, 2), np.int32), np.zeros(len(request.origins), np.int64)
         *found, work = search_ends_bits(
             plan.graph,
-            plan.machine,
+            plan.moves,
             request.origins.node,
             first,
             UNBOUNDED if request.max_hops is None else request.max_hops,
@@ -305,7 +309,7 @@ class PathEngine:
 
     def path_counts(self, request: Request) -> list[list[int]]:
         """The number of paths of each (origin, query), exact."""
-        if request.semantics in (Semantics.TRAIL, Semantics.SIMPLE):
+        if request.semantics not in WALKS:
             total = np.zeros((len(request.origins), len(request.queries)), np.int64)
             for found in self.paths(replace(request, limit=None)):
                 total += self._tally(request, found)
@@ -317,7 +321,7 @@ class PathEngine:
         def count(prime: np.uint64) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
             exact, rough, self.work = count_paths(
                 plan.graph,
-                plan.machine,
+                plan.moves,
                 request.origins.node,
                 first,
                 len(request.queries),
@@ -354,10 +358,10 @@ class PathEngine:
         """How far paths can go; refuses where there is no bound and a cycle is in reach."""
         if request.max_hops is not None:
             return request.max_hops
-        if not plan.automaton.cyclic or request.semantics in (Semantics.TRAIL, Semantics.SIMPLE):
+        if not plan.automaton.cyclic or request.semantics not in WALKS:
             return UNBOUNDED
         node = meets_cycle(
-            plan.graph, plan.machine, request.origins.node, plan.first_states(request.origins)
+            plan.graph, plan.moves, request.origins.node, plan.first_states(request.origins)
         )
         if node < 0:
             return UNBOUNDED

@@ -6,15 +6,15 @@ Nulls are skipped as SQL's aggregates skip them.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from ensue import errors
 from ensue.api.quantity import Quantity
-from ensue.quantify.reading import Given, read_operation, read_predicate, read_weight
-from ensue.quantities import build, folds
-from ensue.quantities.build import MISSING
+from ensue.quantify.reading import MISSING, Given, read_operation, read_predicate, read_weight
+from ensue.quantities import folds
 from ensue.quantities.decimals import Mean
-from ensue.quantities.model import Action, Fold, Operation, Predicate, Weight
+from ensue.quantities.model import Action, Automaton, Fold, Operation, Predicate, Step, Weight
 from ensue.quantities.sketch import LEAST_ERROR, AddToSketch, QuantileOf
 from ensue.scalar import kinds as k
 
@@ -23,7 +23,7 @@ _MOST = 2**62  # the loop counts in 64 bits, and no table has as many rows as ar
 
 def _aggregate(
     name: str,
-    actions: list[tuple[Fold, tuple[Given | Weight, ...], int]],
+    actions: Sequence[tuple[Fold, tuple[Given | Weight, ...], int]],
     slots: tuple[Any, ...],
     over: Given,
     where: Given,
@@ -34,24 +34,19 @@ def _aggregate(
         Action(fold, tuple(read_weight(w) for w in weights), slot)
         for fold, weights, slot in actions
     )
-    over_all = read_predicate(over)
-    counted = skipped = None
+    ways: list[tuple[Predicate, tuple[Action, ...], bool]]
+    ways = [(read_predicate(over), done, False)]
     if where is not None:
         counted, skipped = _filtered(over, where)
-    operation = finish
-    if isinstance(finish, str):
-        operation = read_operation(finish, len(slots))
-    automaton = build.aggregate(
-        done,
-        slots,
-        over=over_all,
-        counted=counted,
-        skipped=skipped,
-        finish=operation,  # type: ignore[arg-type]
-        empty=empty,
-        name=name,
+        ways = [(counted, done, False), (skipped, (), True)]
+    operation = read_operation(finish, len(slots), name) if isinstance(finish, str) else finish
+    # Without an event there is a value only where `empty` says so.
+    states = ("at",) if empty else ("none", "some")
+    steps = tuple(Step(source, states[-1], *way) for source in states for way in ways)
+    final: dict[str, tuple[Action, ...]] = {states[-1]: ()}
+    return Quantity.of(
+        Automaton(states, steps, {states[0]: slots}, final, finish=operation, name=name)
     )
-    return Quantity.of(automaton)
 
 
 def _filtered(over: Given, where: Given) -> tuple[Predicate, Predicate]:
@@ -64,57 +59,38 @@ def _filtered(over: Given, where: Given) -> tuple[Predicate, Predicate]:
     return read_predicate(f"{text}({where})"), read_predicate(f"{text}NOT (({where}) IS TRUE)")
 
 
-def sum(value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING) -> Quantity:
-    """The sum over one or more events that all satisfy `over`; with a start, also over none."""
-    return _fold_named("sum", value, over, where, start)
+class _Named(Protocol):
+    """One of the folds by name; with a start, it is also defined on no events."""
+
+    def __call__(
+        self, value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
+    ) -> Quantity: ...
 
 
-def product(
-    value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
-) -> Quantity:
-    return _fold_named("product", value, over, where, start)
+def _named(name: str, what: str) -> _Named:
+    def query(
+        value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
+    ) -> Quantity:
+        empty = start is not MISSING
+        slots = (start if empty else None,)
+        fold = [(folds.FOLDS[name], (value,), 0)]
+        return _aggregate(f"{name}({value})", fold, slots, over, where, empty=empty)
 
-
-def max(value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING) -> Quantity:
-    return _fold_named("max", value, over, where, start)
-
-
-def min(value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING) -> Quantity:
-    return _fold_named("min", value, over, where, start)
-
-
-def last(
-    value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
-) -> Quantity:
-    """The last value that is not null."""
-    return _fold_named("last", value, over, where, start)
-
-
-def first(
-    value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
-) -> Quantity:
-    """The first value that is not null."""
-    return _fold_named("first", value, over, where, start)
-
-
-def any(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    return _fold_named("any", value, over, where, MISSING)
-
-
-def all(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    return _fold_named("all", value, over, where, MISSING)
-
-
-def _fold_named(name: str, value: Given, over: Given, where: Given, start: Any) -> Quantity:
-    empty = start is not MISSING
-    return _aggregate(
-        f"{name}({value})",
-        [(folds.FOLDS[name], (value,), 0)],
-        (start if empty else None,),
-        over,
-        where,
-        empty=empty,
+    query.__name__ = query.__qualname__ = name
+    query.__doc__ = (
+        f"{what} over one or more events that all satisfy `over`; with a start, also over none."
     )
+    return query
+
+
+sum = _named("sum", "The sum")
+product = _named("product", "The product")
+max = _named("max", "The greatest value")
+min = _named("min", "The least value")
+last = _named("last", "The last value that is not null")
+first = _named("first", "The first value that is not null")
+any = _named("any", "Whether one of the values is true,")
+all = _named("all", "Whether all values are true,")
 
 
 def count(
@@ -138,7 +114,7 @@ def count(
 def mean(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
     """The mean of the values that are not null; null where there is none."""
     weights = (value,)
-    whole = read_operation("CASE WHEN b > 0 THEN a / b END", 2)
+    whole = read_operation("CASE WHEN b > 0 THEN a / b END", 2, "mean")
     return _aggregate(
         f"mean({value})",
         [(folds.TOTAL, weights, 0), (folds.FOLDS["count"], weights, 1)],

@@ -8,6 +8,7 @@ from typing import Any
 
 from ensue.api.quantity import Quantity
 from ensue.quantify.reading import (
+    MISSING,
     Given,
     automaton_of,
     read_collect,
@@ -16,7 +17,6 @@ from ensue.quantify.reading import (
     read_predicate,
     read_weight,
 )
-from ensue.quantities.build import MISSING
 from ensue.quantities.laws import examples, require_collect
 from ensue.quantities.model import (
     RESULT,
@@ -51,7 +51,7 @@ def automaton(
     that is tested, as are the laws of a collect operation of your own: on values of the types that
     the states begin with, or on `samples`.
     """
-    operation = None if finish is None else read_operation(finish, 1)
+    operation = None if finish is None else read_operation(finish, 1, "finish")
     joins = read_collect(collect)
     if joins is not None and distributive:
         joins = replace(joins, distributive=True)
@@ -79,9 +79,11 @@ class AutomatonBuilder:
 
     def final(self, state: str, weight: Any = MISSING) -> AutomatonBuilder:
         self._states.setdefault(state)
-        given = () if weight is MISSING else (Action(self._fold, (Constant(weight),)),)
-        self._final[state] = given
+        self._final[state] = self._constant(weight)
         return self
+
+    def _constant(self, weight: Any) -> tuple[Action, ...]:
+        return () if weight is MISSING else (Action(self._fold, (Constant(weight),)),)
 
     def step(
         self, source: str, target: str, when: Given | Predicate, weight: Given | Weight
@@ -95,15 +97,14 @@ class AutomatonBuilder:
         return self._add(Step(source, target, read_predicate(when), ()))
 
     def silent(self, source: str, target: str, weight: Any = MISSING) -> AutomatonBuilder:
-        given = () if weight is MISSING else (Action(self._fold, (Constant(weight),)),)
-        return self._add(Silent(source, target, given))
+        return self._add(Silent(source, target, self._constant(weight)))
 
     def call(
         self, source: str, target: str, op: Given | Operation, *queries: Quantity
     ) -> AutomatonBuilder:
         """op(A1, ..., Am) on a stretch that all queries accept."""
         parts = tuple(automaton_of(query, "call") for query in queries)
-        operation = Operation.identity() if op is None else read_operation(op, len(parts))
+        operation = Operation.identity() if op is None else read_operation(op, len(parts), "call")
         action = Action(self._fold, (RESULT,))
         return self._add(Invocation(source, target, operation, parts, (action,)))
 

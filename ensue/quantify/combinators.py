@@ -1,18 +1,23 @@
 """Combinators: small queries put together, in the style of quantitative regular expressions.
 
-Each says its domain. That every input has one reading is checked when a query is built, as far as
-that holds for all types its columns may have, and again when it meets a table.
+Each says its domain, and becomes a streaming automaton (paper, Related work): the translation is
+that of regular expressions to NFAs, so an unambiguous expression gives an unambiguous automaton. A
+query that reads one event is written into its user as a step; any other is invoked. That every
+input has one reading is checked when a query is built, as far as that holds for all types its
+columns may have, and again when it meets a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ensue import errors
 from ensue.api.quantity import Quantity
 from ensue.front.builder import window
 from ensue.quantify.reading import (
+    MISSING,
     Given,
     automaton_of,
     read_fold,
@@ -22,19 +27,48 @@ from ensue.quantify.reading import (
     some_parts,
     stage_of,
 )
-from ensue.quantities import build
-from ensue.quantities.build import MISSING
+from ensue.quantities.folds import FOLDS, REPLACE
 from ensue.quantities.groups import Groups
-from ensue.quantities.model import Fold, Operation, Predicate, Weight
+from ensue.quantities.model import (
+    RESULT,
+    Action,
+    Automaton,
+    Fold,
+    Invocation,
+    Operation,
+    Predicate,
+    Silent,
+    Step,
+    Transition,
+    Weight,
+)
 from ensue.quantities.pipes import Joined
 from ensue.quantities.stages import AutomatonQuestion
 from ensue.quantities.windows import Windows
+from ensue.query import condition as c
 from ensue.query.query import WindowKind
+
+MAX_TEXT = 2_000  # of operations applied to each other
+
+
+def _checked(automaton: Automaton, allow: str | None, assume: str | None) -> Quantity:
+    return Quantity.of(automaton).allowing(allow, assume).checked()
+
+
+def _one_move(moves: tuple[Transition, ...], name: str) -> Automaton:
+    """One of the moves is taken, and its value is the query's."""
+    return Automaton(("before", "after"), moves, {"before": (None,)}, {"after": ()}, name=name)
+
+
+def _names(parts: tuple[Quantity, ...]) -> str:
+    return ", ".join(part.automaton.name for part in parts)
 
 
 def event(predicate: Given | Predicate = None, value: Given | Weight = None) -> Quantity:
     """Defined on one event that satisfies the predicate; its value there."""
-    return Quantity.of(build.event(read_predicate(predicate), read_weight(value)))
+    condition = read_predicate(predicate)
+    step = Step("before", "after", condition, (Action(REPLACE, (read_weight(value),)),))
+    return Quantity.of(_one_move((step,), f"event({condition})"))
 
 
 def split(
@@ -45,9 +79,16 @@ def split(
     Checked when built: if a stream can be cut in two ways, the error shows one.
     """
     some_parts(parts, "split")
-    automata = [automaton_of(f, "split") for f in parts]
-    found = Quantity.of(build.split(read_operation(op, len(parts)), automata))
-    return found.allowing(allow, assume).checked()
+    operation = read_operation(op, len(parts), "split")
+    states = tuple(f"{i}" for i in range(len(parts) + 1))
+    moves = tuple(
+        _reading(states[i], states[i + 1], automaton_of(f, "split"), REPLACE, i)
+        for i, f in enumerate(parts)
+    )
+    initial = {states[0]: (None,) * len(parts)}
+    name = f"split({_names(parts)})"
+    automaton = Automaton(states, moves, initial, {states[-1]: ()}, finish=operation, name=name)
+    return _checked(automaton, allow, assume)
 
 
 def iter(
@@ -63,15 +104,61 @@ def iter(
     Without a start at least one stretch is needed, and its value begins the fold. `fold` is a name
     (sum, max, count, ...), SQL over `state` and `value`, or a callable of two.
     """
-    found = Quantity.of(build.iterate(read_fold(fold), automaton_of(f, "iter"), start))
-    return found.allowing(allow, assume).checked()
+    return _checked(_iterated(read_fold(fold), automaton_of(f, "iter"), start), allow, assume)
+
+
+def _iterated(fold: Fold, f: Automaton, start: Any) -> Automaton:
+    if fold.width != 1 or fold.weights != 1:
+        raise errors.AutomatonError(
+            f"iter folds one value at a time; {fold} takes {fold.weights}",
+            remedy="use one of sum, product, min, max, count, last, first, any, all, or SQL text",
+        )
+    name = f"iter({fold}, {f.name})"
+    if start is not MISSING:
+        loop = _reading("at", "at", f, fold)
+        return Automaton(("at",), (loop,), {"at": (start,)}, {"at": ()}, name=name)
+    none = {"none": (0 if fold.name in ("count", "rows") else None,)}
+    takes_first = fold if fold.name in FOLDS else REPLACE
+    if _single(f) is not None or takes_first is REPLACE:
+        steps: tuple[Transition, ...] = (
+            _reading("none", "some", f, takes_first),
+            _reading("some", "some", f, fold),
+        )
+        return Automaton(("none", "some"), steps, none, {"some": ()}, name=name)
+    steps = (
+        Silent("none", "next"),
+        _reading("next", "some", f, fold),
+        Silent("some", "next"),
+    )
+    return Automaton(("none", "next", "some"), steps, none, {"some": ()}, name=name)
+
+
+def _single(f: Automaton) -> Step | None:
+    """The step of a query that reads exactly one event, and does nothing else."""
+    if f.finish is None and len(f.transitions) == 1 and f.width == 1:
+        (step,) = f.transitions
+        plain = isinstance(step, Step) and not any(f.final.values()) and len(f.states) == 2
+        if plain and isinstance(step, Step) and step.source in f.initial and step.target in f.final:
+            folds = [a.fold for a in step.actions]
+            if folds == [REPLACE] and step.source not in f.final and step.target not in f.initial:
+                return step
+    return None
+
+
+def _reading(source: str, target: str, f: Automaton, fold: Fold, slot: int = 0) -> Transition:
+    """A transition that reads what f accepts and folds its value into a slot."""
+    step = _single(f)
+    if step is not None:
+        return Step(source, target, step.predicate, (Action(fold, step.actions[0].weights, slot),))
+    return Invocation(source, target, Operation.identity(), (f,), (Action(fold, (RESULT,), slot),))
 
 
 def choose(*options: Quantity, allow: str | None = None, assume: str | None = None) -> Quantity:
     """The value of the one option that is defined; their domains must not meet."""
     some_parts(options, "choose", most=None)
-    found = Quantity.of(build.choose([automaton_of(f, "choose") for f in options]))
-    return found.allowing(allow, assume).checked()
+    automata = [automaton_of(f, "choose") for f in options]
+    moves = tuple(_reading("before", "after", f, REPLACE) for f in automata)
+    return _checked(_one_move(moves, f"choose({_names(options)})"), allow, assume)
 
 
 def combine(
@@ -79,23 +166,62 @@ def combine(
 ) -> Quantity:
     """op of the values of all parts on the same stream; their domains must be the same."""
     some_parts(parts, "combine")
-    operation = read_operation(op, len(parts))
+    operation = read_operation(op, len(parts), "combine")
     stages = [stage_of(f, "combine") for f in parts]
     if [stage for stage in stages if not isinstance(stage, AutomatonQuestion)]:
         return Quantity(Joined(operation, stages)).allowing(allow, assume)
-    automata = [automaton_of(f, "combine") for f in parts]
-    found = Quantity.of(build.combine(operation, automata))
-    return found.allowing(allow, assume).checked()
+    automata = tuple(automaton_of(f, "combine") for f in parts)
+    return _checked(_called(operation, automata, f"combine({_names(parts)})"), allow, assume)
+
+
+def _called(operation: Operation, automata: tuple[Automaton, ...], name: str) -> Automaton:
+    action = Action(REPLACE, (RESULT,))
+    return _one_move((Invocation("before", "after", operation, automata, (action,)),), name)
 
 
 def apply(op: Given | Operation, f: Quantity) -> Quantity:
     """op of the value of f."""
-    operation = read_operation(op, 1)
+    operation = read_operation(op, 1, "apply")
     stage = stage_of(f, "apply")
     if not isinstance(stage, AutomatonQuestion):
         return Quantity(Joined(operation, [stage]))
-    found = Quantity.of(build.apply(operation, stage.automaton))
-    return found.allowing(stage.allow, stage.assume)
+    inner = stage.automaton
+    name = f"apply({operation}, {inner.name})"
+    if inner.collect is not None or (inner.width > 1 and inner.finish is None):
+        automaton = _called(operation, (inner,), name)
+    else:
+        finish = operation if inner.finish is None else _composed(operation, inner.finish)
+        automaton = replace(inner, finish=finish, name=name, _cache={})
+    return Quantity.of(automaton).allowing(stage.allow, stage.assume)
+
+
+def _composed(outer: Operation, inner: Operation) -> Operation:
+    text = f"{outer} of {inner}"
+    if outer.tree is not None and inner.tree is not None:
+        (argument,) = outer.names
+        substitute = inner.tree
+
+        def change(node: c.Condition) -> c.Condition | None:
+            return substitute if node == c.Column(argument) else None
+
+        if len(text) < MAX_TEXT:
+            return Operation(inner.names, tree=c.transform(outer.tree, change), text=text)
+        raise errors.LimitError(
+            "operations are applied to each other until their text is longer than "
+            f"{MAX_TEXT:,} characters",
+            remedy="write them as one operation, or give a Python callable",
+        )
+    return Operation(inner.names, function=_Then(outer, inner), text=text)
+
+
+class _Then:
+    """Two operations in turn; a class, so that it travels to workers."""
+
+    def __init__(self, outer: Operation, inner: Operation) -> None:
+        self._outer, self._inner = outer, inner
+
+    def __call__(self, *values: Any) -> Any:
+        return self._outer(self._inner(*values))
 
 
 def windows(

@@ -14,10 +14,11 @@ from typing import Any
 from ensue import errors
 from ensue.api.quantity import Quantity
 from ensue.front.expressions import Scope, parse_condition
-from ensue.quantities import build, folds
+from ensue.quantities import folds
 from ensue.quantities.laws import require_monoid
 from ensue.quantities.model import (
     ALWAYS,
+    ARGUMENTS,
     Automaton,
     Collect,
     Constant,
@@ -32,6 +33,7 @@ from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.query import condition as c
 
 Given = str | Callable[..., Any] | int | float | bool | None
+MISSING: Any = object()
 _groups = itertools.count(1)
 
 
@@ -83,13 +85,19 @@ def _not_readable(given: object, what: str) -> errors.QueryError:
     )
 
 
-def read_operation(given: Given | Operation, count: int) -> Operation:
+def read_operation(given: Given | Operation, count: int, what: str) -> Operation:
     """An operation on values named a, b, c, ...; decimals in its text are doubles."""
-    if isinstance(given, Operation):
-        return given
-    names = build.ARGUMENTS[:count]
+    names = ARGUMENTS[:count]
     if isinstance(given, str):
         return Operation(names, tree=read_argument_tree(given, names), text=given)
+    if isinstance(given, Operation):
+        if len(given.names) != count:
+            raise errors.OperationTypeError(
+                f"{what}: the operation {given} takes {len(given.names)} arguments, "
+                f"{count} queries given",
+                remedy="name the values of the queries in turn a, b, c, ... in the operation",
+            )
+        return given
     if callable(given):
         return Operation(names, function=given)
     raise errors.QueryError(
@@ -181,9 +189,7 @@ def automaton_of(f: Quantity, what: str) -> Automaton:
     return stage.automaton
 
 
-def some_parts(
-    parts: tuple[Quantity, ...], what: str, most: int | None = len(build.ARGUMENTS)
-) -> None:
+def some_parts(parts: tuple[Quantity, ...], what: str, most: int | None = len(ARGUMENTS)) -> None:
     """At least one part, and at most as many as there are names for their values."""
     if not parts:
         raise errors.QueryError(f"{what} has no parts", remedy="give at least one query")

@@ -18,11 +18,11 @@ from ensue.quantities.kernels.loop import NULL, VALUE
 from ensue.quantities.model import Operation
 from ensue.query import condition as c
 from ensue.scalar import kinds as k
+from ensue.scalar.casts import EPOCH, micros_of
 from ensue.scalar.infer import Typed
 from ensue.scalar.kinds import Kind
 
 _INTEGERS = ("int", "boolean", "date", "timestamp", "null")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 Argument = tuple[Kind, Callable[[], Value]]
 
 
@@ -105,10 +105,9 @@ def bits_of(value: Any, kind: Kind | None) -> tuple[int, int]:
     if kind is not None and is_float(kind):
         return int(np.float64(value).view(np.int64)), VALUE
     if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return (aware - _EPOCH) // dt.timedelta(microseconds=1), VALUE
+        return micros_of(value), VALUE
     if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days, VALUE
+        return (value - EPOCH.date()).days, VALUE
     if isinstance(value, (bool, int)) and -(2**63) <= value < 2**63:
         return int(value), VALUE
     raise TooHardError(f"the constant {value!r} does not fit 64 bits")

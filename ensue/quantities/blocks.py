@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.quantities.build import ARGUMENTS
+from ensue.quantities.bound import Batch
 from ensue.quantities.checks import check
 from ensue.quantities.folds import FOLDS, REPLACE
+from ensue.quantities.memory import Memory
 from ensue.quantities.model import (
+    ARGUMENTS,
     RESULT,
     Action,
     Automaton,
     Constant,
     Expression,
-    Fold,
     Invocation,
     Operation,
     Silent,
@@ -37,7 +39,7 @@ from ensue.quantities.model import (
     Transition,
     Weight,
 )
-from ensue.quantities.run import Engine, column_kinds
+from ensue.quantities.run import BoundAutomaton, column_kinds
 from ensue.query import condition as c
 from ensue.query import nodes as n
 from ensue.query.query import Query
@@ -63,37 +65,25 @@ def measure(
     offsets: NDArray[np.int64],
 ) -> pa.Array:  # fmt: skip
     """The value of a nested aggregate for each match; `columns` and `labels` are of its rows."""
-    automaton = structure(atom, query)
     table = pa.table({**columns, LABEL: labels.cast(pa.string())})
-    report = _report(automaton, table.schema)
-    return Engine(automaton, table.schema, report).run(table, offsets).ends
+    batch = Batch.whole(table, offsets)
+    return bound(atom, query, table.schema).run(batch, Memory(), False).ends
 
 
-_reports: dict[tuple[str, str], Any] = {}
-
-
-def _report(automaton: Automaton, schema: pa.Schema) -> Any:
-    """The check depends on the structure alone, not on the batch: remember it."""
-    key = (automaton.name, str(schema))
-    known = _reports.get(key)
-    if known is None:
-        if len(_reports) > 256:
-            _reports.clear()
-        try:
-            known = _reports[key] = check(automaton, column_kinds(schema))
-        except (errors.AmbiguousError, errors.EmptyCycleError) as problem:
-            raise errors.UnsupportedError(
-                f"the rounds of the groups in {automaton.name} are not determined by the labels: "
-                f"{problem.problem.replace(LABEL, 'label')}",
-                remedy="write the pattern so that each row belongs to one round, e.g. begin each "
-                "round with a label of its own",
-            ) from None
-    return known
-
-
-def structure(atom: c.Aggregate, query: Query) -> Automaton:
-    """The automaton of a nested aggregate over the labels of a match."""
-    return _Level(query, c.dump(atom)).automaton(query.pattern, [_Part(atom, "a")], "a")
+@lru_cache(maxsize=256)
+def bound(atom: c.Aggregate, query: Query, schema: pa.Schema) -> BoundAutomaton:
+    """The automaton of a nested aggregate over the labels of a match: one for all batches."""
+    automaton = _Level(query, c.dump(atom)).automaton(query.pattern, [_Part(atom, "a")], "a")
+    try:
+        report = check(automaton, column_kinds(schema))
+    except (errors.AmbiguousError, errors.EmptyCycleError) as problem:
+        raise errors.UnsupportedError(
+            f"the rounds of the groups in {automaton.name} are not determined by the labels: "
+            f"{problem.problem.replace(LABEL, 'label')}",
+            remedy="write the pattern so that each row belongs to one round, e.g. begin each "
+            "round with a label of its own",
+        ) from None
+    return BoundAutomaton(automaton, schema, report)
 
 
 @dataclass(frozen=True)
@@ -190,7 +180,8 @@ class _Level:
                 raise self._unsupported(node, "DISTINCT")
             weights = tuple(self._weight(a, node.where) for a in node.arguments)
             if not node.arguments:
-                weights = (Constant(1) if node.where is None else self._counted(node.where),)
+                one = c.Literal("int", 1)
+                weights = (Constant(1) if node.where is None else self._weight(one, node.where),)
             self._fold(node.function, weights, part.name, slots, folds)
         elif isinstance(node, c.Navigate) and not (node.offset or node.shift):
             first = node.anchor is c.Anchor.FIRST
@@ -241,7 +232,7 @@ class _Level:
                 return
             case _ if function in _FOLDS:
                 slots.initial.append(None)
-                folds.append(Action(self._named_fold(function), weights, at))
+                folds.append(Action(FOLDS[_FOLDS[function]], weights, at))
             case _:
                 raise errors.UnsupportedFunctionError(
                     f"{self._text}: {function} cannot stand among nested aggregates",
@@ -249,18 +240,12 @@ class _Level:
                 )
         slots.values[name] = _slot(at)
 
-    def _named_fold(self, function: str) -> Fold:
-        return FOLDS[_FOLDS[function]]
-
     def _weight(self, argument: c.Condition, where: c.Condition | None) -> Weight:
         tree = _labelled(argument)
         if where is not None:
             ifs = (c.call("if", this=_labelled(where), true=tree),)
             tree = c.call("case", ifs=ifs)
         return Expression(tree)
-
-    def _counted(self, where: c.Condition) -> Weight:
-        return self._weight(c.Literal("int", 1), where)
 
     def _unsupported(self, node: c.Condition, what: str) -> errors.UnsupportedError:
         return errors.UnsupportedError(
@@ -319,16 +304,10 @@ def _enclosing(node: n.Node, labels: set[str]) -> list[n.Repetition]:
     if isinstance(node, n.Repetition) and not isinstance(node.part, n.Label):
         found.append(node)
     for child in n.children(node):
-        inside = {leaf.name for leaf in _leaves(child)}
+        inside = set(n.labels(child))
         if labels <= inside and (labels or inside):
             return found + _enclosing(child, labels)
     return found
-
-
-def _leaves(node: n.Node) -> list[n.Label]:
-    if isinstance(node, n.Label):
-        return [node]
-    return [leaf for child in n.children(node) for leaf in _leaves(child)]
 
 
 class _Drawing:

@@ -13,7 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ensue import errors
-from ensue.quantities.language import Nfa, Word, ambiguous_word, distinguishing_word, underlying
+from ensue.quantities.language import (
+    Nfa,
+    Word,
+    ambiguous_word,
+    distinguishing_word,
+    reached,
+    underlying,
+)
 from ensue.quantities.laws import distributes
 from ensue.quantities.model import Automaton, Expression, Function, Invocation, Step
 from ensue.quantities.predicates import Alphabet, Letter, alphabet
@@ -192,15 +199,9 @@ class _Check:
             (automaton.initial, forward, "no input reaches it"),
             (automaton.final, backward, "nothing is accepted from it"),
         ):
-            reached, waiting = set(seeds), list(seeds)
-            while waiting:
-                here = waiting.pop()
-                for source, target in edges:
-                    if source == here and target not in reached:
-                        reached.add(target)
-                        waiting.append(target)
+            useful = reached(seeds, edges)
             for state in automaton.states:
-                if state not in reached:
+                if state not in useful:
                     raise errors.UnsatisfiableError(
                         f"the state {state} of {automaton.name} is useless: {what}",
                         remedy="remove the state, or correct the transitions around it",
@@ -264,11 +265,8 @@ class _Check:
 
     def _distributive(self) -> str:
         """How it is known that ⊗ distributes over ⊕ wherever paths may be joined."""
-        verdicts = set()
-        for automaton in self._automaton.hierarchy():
-            if automaton.collect is None:
-                continue
-            verdicts.add(distributes(automaton))
+        joining = [a for a in self._automaton.hierarchy() if a.collect is not None]
+        verdicts = {distributes(automaton) for automaton in joining}
         order = ["tested", "declared", "known"]
         return next((verdict for verdict in order if verdict in verdicts), "")
 

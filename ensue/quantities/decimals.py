@@ -8,7 +8,6 @@ where the input was cut; whether the type holds them is asked when the value lea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -16,13 +15,9 @@ from typing import Any
 from ensue.quantities.model import (
     Action,
     Automaton,
-    Constant,
     Invocation,
     Operation,
-    Result,
     Transition,
-    Weight,
-    constant_kind,
     fitted,
 )
 from ensue.quantities.typing import MaybeKinds, Types
@@ -36,9 +31,7 @@ _MORE = 4  # digits that an average has beside those of the values
 
 def settled(automaton: Automaton, types: Types) -> Automaton:
     """The hierarchy with the types of its values in its operations, where one is a decimal."""
-    kinds = [*types.weights.values(), *types.outputs.values(), *types.results.values()]
-    kinds += [kind for slots in types.slots.values() for kind in slots]
-    if not any(kind is not None and kind.name == "decimal" for kind in kinds):
+    if not any(kind is not None and kind.name == "decimal" for kind in types.all()):
         return automaton
     return _settled(automaton, types)
 
@@ -53,7 +46,7 @@ def _settled(automaton: Automaton, types: Types) -> Automaton:
     transitions: list[Transition] = []
     for transition in automaton.transitions:
         result = types.results.get(id(transition))
-        actions = tuple(_action(a, slots, types.weights, result) for a in transition.actions)
+        actions = tuple(_action(a, slots, types, result) for a in transition.actions)
         changed: Transition = replace(transition, actions=actions)
         if isinstance(transition, Invocation):
             given = tuple(types.outputs[id(below)] for below in transition.automata)
@@ -67,21 +60,12 @@ def _settled(automaton: Automaton, types: Types) -> Automaton:
     return replace(automaton, transitions=tuple(transitions), finish=finish, _cache={})
 
 
-def _action(
-    action: Action, slots: MaybeKinds, weights: Mapping[Weight, Kind | None], result: Kind | None
-) -> Action:
+def _action(action: Action, slots: MaybeKinds, types: Types, result: Kind | None) -> Action:
     operation = action.fold.operation
     if operation is None:
         return action
     (weight,) = action.weights
-    match weight:
-        case Constant():
-            kind: Kind | None = constant_kind(weight.value)
-        case Result():
-            kind = result
-        case _:
-            kind = weights[weight]
-    typed = _typed(operation, (slots[action.slot], kind))
+    typed = _typed(operation, (slots[action.slot], types.weight(weight, result)))
     return replace(action, fold=replace(action.fold, function=typed, operation=typed))
 
 

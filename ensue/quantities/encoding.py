@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,16 +22,20 @@ from typing import Any
 import numpy as np
 
 from ensue import errors
+from ensue.quantities.assemble import bits_of
 from ensue.quantities.model import Event
 from ensue.query import condition as c
 from ensue.scalar import kinds as k
-from ensue.scalar.casts import EXACT
+from ensue.scalar.casts import EPOCH, EPOCH_NTZ, EXACT
 from ensue.scalar.infer import Typed, require_boolean, typed
 from ensue.scalar.kinds import Kind
 
-_ORDER = {"lt", "lte", "gt", "gte", "eq", "neq", "nullsafeeq"}
+_STRICT = {"lt": operator.lt, "lte": operator.le, "gt": operator.gt, "gte": operator.ge}
+_COMPARED: dict[str, Callable[[Any, Any], Any]]
+_COMPARED = {**_STRICT, "eq": operator.eq, "neq": operator.ne, "nullsafeeq": operator.eq}
+_ARITHMETIC: dict[str, Callable[..., Any]]
+_ARITHMETIC = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg}
 _MODELLED = ("boolean", "string", "int", "float", "decimal", "date", "timestamp")
-_EPOCH = dt.datetime(1970, 1, 1)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999
 _DAY = 86_400_000_000  # microseconds
 _EXACT = 2**53  # whole numbers up to it are doubles
@@ -68,7 +73,13 @@ class Encoder:
         else:
             require_boolean(tree, node.kind, "the predicate")
             term = self._term(node)
+        return self._true(term)
+
+    def _true(self, term: _Term) -> Any:
         return self._z3.And(self._z3.Not(term.null), term.value)
+
+    def _false(self, term: _Term) -> Any:
+        return self._z3.And(self._z3.Not(term.null), self._z3.Not(term.value))
 
     def _untyped(self, tree: c.Condition) -> _Term:
         """A condition with a function that only Spark can type: its logic is known all the same."""
@@ -81,41 +92,37 @@ class Encoder:
                 if tree.function == "not":
                     return _Term(self._z3.Not(terms[0].value), terms[0].null)
                 return self._joined(tree.function, *terms)
-            if tree.function in _ORDER and len(operands) == 2:
+            if tree.function in _COMPARED and len(operands) == 2:
                 return self._opaque_order(tree.function, *operands)
-        return self._unknown(c.dump(tree), k.BOOLEAN)
+        return self._unknown(c.dump(tree))
 
     def _readable(self, tree: c.Condition) -> _Term:
         try:
             node = typed(tree, self._kind)
         except errors.EnsueError:
             return self._untyped(tree)
-        return self._term(node) if node.kind.name == "boolean" else self._unknown_truth(tree)
-
-    def _unknown_truth(self, tree: c.Condition) -> _Term:
-        return self._unknown(c.dump(tree), k.BOOLEAN)
+        return self._term(node) if node.kind.name == "boolean" else self._unknown(c.dump(tree))
 
     def _opaque_order(self, function: str, a: c.Condition, b: c.Condition) -> _Term:
         """Of one pair of values: less, equal or greater. Nothing is known across pairs."""
-        z3 = self._z3
         left, right = c.dump(a), c.dump(b)
         swapped = left > right
         first, second = (right, left) if swapped else (left, right)
-        order = z3.Int(f"order {first} | {second}")
-        self.facts.append(z3.And(order >= -1, order <= 1))
-        order = -order if swapped else order
-        nulls = [self._unknown(text, k.BOOLEAN).null for text in (left, right)]
+        order = self._order(f"{first} | {second}")
+        nulls = [self._unknown(text).null for text in (left, right)]
+        return self._comparison(function, -order if swapped else order, 0, nulls)
+
+    def _order(self, pair: str) -> Any:
+        """How two values of the pair compare, as a number below, at or above 0."""
+        order = self._z3.Int(f"order {pair}")
+        self.facts.append(self._z3.And(order >= -1, order <= 1))
+        return order
+
+    def _comparison(self, function: str, a: Any, b: Any, nulls: list[Any]) -> _Term:
+        z3, truth = self._z3, _COMPARED[function](a, b)
         null = z3.Or(nulls)
         if function == "nullsafeeq":
-            return _Term(z3.Or(z3.And(nulls), z3.And(z3.Not(null), order == 0)), z3.BoolVal(False))
-        truth = {
-            "lt": order < 0,
-            "lte": order <= 0,
-            "gt": order > 0,
-            "gte": order >= 0,
-            "eq": order == 0,
-            "neq": order != 0,
-        }[function]
+            return _Term(z3.Or(z3.And(nulls), z3.And(z3.Not(null), truth)), z3.BoolVal(False))
         return _Term(truth, null)
 
     def event(self, model: Any) -> Event:
@@ -137,9 +144,9 @@ class Encoder:
         if kind.name == "int":
             return value.as_long()
         if kind.name == "date":
-            return (_EPOCH + dt.timedelta(days=value.as_long())).date()
+            return (EPOCH + dt.timedelta(days=value.as_long())).date()
         if kind.name == "timestamp":
-            moment = _EPOCH + dt.timedelta(microseconds=value.as_long())
+            moment = EPOCH_NTZ + dt.timedelta(microseconds=value.as_long())
             return moment.replace(tzinfo=dt.UTC) if kind.zoned else moment
         number = Fraction(value.as_fraction()) if hasattr(value, "as_fraction") else Fraction(0)
         if kind.name == "decimal":
@@ -157,18 +164,16 @@ class Encoder:
             case "leaf":
                 return self._column(node)
             case "and" | "or":
-                return self._logic(node)
+                return self._joined(node.operation, *map(self._term, node.operands))
             case "not":
                 inner = self._term(node.operands[0])
                 return _Term(z3.Not(inner.value), inner.null)
             case "isnull":
                 return _Term(self._term(node.operands[0]).null, z3.BoolVal(False))
             case "istrue":
-                inner = self._term(node.operands[0])
-                return _Term(z3.And(z3.Not(inner.null), inner.value), z3.BoolVal(False))
+                return _Term(self._true(self._term(node.operands[0])), z3.BoolVal(False))
             case "isfalse":
-                inner = self._term(node.operands[0])
-                return _Term(z3.And(z3.Not(inner.null), z3.Not(inner.value)), z3.BoolVal(False))
+                return _Term(self._false(self._term(node.operands[0])), z3.BoolVal(False))
             case "in":
                 return self._in(node)
             case "cast" if _exact_cast(node):
@@ -179,7 +184,7 @@ class Encoder:
                 return _Term(inner.value * _DAY, inner.null)
             case "cast" if node.kind == k.DOUBLE and node.operands[0].kind.name in _ROUNDED:
                 return self._rounded(node)
-            case operation if operation in _ORDER:
+            case operation if operation in _COMPARED:
                 return self._compare(node)
             case "add" | "sub" | "mul" | "neg" if _whole(node) or _all_digits(node):
                 return self._arithmetic(node)
@@ -274,25 +279,21 @@ class Encoder:
             self.facts.append(z3.And(units > -most, units < most))
             self.facts.append(value * 10**kind.scale == z3.ToReal(units))
 
-    def _unknown(self, text: str, kind: Kind) -> _Term:
+    def _unknown(self, text: str, kind: Kind = k.BOOLEAN) -> _Term:
         key = (text, kind.name)
         if key not in self._opaque:
             value = self._z3.Const(f"opaque {text}", self._sort(kind))
             self._opaque[key] = _Term(value, self._z3.Bool(f"null opaque {text}"))
         return self._opaque[key]
 
-    def _logic(self, node: Typed) -> _Term:
-        return self._joined(node.operation, *(self._term(operand) for operand in node.operands))
-
     def _joined(self, operation: str, a: _Term, b: _Term) -> _Term:
         z3 = self._z3
+        null = z3.Or(a.null, b.null)
         if operation == "and":
-            false = z3.Or(
-                z3.And(z3.Not(a.null), z3.Not(a.value)), z3.And(z3.Not(b.null), z3.Not(b.value))
-            )
-            return _Term(z3.And(a.value, b.value), z3.And(z3.Or(a.null, b.null), z3.Not(false)))
-        true = z3.Or(z3.And(z3.Not(a.null), a.value), z3.And(z3.Not(b.null), b.value))
-        return _Term(true, z3.And(z3.Or(a.null, b.null), z3.Not(true)))
+            false = z3.Or(self._false(a), self._false(b))
+            return _Term(z3.And(a.value, b.value), z3.And(null, z3.Not(false)))
+        true = z3.Or(self._true(a), self._true(b))
+        return _Term(true, z3.And(null, z3.Not(true)))
 
     def _case(self, node: Typed) -> _Term:
         z3 = self._z3
@@ -302,7 +303,7 @@ class Encoder:
             asked, chosen = self._term(condition), self._term(value)
             if chosen.value.sort() != result.value.sort():
                 return self._unknown(_text(node), node.kind)
-            holds = z3.And(z3.Not(asked.null), asked.value)
+            holds = self._true(asked)
             result = _Term(
                 z3.If(holds, chosen.value, result.value), z3.If(holds, chosen.null, result.null)
             )
@@ -310,15 +311,9 @@ class Encoder:
 
     def _moment(self, node: Typed) -> _Term:
         """A date or time written out, as a number of days or microseconds."""
-        value = node.value
-        if isinstance(value, dt.datetime):
-            zone = value.tzinfo
-            since = value - _EPOCH.replace(tzinfo=dt.UTC if zone else None)
-            number = since // dt.timedelta(microseconds=1)
-        elif isinstance(value, dt.date):
-            number = (value - _EPOCH.date()).days
-        else:
+        if not isinstance(node.value, (dt.date, dt.datetime)):
             return self._unknown(_text(node), node.kind)
+        number, _ = bits_of(node.value, node.kind)
         return _Term(self._z3.IntVal(number), self._z3.BoolVal(False))
 
     def _in(self, node: Typed) -> _Term:
@@ -331,33 +326,17 @@ class Encoder:
         return _Term(equal, null)
 
     def _compare(self, node: Typed) -> _Term:
-        z3 = self._z3
         one, two = node.operands
         a, b = self._beside(one, two), self._beside(two, one)
-        text = node.operands[0].kind.name == "string"
-        if text and node.operation in ("lt", "lte", "gt", "gte"):
-            # Spark orders strings by bytes, z3 by code points: keep trichotomy, nothing more.
-            return self._text_order(node, a, b)
-        null = z3.Or(a.null, b.null)
-        match node.operation:
-            case "eq":
-                return _Term(a.value == b.value, null)
-            case "neq":
-                return _Term(a.value != b.value, null)
-            case "nullsafeeq":
-                same = z3.Or(z3.And(a.null, b.null), z3.And(z3.Not(null), a.value == b.value))
-                return _Term(same, z3.BoolVal(False))
-        if node.operands[0].kind.name == "boolean":
+        left, right = a.value, b.value
+        if node.operation in _STRICT and one.kind.name == "boolean":
             return self._unknown(_text(node), node.kind)
-        match node.operation:
-            case "lt":
-                return _Term(a.value < b.value, null)
-            case "lte":
-                return _Term(a.value <= b.value, null)
-            case "gt":
-                return _Term(a.value > b.value, null)
-            case _:
-                return _Term(a.value >= b.value, null)
+        if node.operation in _STRICT and one.kind.name == "string":
+            # Spark orders strings by bytes, z3 by code points: keep trichotomy, nothing more.
+            order = self._order(f"of texts {left} | {right}")
+            self.facts.append((order == 0) == (left == right))
+            left, right = order, 0
+        return self._comparison(node.operation, left, right, [a.null, b.null])
 
     def _beside(self, node: Typed, other: Typed) -> _Term:
         """An operand of a comparison. A short decimal compares with a double as with the decimal
@@ -372,34 +351,10 @@ class Encoder:
                 return _Term(self._z3.RealVal(str(exact)), self._z3.BoolVal(False))
         return self._term(node)
 
-    def _text_order(self, node: Typed, a: _Term, b: _Term) -> _Term:
-        z3 = self._z3
-        less = z3.Bool(f"less {a.value} {b.value}")
-        self.facts.append(z3.Implies(less, a.value != b.value))
-        below = z3.And(less, a.value != b.value)
-        equal = a.value == b.value
-        truth = {
-            "lt": below,
-            "lte": z3.Or(below, equal),
-            "gt": z3.And(z3.Not(less), z3.Not(equal)),
-            "gte": z3.Or(z3.Not(less), equal),
-        }[node.operation]
-        return _Term(truth, z3.Or(a.null, b.null))
-
     def _arithmetic(self, node: Typed) -> _Term:
-        z3 = self._z3
         terms = [self._term(operand) for operand in node.operands]
-        null = z3.Or([term.null for term in terms])
-        values = [term.value for term in terms]
-        match node.operation:
-            case "neg":
-                return _Term(-values[0], null)
-            case "add":
-                return _Term(values[0] + values[1], null)
-            case "sub":
-                return _Term(values[0] - values[1], null)
-            case _:
-                return _Term(values[0] * values[1], null)
+        value = _ARITHMETIC[node.operation](*(term.value for term in terms))
+        return _Term(value, self._z3.Or([term.null for term in terms]))
 
     def _as_sort(self, value: Any, kind: Kind) -> Any:
         real = self._sort(kind) == self._z3.RealSort()

@@ -8,8 +8,7 @@ values, and `explain` says why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +35,7 @@ from ensue.quantities.model import (
     folded,
 )
 from ensue.quantities.tokens import closure, silent_order
-from ensue.quantities.typing import Types, types_of
+from ensue.quantities.typing import Types
 from ensue.scalar import kinds as k
 from ensue.scalar.kinds import Kind
 
@@ -54,7 +53,7 @@ class Numeric:
     output: Kind
 
 
-def flatten(automaton: Automaton, columns: Mapping[str, Kind], joined: bool = False) -> Numeric:
+def flatten(automaton: Automaton, types: Types, joined: bool = False) -> Numeric:
     """The compiled hierarchy, or `TooHardError` with the reason.
 
     `joined`: paths meet, and are joined by the collect operation (rank 0).
@@ -65,7 +64,7 @@ def flatten(automaton: Automaton, columns: Mapping[str, Kind], joined: bool = Fa
         reason = joined_in_place(automaton)
         if reason:
             raise TooHardError(reason)
-    return _Flattening(automaton, types_of(automaton, columns), joined).numeric()
+    return _Flattening(automaton, types, joined).numeric()
 
 
 @dataclass
@@ -103,10 +102,7 @@ class _Flattening(Assembly):
         self._weights: dict[tuple[Weight, bool], int] = {}
         self._predicates = automaton.predicates()
         self._result = self._cell()
-        widest = max(a.width for a in automaton.hierarchy())
-        self._argument = len(self._contents)
-        for _ in range(max(2, widest)):
-            self._cell()
+        self._argument = self._row_of_cells(max(2, *(a.width for a in automaton.hierarchy())))
 
     def numeric(self) -> Numeric:
         if not self._types.closed:
@@ -143,14 +139,8 @@ class _Flattening(Assembly):
         self._automata.append([])
         states: dict[State, int] = {}
         for state in automaton.states:
-            states[state] = len(self._base)
-            self._base.append(self._slots)
-            self._own.append(self._slots + prefix)
-            self._depth.append(prefix + automaton.width)
-            self._slots += prefix + automaton.width
-        cell = len(self._contents)
-        for _ in range(automaton.width):
-            self._cell()
+            states[state] = self._state(prefix, automaton.width)
+        cell = self._row_of_cells(automaton.width)
         place = _Place(automaton, number, states, cell)
         for transition in automaton.transitions:
             source, target = states[transition.source], states[transition.target]
@@ -167,16 +157,24 @@ class _Flattening(Assembly):
         self._automata[number] = [finals, len(self._finals), place.cell, automaton.width]
         return place
 
+    def _state(self, prefix: int, width: int) -> int:
+        """A new state, whose tokens have slots of the automata above and their own."""
+        self._base.append(self._slots)
+        self._own.append(self._slots + prefix)
+        self._depth.append(prefix + width)
+        self._slots += prefix + width
+        return len(self._base) - 1
+
+    def _row_of_cells(self, count: int) -> int:
+        """The first of so many new cells."""
+        return min(self._cell() for _ in range(count))
+
     def _end(self, place: _Place, state: State, actions: tuple[Action, ...]) -> int:
         """The state that ends a path; a final weight is a silent move to a state of its own."""
         source = place.states[state]
         if not actions:
             return source
-        target = len(self._base)
-        self._base.append(self._slots)
-        self._own.append(self._slots + self._own[source] - self._base[source])
-        self._depth.append(self._depth[source])
-        self._slots += self._depth[source]
+        target = self._state(self._own[source] - self._base[source], place.automaton.width)
         folds = self._folds(place.automaton, actions, None)
         self._after.append((vm.SILENT, 0, source, target, *folds))
         place.ends[state] = target
@@ -218,15 +216,7 @@ class _Flattening(Assembly):
             actions = transition.actions
             if isinstance(transition, Invocation):
                 result = self._types.results[id(transition)]
-                constant = Constant(value)
-                actions = tuple(
-                    Action(
-                        a.fold,
-                        tuple(constant if isinstance(w, Result) else w for w in a.weights),
-                        a.slot,
-                    )
-                    for a in actions
-                )
+                actions = tuple(_with_result(action, Constant(value)) for action in actions)
             begin, end = self._folds(automaton, actions, result)
             source, target = place.states[transition.source], place.states[transition.target]
             self._after.append((vm.SILENT, 0, source, target, begin, end))
@@ -239,17 +229,13 @@ class _Flattening(Assembly):
             first = started.joined_values()
         else:
             first = closure(place.automaton)
-        for state, values in first.items():
-            constant = len(self._initial)
-            for value, kind in zip(values, slots, strict=True):
-                self._initial.append(bits_of(value, kind))
-            self._tokens.append((place.states[state], int(stacked), constant))
-            if state in place.ends:
-                ended = folded(values, place.automaton.final[state], {})
-                constant = len(self._initial)
-                for value, kind in zip(ended, slots, strict=True):
-                    self._initial.append(bits_of(value, kind))
-                self._tokens.append((place.ends[state], int(stacked), constant))
+        placed = [(place.states[state], values) for state, values in first.items()]
+        for state, end in place.ends.items():
+            if state in first:
+                placed.append((end, folded(first[state], place.automaton.final[state], {})))
+        for number, values in placed:
+            self._tokens.append((number, int(stacked), len(self._initial)))
+            self._initial += [bits_of(v, kind) for v, kind in zip(values, slots, strict=True)]
 
     # -- folds and expressions -------------------------------------------------------------------
 
@@ -290,9 +276,7 @@ class _Flattening(Assembly):
         return len(self._actions) - len(rows) if rows else begin, len(self._actions)
 
     def _weight_kind(self, weight: Weight, result: Kind | None) -> Kind:
-        if isinstance(weight, Constant):
-            return _constant_kind(weight.value)
-        kind = result if isinstance(weight, Result) else self._types.weights[weight]
+        kind = self._types.weight(weight, result)
         assert kind is not None
         return kind
 
@@ -404,6 +388,11 @@ class _Flattening(Assembly):
         )
 
 
+def _with_result(action: Action, value: Constant) -> Action:
+    weights = (value if isinstance(weight, Result) else weight for weight in action.weights)
+    return replace(action, weights=tuple(weights))
+
+
 def _cell(cell: int, kind: Kind) -> Argument:
     return kind, lambda: Value(cell, kind)
 
@@ -420,11 +409,3 @@ def _require_foldable(kind: Kind | None) -> None:
     if kind is not None and kind.name == "decimal":
         raise TooHardError(f"a value of type {kind} keeps exact fractions")
     require_number(kind)
-
-
-def _constant_kind(value: Any) -> Kind:
-    if value is None:
-        return k.NULL
-    if isinstance(value, bool):
-        return k.BOOLEAN
-    return k.BIGINT if isinstance(value, int) else k.DOUBLE

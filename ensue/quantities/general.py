@@ -18,19 +18,17 @@ from typing import Any
 
 from ensue import errors
 from ensue.quantities.folds import REPLACE, is_known
-from ensue.quantities.laws import all_actions
 from ensue.quantities.model import (
     Action,
     Automaton,
     Invocation,
-    Silent,
     State,
     Step,
     Value,
     Weight,
     folded,
 )
-from ensue.quantities.tokens import UNDEFINED, sources_first
+from ensue.quantities.tokens import UNDEFINED, silent_order
 
 Slots = tuple[Value, ...]
 
@@ -139,7 +137,7 @@ def _counting(automaton: Automaton) -> tuple[bool, bool]:
     collect = automaton.collect
     if collect is None or (is_known(collect) and collect.name != "sum"):
         return False, False  # max, min, any and all of a value with itself are that value
-    return True, any(action.fold is REPLACE for action in all_actions(automaton))
+    return True, any(action.fold is REPLACE for action in automaton.actions())
 
 
 @dataclass
@@ -165,12 +163,6 @@ class GeneralConfiguration:
             for index, transition in enumerate(automaton.transitions)
             if isinstance(transition, Invocation)
         }
-        self._empty: dict[int, Value] = {}
-        for index, transition in enumerate(automaton.transitions):
-            if isinstance(transition, Invocation):
-                outputs = [general_empty(a) for a in transition.automata]
-                if all(o is not UNDEFINED for o in outputs):
-                    self._empty[index] = transition.operation(*outputs)
 
     def copy(self) -> GeneralConfiguration:
         made = GeneralConfiguration(self.automaton, self.unambiguous)
@@ -217,25 +209,12 @@ class GeneralConfiguration:
         self._invoke(after)
 
     def _silent(self, placed: dict[State, Paths]) -> None:
-        for index in self._order():
+        for index, result in silent_order(self.automaton, general_empty):
             transition = self.automaton.transitions[index]
             if transition.source in placed:
-                moved = placed[transition.source].folded(
-                    self.automaton, transition.actions, {}, self._empty.get(index)
-                )
+                paths = placed[transition.source]
+                moved = paths.folded(self.automaton, transition.actions, {}, result)
                 self._add(placed, transition.target, moved)
-
-    def _order(self) -> list[int]:
-        """Silent transitions, sources first."""
-        cached = self.automaton._cache.get("general order")
-        if cached is None:
-            silent = [
-                index
-                for index, transition in enumerate(self.automaton.transitions)
-                if isinstance(transition, Silent) or index in self._empty
-            ]
-            cached = self.automaton._cache["general order"] = sources_first(self.automaton, silent)
-        return list(cached)
 
     def _invoke(self, placed: Mapping[State, Paths]) -> None:
         for index, flights in self.flights.items():

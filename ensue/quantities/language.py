@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
+from typing import TypeVar
 
 from ensue import errors
 from ensue.quantities.model import Automaton, Invocation, Silent, Step
 from ensue.quantities.predicates import Alphabet
 
 MAX_PRODUCT = 20_000
+Node = TypeVar("Node")
 Word = tuple[int, ...]  # letters, by index in the alphabet
 
 
@@ -183,27 +186,17 @@ def _silent_ways(raw: _Raw) -> list[dict[int, int]]:
     return [from_state(state) for state in range(raw.count)]
 
 
-def unreachable(nfa: Nfa) -> tuple[set[int], set[int]]:
-    """States that no input reaches, and states from which none is accepted."""
-    forward = _spread(nfa, set(nfa.initial), reverse=False)
-    backward = _spread(nfa, set(nfa.final), reverse=True)
-    everything = set(range(nfa.states))
-    return everything - forward, everything - backward
-
-
-def _spread(nfa: Nfa, seeds: set[int], reverse: bool) -> set[int]:
-    edges: dict[int, set[int]] = {}
-    for state in range(nfa.states):
-        for moves in nfa.moves[state]:
-            for target, _ in moves:
-                a, b = (target, state) if reverse else (state, target)
-                edges.setdefault(a, set()).add(b)
-    seen, waiting = set(seeds), list(seeds)
+def reached(seeds: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> set[Node]:
+    """The seeds, and all that edges lead to from there."""
+    following: dict[Node, list[Node]] = {}
+    for source, target in edges:
+        following.setdefault(source, []).append(target)
+    seen = set(seeds)
+    waiting = list(seen)
     while waiting:
-        for state in edges.get(waiting.pop(), ()):
-            if state not in seen:
-                seen.add(state)
-                waiting.append(state)
+        new = set(following.get(waiting.pop(), ())) - seen
+        seen |= new
+        waiting += new
     return seen
 
 
@@ -213,7 +206,13 @@ def ambiguous_word(nfa: Nfa, allowed: frozenset[int]) -> Word | None:
     A pair of states with a mark "the paths have parted" is followed from the initial pairs; two
     paths that end in one pair of final states, parted, are two accepting paths.
     """
-    _, useless = unreachable(nfa)
+    backward = [
+        (target, state)
+        for state, by_letter in enumerate(nfa.moves)
+        for moves in by_letter
+        for target, _ in moves
+    ]
+    useless = set(range(nfa.states)) - reached(nfa.final, backward)
     seen: dict[tuple[int, int, bool], tuple[tuple[int, int, bool], int] | None] = {}
     queue: deque[tuple[int, int, bool]] = deque()
     for p, ways in nfa.initial.items():

@@ -121,7 +121,7 @@ def distributes(automaton: Automaton) -> str:
     require_collect(collect, examples(automaton))
     if collect.distributive:
         return "declared"
-    doubtful = [a for a in all_actions(automaton) if not _is_distributive(automaton, a)]
+    doubtful = [a for a in automaton.actions() if not _is_distributive(automaton, a)]
     for action in doubtful:
         _require_distributive(automaton, action)
     return "tested" if doubtful else "known"
@@ -130,13 +130,8 @@ def distributes(automaton: Automaton) -> str:
 def examples(automaton: Automaton) -> list[Any]:
     """Values that the query itself names, for their types."""
     slots = [value for slots in automaton.initial.values() for value in slots]
-    weights = [w for action in all_actions(automaton) for w in action.weights]
+    weights = [w for action in automaton.actions() for w in action.weights]
     return slots + [w.value for w in weights if isinstance(w, Constant)]
-
-
-def all_actions(automaton: Automaton) -> list[Action]:
-    actions = [a for t in automaton.transitions for a in t.actions]
-    return actions + [a for final in automaton.final.values() for a in final]
 
 
 def _is_distributive(automaton: Automaton, action: Action) -> bool:
@@ -155,7 +150,7 @@ def joined_in_place(automaton: Automaton) -> str:
     collect = automaton.collect
     if collect is None or not is_known(collect) or collect.name not in COLLECTS:
         return f"the collect operation {collect} is not one of the known"
-    actions = all_actions(automaton)
+    actions = list(automaton.actions())
     begins = any(value is None for slots in automaton.initial.values() for value in slots)
     nulls = begins or any(a.fold is REPLACE for a in actions)
     for action in actions:

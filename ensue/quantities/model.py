@@ -28,6 +28,7 @@ from ensue.scalar.infer import infer
 from ensue.scalar.kinds import Kind
 from ensue.scalar.values import compile_value, kind_of_value
 
+ARGUMENTS = tuple("abcdefghijklmnopqrstuvwxyz")  # of operations
 MAX_RANK = 100  # deeper, and Python's own stack ends first
 Event = Mapping[str, Any]
 Value = Any
@@ -373,25 +374,22 @@ class Automaton:
         for automaton in self.invoked():
             yield from automaton.hierarchy()
 
+    def actions(self) -> Iterator[Action]:
+        """The folds of all transitions, then those at the end."""
+        for transition in self.transitions:
+            yield from transition.actions
+        for actions in self.final.values():
+            yield from actions
+
     def predicates(self) -> tuple[Predicate, ...]:
         """The distinct predicates of the hierarchy, in order of appearance."""
-        found: dict[Predicate, None] = {}
-        for automaton in self.hierarchy():
-            for transition in automaton.transitions:
-                if isinstance(transition, Step):
-                    found.setdefault(transition.predicate)
-        return tuple(found)
+        steps = (t for a in self.hierarchy() for t in a.transitions if isinstance(t, Step))
+        return tuple(dict.fromkeys(step.predicate for step in steps))
 
     def weights(self) -> tuple[Weight, ...]:
         """The distinct weights of the hierarchy that are computed from the event."""
-        found: dict[Weight, None] = {}
-        for automaton in self.hierarchy():
-            for transition in automaton.transitions:
-                for action in transition.actions:
-                    for weight in action.weights:
-                        if isinstance(weight, (Expression, Function)):
-                            found.setdefault(weight)
-        return tuple(found)
+        given = (w for a in self.hierarchy() for action in a.actions() for w in action.weights)
+        return tuple(dict.fromkeys(w for w in given if isinstance(w, (Expression, Function))))
 
     def columns(self) -> tuple[str, ...]:
         """Names of the columns that SQL predicates and weights read."""

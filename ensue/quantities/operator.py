@@ -40,15 +40,15 @@ from ensue.operator.protocol import (
 )
 from ensue.operator.state import NO_QUERY
 from ensue.operator.turns import Turns
+from ensue.quantities.bound import Batch, Bound, Extra, Mark, Outcome, taken
 from ensue.quantities.groups import Groups
 from ensue.quantities.memory import Indices, Memory
-from ensue.quantities.run import Extra
 from ensue.quantities.saved import fingerprint, load_memory, save_memory
-from ensue.quantities.stages import VALUE, WINDOW, Batch, Bound, Mark, Question
+from ensue.quantities.stages import VALUE, WINDOW, Question
 from ensue.quantities.windows import Windows
+from ensue.scalar.casts import micros_of
 
 OUTPUTS = ("every", "defined", "demand")
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class QuantifyOperator(Turns, LaneDefaults):
@@ -100,13 +100,10 @@ class QuantifyOperator(Turns, LaneDefaults):
                     remedy=f"use one of {', '.join(schema.names)}",
                 )
         self._bound = self._stage.bind(schema)
-        shown = schema.names
-        if self._output == "demand" or (self._output == "defined" and not self._bound.on_events):
-            shown = [*self._keys, *self._bound.carried.names]
-        if self._value in shown:
+        if self._value in [column.name for column in self._columns(self._bound)]:
             raise errors.DuplicateNameError(
                 f"the output has a column {self._value!r} already",
-                remedy="give the values another name, or rename the column",
+                remedy="rename the column, or give the values another name: label(df, 'name')",
             )
         self._memory, self._places, self._spare = self._bound.memory(), {}, []
         self._query = fingerprint(self._stage, schema)
@@ -125,32 +122,38 @@ class QuantifyOperator(Turns, LaneDefaults):
             starts = np.array([0, events.table.num_rows], np.int64)
             complete = np.array([bool(events.complete.any())])
             events = Events(events.table, starts, complete)
-        table = events.table
+        table, starts = events.table, events.starts
         self.metrics.rows += table.num_rows
-        found: list[pa.Table] = []
-        if table.num_rows:
+        if not table.num_rows:
+            return Output()
+        every = self._output != "demand"
+        if not self._places and events.complete.all():
+            outcome = bound.run(Batch.whole(table, starts), bound.memory(), every)
+        else:
             keys = keys_of(events, self._keys)
             places, fresh = self._places_of(keys)
-            flags = np.zeros(len(keys), np.bool_)
-            batch = Batch(table, events.starts, places, fresh, flags)
-            outcome = bound.run(batch, self._memory, self._output != "demand")
-            if self._output != "demand":
-                assert outcome.values is not None and outcome.defined is not None
-                found.append(self._rows(table, outcome.values, outcome.carried, outcome.defined))
-            ended = [key for key, over in zip(keys, events.complete, strict=True) if over]
-            if ended:
-                found += self.end(ended).tables()
-        return self._counted(found)
+            batch = Batch(table, starts, places, fresh, events.complete)
+            outcome = bound.run(batch, self._memory, every)
+            self.drop([key for key, over in zip(keys, events.complete, strict=True) if over])
+        firsts = table.select(list(self._keys))
+        if every:
+            if outcome.extra is not None:
+                firsts = taken(firsts, pa.array(starts[:-1]))
+            return self._counted(self._rows(table, outcome), *self._extra(firsts, outcome.extra))
+        ended = np.flatnonzero(events.complete)
+        if not len(ended):
+            return Output()
+        firsts = taken(firsts, pa.array(starts[ended]))
+        return self._counted(self._shown(firsts, None, outcome.ends.take(pa.array(ended))))
 
     def advance(self, mark: Watermark) -> Output:
         """Windows of time that are over; values that belong to events wait for their event."""
         if self._output != "defined" or not self._time or not self._places:
             return Output()
         keys = list(self._places)
-        places = np.array(list(self._places.values()), np.int64)
         due = Mark(self._time, _integer(mark.time))
-        extra = self._opened().advance(places, self._memory, due)
-        return Output() if extra is None else self._counted([self._extra(keys, extra)])
+        extra = self._opened().advance(self._at(keys), self._memory, due)
+        return self._counted(*self._extra(self._key_table(keys), extra))
 
     def next_time(self) -> int | None:
         """The least watermark at which `advance` has something to do."""
@@ -161,17 +164,15 @@ class QuantifyOperator(Turns, LaneDefaults):
     def end(self, keys: Iterable[Key] | None = None) -> Output:
         """The last values of complete keys, which are then forgotten."""
         chosen = list(self._places) if keys is None else [k for k in keys if k in self._places]
-        found: list[pa.Table] = []
+        found: tuple[pa.Table, ...] = ()
         if self._output == "demand":
-            found.append(self._result(chosen))
+            found = (self._result(chosen),)
         elif self._output == "defined":
-            places = np.array([self._places[key] for key in chosen], np.int64)
-            batch = Batch.nothing(self._opened().schema, places, True)
+            batch = Batch.nothing(self._opened().schema, self._at(chosen))
             extra = self._opened().run(batch, self._memory, True).extra
-            if extra is not None and len(extra.owner):
-                found.append(self._extra(chosen, extra))
+            found = self._extra(self._key_table(chosen), extra)
         self.drop(chosen)
-        return self._counted(found)
+        return self._counted(*found)
 
     def result(self) -> pa.Table:
         """Key columns and the value of each key so far."""
@@ -245,12 +246,15 @@ class QuantifyOperator(Turns, LaneDefaults):
                 "the type of the values is not known before the query runs",
                 remedy="use SQL text in place of the Python callable",
             )
-        fields = [bound.schema.field(name) for name in self._keys]
+        return pa.schema([*self._columns(bound), pa.field(self._value, kind)])
+
+    def _columns(self, bound: Bound) -> list[pa.Field]:
+        """What is put out beside the values."""
         if self._output == "every" or (self._output == "defined" and bound.on_events):
-            fields = list(bound.schema)
-        elif self._output == "defined":
-            fields += [f for f in bound.carried if f.name == WINDOW]
-        return pa.schema([*fields, pa.field(self._value, kind)])
+            return list(bound.schema)
+        windows = bound.carried if self._output == "defined" else ()
+        keys = [bound.schema.field(name) for name in self._keys]
+        return keys + [column for column in windows if column.name == WINDOW]
 
     def known(self) -> list[Key]:
         """The keys there are, in the order of `snapshot_together`."""
@@ -273,37 +277,43 @@ class QuantifyOperator(Turns, LaneDefaults):
         """Of the arrays, with the room that keys which are gone have left."""
         return self._memory.nbytes
 
-    def _rows(self, table: pa.Table, values: pa.Array, carried: Any, defined: Any) -> pa.Table:
+    def _rows(self, table: pa.Table, outcome: Outcome) -> pa.Table:
+        """The events with their values, or the values that events brought."""
+        assert outcome.values is not None and outcome.defined is not None
         if self._output == "every":
-            return table.append_column(self._value, values)
-        rows = pa.array(np.flatnonzero(defined))
+            return table.append_column(self._value, outcome.values)
+        rows = pa.array(np.flatnonzero(outcome.defined))
         if self._opened().on_events:
-            return table.append_column(self._value, values).take(rows)
-        shown = {name: table.column(name).take(rows) for name in self._keys}
-        if WINDOW in carried.column_names:
-            shown[WINDOW] = carried.column(WINDOW).take(rows)
-        return pa.table({**shown, self._value: values.take(rows)})
+            return table.append_column(self._value, outcome.values).take(rows)
+        carried = None if outcome.carried is None else taken(outcome.carried, rows)
+        keys = taken(table.select(list(self._keys)), rows)
+        return self._shown(keys, carried, outcome.values.take(rows))
 
-    def _extra(self, keys: list[Key], extra: Extra) -> pa.Table:
-        shown = self._key_columns([keys[owner] for owner in extra.owner.tolist()])
-        if WINDOW in extra.carried.column_names:
-            shown[WINDOW] = extra.carried.column(WINDOW)
-        return pa.table({**shown, self._value: extra.values})
+    def _extra(self, keys: pa.Table, extra: Extra | None) -> tuple[pa.Table, ...]:
+        """Values that no event brought, by the keys of their partitions."""
+        if self._output != "defined" or extra is None or not len(extra.owner):
+            return ()
+        return (self._shown(taken(keys, pa.array(extra.owner)), extra.carried, extra.values),)
 
     def _result(self, keys: list[Key]) -> pa.Table:
         bound = self._opened()
         trial = self._memory.select(self._at(keys))
-        batch = Batch.nothing(bound.schema, np.arange(len(keys)), True)
-        outcome = bound.run(batch, trial, False)
-        return pa.table({**self._key_columns(keys), self._value: outcome.ends})
+        outcome = bound.run(Batch.nothing(bound.schema, np.arange(len(keys))), trial, False)
+        return self._shown(self._key_table(keys), None, outcome.ends)
 
-    def _key_columns(self, keys: list[Key]) -> dict[str, Any]:
-        found = key_table(keys, [self._opened().schema.field(name) for name in self._keys])
-        return dict(zip(found.column_names, found.columns, strict=True))
+    def _shown(self, keys: pa.Table, carried: pa.Table | None, values: pa.Array) -> pa.Table:
+        """Keys, the start of the window where there is one, and values."""
+        shown = {name: keys.column(name) for name in self._keys}
+        if carried is not None and WINDOW in carried.column_names:
+            shown[WINDOW] = carried.column(WINDOW)
+        return pa.table({**shown, self._value: values})
 
-    def _counted(self, found: list[pa.Table]) -> Output:
+    def _key_table(self, keys: list[Key]) -> pa.Table:
+        return key_table(keys, [self._opened().schema.field(name) for name in self._keys])
+
+    def _counted(self, *found: pa.Table) -> Output:
         self.metrics.matches += sum(table.num_rows for table in found)
-        return Output(matches=found)
+        return Output(matches=list(found))
 
     # -- keys ------------------------------------------------------------------------------------
 
@@ -344,8 +354,7 @@ def _close(memory: Memory, places: Indices) -> None:
 
 def _integer(time: object) -> int:
     if isinstance(time, dt.datetime):
-        aware = time if time.tzinfo else time.replace(tzinfo=dt.UTC)
-        return int((aware - _EPOCH) // dt.timedelta(microseconds=1))
+        return micros_of(time)
     if isinstance(time, (int, np.integer)):
         return int(time)
     raise errors.DataError(

@@ -1,4 +1,4 @@
-"""Stages around stages: pipelines, groups, and operations on the values of several."""
+"""Questions of questions: pipelines, and operations on the values of several."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.quantities.bound import Batch, Bound, Extra, Mark, Outcome, taken
 from ensue.quantities.checks import Report
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.model import Operation
-from ensue.quantities.run import Extra, Outcome, as_array, taken
-from ensue.quantities.stages import VALUE, Batch, Bound, Mark, Question
+from ensue.quantities.run import as_array
+from ensue.quantities.stages import VALUE, Question
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.columns import Rows, evaluate
 
@@ -34,10 +35,6 @@ class Pipe(Question):
 
     def allowing(self, allow: str | None, assume: str | None) -> Question:
         return Pipe(self.first.allowing(allow, assume), self.second.allowing(allow, assume))
-
-    def reads(self) -> frozenset[str] | None:
-        first, second = self.first.reads(), self.second.reads()
-        return None if first is None or second is None else first | second
 
     def parts(self) -> tuple[Question, ...]:
         return (self.first, self.second)
@@ -65,21 +62,14 @@ def _passed(first: Bound, kind: pa.DataType) -> pa.Schema:
 
 class _BoundPipe(Bound):
     def __init__(self, first: Bound, second: Bound) -> None:
-        self.schema = first.schema
+        super().__init__(first.schema, (first, second))
         self._first, self._second = first, second
         self._names = [name for name in second.schema.names if name != VALUE]
         self._onward = [name for name in second.carried.names if name != VALUE]
 
-    def memory(self) -> Memory:
-        return Memory(inner=[self._first.memory(), self._second.memory()])
-
     @property
     def carried(self) -> pa.Schema:
         return pa.schema([f for f in self._second.carried if f.name != VALUE])
-
-    @property
-    def on_events(self) -> bool:
-        return self._first.on_events and self._second.on_events
 
     def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
         found = self._first.run(batch, memory.inner[0], True)
@@ -109,15 +99,11 @@ class _BoundPipe(Bound):
             defined &= outcome.defined[np.maximum(at, 0)]
         picked = pa.array(np.maximum(at, 0), mask=at < 0)
         values = outcome.values.take(picked)
-        onward = table.select(self._onward) if outcome.carried is None else outcome.carried
         carried = None
         if found.carried is not None or outcome.carried is not None:
-            carried = taken(onward, picked)
-        late = np.flatnonzero(after & outcome.defined)
-        told = Extra(
-            owner[late], outcome.values.take(pa.array(late)), taken(onward, pa.array(late))
-        )
-        extra = _joined(told, outcome.extra)
+            carried = taken(self._carries(outcome, table), picked)
+        late = self._told(outcome, table, owner, after & outcome.defined)
+        extra = _joined(late, outcome.extra)
         return Outcome(outcome.ends, outcome.ends_defined, values, defined, carried, extra)
 
     def advance(self, places: Indices, memory: Memory, mark: Mark) -> Extra | None:
@@ -133,15 +119,21 @@ class _BoundPipe(Bound):
             inner = Batch(table, starts, places[partitions], flags, flags)
             outcome = self._second.run(inner, memory.inner[1], True)
             assert outcome.values is not None and outcome.defined is not None
-            rows = np.flatnonzero(outcome.defined)
-            onward = table.select(self._onward) if outcome.carried is None else outcome.carried
-            told = Extra(
-                owner[rows], outcome.values.take(pa.array(rows)), taken(onward, pa.array(rows))
-            )
+            told = self._told(outcome, table, owner, outcome.defined)
         passed = self._first.passed(mark)
         if passed is None:
             return told
         return _joined(told, self._second.advance(places, memory.inner[1], passed))
+
+    def _carries(self, outcome: Outcome, table: pa.Table) -> pa.Table:
+        return table.select(self._onward) if outcome.carried is None else outcome.carried
+
+    def _told(self, outcome: Outcome, table: pa.Table, owner: Indices, chosen: Flags) -> Extra:
+        """Values of the second question that come with no event of the first."""
+        assert outcome.values is not None
+        rows = pa.array(np.flatnonzero(chosen))
+        carried = taken(self._carries(outcome, table), rows)
+        return Extra(owner[chosen], outcome.values.take(rows), carried)
 
     def due(self, memory: Memory, column: str) -> int | None:
         times = [self._first.due(memory.inner[0], column)]
@@ -160,13 +152,6 @@ class _BoundPipe(Bound):
     def reached(self, mark: Mark) -> Mark | None:
         reached = self._second.reached(mark)
         return None if reached is None else self._first.reached(reached)
-
-    def explain(self) -> list[str]:
-        return self._first.explain() + self._second.explain()
-
-    @property
-    def output_type(self) -> pa.DataType | None:
-        return self._second.output_type
 
 
 def _table(
@@ -199,20 +184,8 @@ class Joined(Question):
     operation: Operation
     operands: list[Question]
 
-    def reports(self, schema: pa.Schema | None) -> list[Report]:
-        return [report for part in self.operands for report in part.reports(schema)]
-
     def allowing(self, allow: str | None, assume: str | None) -> Question:
         return replace(self, operands=[p.allowing(allow, assume) for p in self.operands])
-
-    def reads(self) -> frozenset[str] | None:
-        found: frozenset[str] = frozenset()
-        for part in self.operands:
-            names = part.reads()
-            if names is None:
-                return None
-            found |= names
-        return found
 
     def parts(self) -> tuple[Question, ...]:
         return tuple(self.operands)
@@ -226,8 +199,8 @@ class Joined(Question):
 
 class _BoundJoined(Bound):
     def __init__(self, stage: Joined, parts: list[Bound]) -> None:
-        self._stage, self._parts = stage, parts
-        self.schema = parts[0].schema
+        super().__init__(parts[0].schema, parts)
+        self._stage = stage
         self._type: pa.DataType | None = None
         kinds = [part.output_type for part in parts]
         known = tuple(from_arrow(kind) for kind in kinds if kind is not None)
@@ -235,23 +208,18 @@ class _BoundJoined(Bound):
             kind = stage.operation.kind(known, "combine" if len(parts) > 1 else "apply")
             self._type = None if kind is None else to_arrow(kind)
 
-    def memory(self) -> Memory:
-        return Memory(inner=[part.memory() for part in self._parts])
-
     @property
     def carried(self) -> pa.Schema:
-        if len(self._parts) == 1:
-            return self._parts[0].carried
-        return self.schema if self.on_events else pa.schema([])
+        return super().carried if len(self.parts) == 1 or self.on_events else pa.schema([])
 
     @property
-    def on_events(self) -> bool:
-        return all(part.on_events for part in self._parts)
+    def output_type(self) -> pa.DataType | None:
+        return self._type
 
     def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
         found = [
             part.run(batch, inner, streaming)
-            for part, inner in zip(self._parts, memory.inner, strict=True)
+            for part, inner in zip(self.parts, memory.inner, strict=True)
         ]
         ends, ends_defined = self._apply([o.ends for o in found], [o.ends_defined for o in found])
         if not streaming:
@@ -271,18 +239,18 @@ class _BoundJoined(Bound):
         return Outcome(ends, ends_defined, values, defined, carried, extra)
 
     def advance(self, places: Indices, memory: Memory, mark: Mark) -> Extra | None:
-        if len(self._parts) > 1:
+        if len(self.parts) > 1:
             return None  # the values of several parts meet at events
-        return self._applied(self._parts[0].advance(places, memory.inner[0], mark))
+        return self._applied(self.parts[0].advance(places, memory.inner[0], mark))
 
     def due(self, memory: Memory, column: str) -> int | None:
-        return self._parts[0].due(memory.inner[0], column) if len(self._parts) == 1 else None
+        return self.parts[0].due(memory.inner[0], column) if len(self.parts) == 1 else None
 
     def passed(self, mark: Mark) -> Mark | None:
-        return self._parts[0].passed(mark) if len(self._parts) == 1 else None
+        return self.parts[0].passed(mark) if len(self.parts) == 1 else None
 
     def reached(self, mark: Mark) -> Mark | None:
-        return self._parts[0].reached(mark) if len(self._parts) == 1 else None
+        return self.parts[0].reached(mark) if len(self.parts) == 1 else None
 
     def _applied(self, extra: Extra | None) -> Extra | None:
         if extra is None:
@@ -304,10 +272,3 @@ class _BoundJoined(Bound):
         at = np.full(len(defined), -1, np.int64)
         at[rows] = np.arange(len(rows))
         return answer.take(pa.array(np.maximum(at, 0), mask=at < 0)), defined
-
-    def explain(self) -> list[str]:
-        return [line for part in self._parts for line in part.explain()]
-
-    @property
-    def output_type(self) -> pa.DataType | None:
-        return self._type

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Any
 
 from ensue import errors
+from ensue.extras import needed
 from ensue.quantities.encoding import Encoder, dotted, flat
 from ensue.quantities.model import Event, Expression, Function, Predicate
 from ensue.query import condition as c
@@ -167,7 +168,7 @@ class _Division:
     def __init__(
         self, predicates: tuple[Predicate, ...], kinds: Mapping[str, Kind], of: int
     ) -> None:
-        self._z3 = _solver_library()
+        self._z3 = needed("z3", "checking a quantitative query")
         self._predicates = predicates
         self._of = of
         self._kinds = kinds
@@ -271,17 +272,6 @@ def _tried(test: Callable[[Event], bool], event: Event) -> bool | None:
         return test(event)
     except (errors.EnsueError, ArithmeticError, TypeError, KeyError):
         return None
-
-
-def _solver_library() -> Any:
-    try:
-        import z3  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        raise errors.UnsupportedError(
-            "the checks of quantitative queries need z3, which is not installed",
-            remedy="pip install z3-solver",
-        ) from None
-    return z3
 
 
 def column_kind(column: c.Column, kinds: Mapping[str, Kind]) -> Kind | None:

@@ -20,10 +20,12 @@ import pyarrow as pa
 from ensue import errors
 from ensue.guards.operators import TooHardError
 from ensue.quantities.assemble import bits_of
+from ensue.quantities.bound import Batch, Bound, Outcome
 from ensue.quantities.folds import FOLDS, MERGED
-from ensue.quantities.model import Automaton, Fold, State, folded, guarded
-from ensue.quantities.run import Engine, Outcome, as_array, plain_value, whole
-from ensue.quantities.stages import AutomatonQuestion, Bound, Question
+from ensue.quantities.memory import Indices, Kept, Memory
+from ensue.quantities.model import Automaton, Fold, State, Step, guarded
+from ensue.quantities.run import BoundAutomaton, as_array, plain_value
+from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.quantities.tokens import Configuration, closure
 from ensue.scalar.kinds import Kind
 
@@ -37,9 +39,8 @@ def refusal(stage: Question) -> str:
     automaton = stage.automaton
     if automaton.rank:
         return f"it invokes other automata (rank {automaton.rank})"
-    for transition in automaton.transitions:
-        if not hasattr(transition, "predicate"):
-            return "it has silent transitions"
+    if not all(isinstance(transition, Step) for transition in automaton.transitions):
+        return "it has silent transitions"
     try:
         monoids(automaton)
     except errors.UnsupportedError as problem:
@@ -70,8 +71,8 @@ def parallel(stage: Question, bound: Bound, table: pa.Table, threads: int) -> Ou
             f"the query cannot be evaluated in parallel: {reason}",
             remedy="leave threads out; only rank 0 with associative folds can be cut",
         )
-    engine: Engine = bound.engine  # type: ignore[attr-defined]
-    if not engine.report.tokens:
+    assert isinstance(bound, BoundAutomaton)
+    if not bound.report.tokens:
         raise errors.UnsupportedError(
             "an ambiguous query is evaluated in one thread", remedy="leave threads out"
         )
@@ -79,16 +80,16 @@ def parallel(stage: Question, bound: Bound, table: pa.Table, threads: int) -> Ou
     pieces = [table.slice(begin, size) for begin in range(0, table.num_rows, size)]
     try:
         with ThreadPoolExecutor(threads) as pool:
-            summaries = list(pool.map(lambda piece: _summary(engine, piece), pieces))
-        return _together(engine, summaries)
+            summaries = list(pool.map(lambda piece: _summary(bound, piece), pieces))
+        return _together(bound, summaries)
     except errors.DataError:
-        return engine.run(table, whole(table))
+        return bound.run(Batch.whole(table, _one(table)), bound.memory(), False)
 
 
-def _together(engine: Engine, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:
-    automaton = engine.automaton
+def _together(bound: BoundAutomaton, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:
+    automaton = bound.automaton
     merges = monoids(automaton)
-    tokens = {state: _typed(engine, slots) for state, slots in closure(automaton).items()}
+    tokens = {state: _typed(bound, slots) for state, slots in closure(automaton).items()}
     for summary in summaries:
         after: dict[State, Slots] = {}
         for source, slots in tokens.items():
@@ -98,34 +99,33 @@ def _together(engine: Engine, summaries: list[dict[State, dict[State, Slots]]]) 
                     for merge, y, x in zip(merges, slots, gained, strict=True)
                 )
         tokens = after
-    for state, actions in automaton.final.items():
+    for state in automaton.final:
         if state in tokens:
-            value = automaton.output(folded(tokens[state], actions, {}))
-            return Outcome(as_array([value], engine.output_type), np.ones(1, np.bool_))
-    return Outcome(as_array([None], engine.output_type), np.zeros(1, np.bool_))
+            value = automaton.ending(state, tokens[state])
+            return Outcome(as_array([value], bound.output_type), np.ones(1, np.bool_))
+    return Outcome(as_array([None], bound.output_type), np.zeros(1, np.bool_))
 
 
-def _summary(engine: Engine, piece: pa.Table) -> dict[State, dict[State, Slots]]:
+def _summary(bound: BoundAutomaton, piece: pa.Table) -> dict[State, dict[State, Slots]]:
     """From each state: the states reached, and what the slots gained on the way."""
-    automaton = engine.automaton
+    automaton = bound.automaton
     states = automaton.states
-    kept = engine.kept()
-    kept.grow(len(states))
+    kept = bound.kept(len(states))
     merges = monoids(automaton)
     identities = tuple(merge.identity for merge in merges)
-    if engine.numeric is None:
+    if bound.numeric is None:
         for place, state in enumerate(states):
             configuration = Configuration(automaton)
             configuration.tokens = {state: (identities,)}
             kept.configurations[place] = configuration
-            _run_from(engine, piece, kept, place)
+            _run_from(bound, piece, kept, place)
         return {
             state: {
                 target: stack[-1] for target, stack in kept.configurations[place].tokens.items()
             }
             for place, state in enumerate(states)
         }
-    program, kinds, width = engine.numeric.program, engine.slot_kinds(), automaton.width
+    program, kinds, width = bound.numeric.program, bound.slot_kinds(), automaton.width
     start = [_bits(identity, kind) for identity, kind in zip(identities, kinds, strict=True)]
     for place in range(len(states)):
         own = int(program.own[place])
@@ -133,7 +133,7 @@ def _summary(engine: Engine, piece: pa.Table) -> dict[State, dict[State, Slots]]
         kept.occupied[place, place] = True
         kept.bits[place, own : own + width] = [bits for bits, _ in start]
         kept.marks[place, own : own + width] = [mark for _, mark in start]
-        _run_from(engine, piece, kept, place)
+        _run_from(bound, piece, kept, place)
     found: dict[State, dict[State, Slots]] = {}
     for place, state in enumerate(states):
         found[state] = {}
@@ -148,22 +148,22 @@ def _summary(engine: Engine, piece: pa.Table) -> dict[State, dict[State, Slots]]
     return found
 
 
-def _run_from(engine: Engine, piece: pa.Table, kept: Any, place: int) -> None:
-    engine.run(
-        piece,
-        whole(piece),
-        kept=kept,
-        places=np.array([place], np.int64),
-        fresh=np.zeros(1, np.bool_),
-        asked=np.zeros(1, np.bool_),
-    )
+def _run_from(bound: BoundAutomaton, piece: pa.Table, kept: Kept, place: int) -> None:
+    going_on = np.zeros(1, np.bool_)
+    batch = Batch(piece, _one(piece), np.array([place]), going_on, going_on)
+    bound.run(batch, Memory(kept), False)
 
 
-def _typed(engine: Engine, slots: Slots) -> Slots:
+def _one(table: pa.Table) -> Indices:
+    """The table as one partition."""
+    return np.array([0, table.num_rows], np.int64)
+
+
+def _typed(bound: BoundAutomaton, slots: Slots) -> Slots:
     """Slots at the start, as a chunk of the compiled loop gives those it has gained."""
-    if engine.numeric is None:
+    if bound.numeric is None:
         return slots
-    kinds = engine.slot_kinds()
+    kinds = bound.slot_kinds()
     return tuple(
         plain_value(*bits_of(value, kind), kind) for value, kind in zip(slots, kinds, strict=True)
     )

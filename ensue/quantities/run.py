@@ -9,7 +9,6 @@ beside the table is one chunk and, per partition, the state of the automaton.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -21,62 +20,41 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.guards.machine import OVERFLOW
 from ensue.guards.operators import TooHardError
+from ensue.operator.guard_banks import whole_numbers
+from ensue.quantities.bound import Batch, Bound, Outcome
 from ensue.quantities.checks import Report
 from ensue.quantities.decimals import settled
 from ensue.quantities.flatten import Numeric, flatten
 from ensue.quantities.general import GeneralConfiguration
 from ensue.quantities.kernels import loop as vm
-from ensue.quantities.memory import Kept
+from ensue.quantities.memory import Indices, Kept, Memory
 from ensue.quantities.model import ALWAYS, Automaton, Expression, Function, Predicate, Weight
 from ensue.quantities.sketch import AddToSketch, QuantileOf, quantiles
 from ensue.quantities.tokens import UNDEFINED, Configuration
-from ensue.quantities.typing import types_of
+from ensue.quantities.typing import Types
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.columns import Rows, evaluate, predicate
 from ensue.scalar.kinds import Kind
 
 CHUNK = 1 << 16
-Indices = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Extra:
-    """Values that no event brought: of windows that end with the input, or with time."""
-
-    owner: Indices  # the partition of each, in order
-    values: pa.Array
-    carried: pa.Table  # the columns that go with them
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One value per partition, and per row where streaming; a value is null where undefined."""
-
-    ends: pa.Array
-    ends_defined: NDArray[np.bool_]
-    values: pa.Array | None = None
-    defined: NDArray[np.bool_] | None = None
-    carried: pa.Table | None = None  # per row; None: the columns of the event itself
-    extra: Extra | None = None
 
 
 def column_kinds(schema: pa.Schema) -> dict[str, Kind]:
     return {field.name: from_arrow(field.type) for field in schema}
 
 
-class Engine:
-    """A checked query bound to the columns of its input."""
+class BoundAutomaton(Bound):
+    """A checked automaton bound to the columns of its input."""
 
     def __init__(
         self, automaton: Automaton, schema: pa.Schema, report: Report, compiled: bool = True
     ) -> None:
+        super().__init__(schema)
         self.automaton = automaton
-        self.schema = schema
         self.report = report
-        self.kinds = column_kinds(schema)
         self.reason = ""
         self.numeric: Numeric | None = None
-        types = types_of(automaton, self.kinds)
+        types = Types(automaton, column_kinds(schema))
         self._output, self._slots = types.outputs[id(automaton)], types.slots[id(automaton)]
         if not compiled:
             self.reason = "asked for"
@@ -84,15 +62,14 @@ class Engine:
             self.reason = f"it needs {report.space}"
         else:
             try:
-                self.numeric = flatten(automaton, self.kinds, joined=not report.tokens)
+                self.numeric = flatten(automaton, types, joined=not report.tokens)
             except TooHardError as problem:
                 self.reason = str(problem)
         if self.numeric is None:
             self.automaton = settled(automaton, types)
 
-    @cached_property
+    @property
     def output_type(self) -> pa.DataType | None:
-        """The Arrow type of the value; None where only the values tell."""
         kind = self._output
         return None if kind is None or kind.name == "other" else to_arrow(kind)
 
@@ -100,80 +77,63 @@ class Engine:
         """The kinds of the outermost automaton's slots, all of which are known if compiled."""
         return [kind for kind in self._slots if kind is not None]
 
-    def explain(self) -> str:
+    def explain(self) -> list[str]:
+        way = f"tokens on plain values: {self.reason}"
         if self.numeric is not None:
-            return "compiled: one loop over 64-bit slots"
-        return f"tokens on plain values: {self.reason}"
+            way = "compiled: one loop over 64-bit slots"
+        return [f"{self.automaton.name}: {way}"]
 
-    def kept(self) -> Kept:
+    def kept(self, places: int = 0) -> Kept:
         program = None if self.numeric is None else self.numeric.program
         states, slots = (0, 0) if program is None else (len(program.base), program.slots)
-        return Kept.of(states, slots, self.automaton)
+        kept = Kept.of(states, slots, self.automaton)
+        kept.grow(places)
+        return kept
 
-    def run(
-        self,
-        table: pa.Table,
-        starts: Indices,
-        *,
-        streaming: bool = False,
-        kept: Kept | None = None,
-        places: Indices | None = None,
-        fresh: NDArray[np.bool_] | None = None,
-        asked: NDArray[np.bool_] | None = None,
-    ) -> Outcome:
-        """All partitions; with `kept`, partition i goes on from its place and is left there.
+    def memory(self) -> Memory:
+        return Memory(kept=self.kept())
 
-        Nobody looks at the end of a partition that is not `asked`: it may be past its type there.
+    def run(self, batch: Batch, memory: Memory, streaming: bool) -> Outcome:
+        """All partitions; each goes on from its place and is left there, unless asked `once`.
+
+        Nobody looks at the end of a partition that is not complete: it may be past its type there.
         """
-        count = len(starts) - 1
-        if fresh is None:
-            fresh = np.ones(count, np.bool_)
+        kept = None
+        if not batch.once:
+            memory.grow(int(batch.places.max(initial=-1)) + 1)
+            kept = memory.kept
         if self.numeric is not None:
-            return self._compiled(table, starts, streaming, kept, places, fresh)
+            return self._compiled(batch, kept, streaming)
         if self._quantile is not None and kept is None and not streaming:
-            return self._quantiles(table, starts)
-        if asked is None:
-            asked = np.ones(count, np.bool_)
-        return self._plain(table, starts, streaming, kept, places, fresh, asked)
+            return self._quantiles(batch)
+        return self._plain(batch, kept, streaming)
 
     # -- numbers ---------------------------------------------------------------------------------
 
-    def _compiled(
-        self,
-        table: pa.Table,
-        starts: Indices,
-        streaming: bool,
-        kept: Kept | None,
-        places: Indices | None,
-        fresh: NDArray[np.bool_],
-    ) -> Outcome:
+    def _compiled(self, batch: Batch, kept: Kept | None, streaming: bool) -> Outcome:
         assert self.numeric is not None
-        program, count, rows = self.numeric.program, len(starts) - 1, int(starts[-1])
-        # The last place carries a partition from one chunk to the next.
-        own = kept is None
-        held = self.kept() if kept is None else kept
-        if kept is None or places is None:
-            places = np.full(count, -1, np.int64)
-            held.grow(1)
+        starts, places = batch.starts, batch.places
+        count, rows = len(starts) - 1, int(starts[-1])
+        held = kept
+        if held is None:  # one place carries a partition from one chunk to the next
+            held, places = self.kept(1), np.full(count, -1, np.int64)
         fault = np.zeros(2, np.int64)
         out_bits = np.zeros(rows if streaming else 0, np.int64)
         out_marks = np.zeros(rows if streaming else 0, np.uint8)
         end_bits, end_marks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
         for first, begin, end, cuts in _chunks(starts):
-            letters, weights, marks = self._inputs(table.slice(begin, end - begin))
+            letters, weights, marks = self._inputs(batch.table.slice(begin, end - begin))
             last = first + len(cuts) - 1
-            chosen = places[first:last].copy()
-            starting = fresh[first:last].copy()
-            if own:
-                chosen[-1] = 0
-                if starts[first] < begin:
-                    starting[0] = False
-                    chosen[0] = 0
-            elif starts[first] < begin:
+            chosen, starting = places[first:last].copy(), batch.fresh[first:last].copy()
+            goes_on = bool(starts[first] < begin)
+            if goes_on:
                 starting[0] = False
+            if kept is None:
+                chosen[-1] = 0
+                chosen[0] = 0 if goes_on else chosen[0]
             window = slice(begin, end) if streaming else slice(0, 0)
             vm.run(
-                program,
+                self.numeric.program,
                 letters,
                 weights,
                 marks,
@@ -192,10 +152,8 @@ class Engine:
             )
             if fault[0]:
                 raise _fault(int(fault[0]), int(fault[1]) + begin)
-        ends, ends_defined = self._values(end_bits, end_marks)
-        if not streaming:
-            return Outcome(ends, ends_defined)
-        return Outcome(ends, ends_defined, *self._values(out_bits, out_marks))
+        ends = self._values(end_bits, end_marks)
+        return Outcome(*ends, *self._values(out_bits, out_marks)) if streaming else Outcome(*ends)
 
     def _inputs(
         self, table: pa.Table
@@ -244,11 +202,11 @@ class Engine:
             return None
         return weight, add.error, finish.part
 
-    def _quantiles(self, table: pa.Table, starts: Indices) -> Outcome:
+    def _quantiles(self, batch: Batch) -> Outcome:
         """All sketches at once, by sorting: where nobody asks for the state in between."""
         assert self._quantile is not None
-        weight, error, part = self._quantile
-        values = evaluate(weight.tree, Rows.of(table))
+        (weight, error, part), starts = self._quantile, batch.starts
+        values = evaluate(weight.tree, Rows.of(batch.table))
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         some_values = values.drop_null()
         if pa.types.is_decimal(values.type):  # Arrow's cast is an ulp off here and there
@@ -274,35 +232,24 @@ class Engine:
         configuration.start()
         return configuration
 
-    def _plain(
-        self,
-        table: pa.Table,
-        starts: Indices,
-        streaming: bool,
-        kept: Kept | None,
-        places: Indices | None,
-        fresh: NDArray[np.bool_],
-        asked: NDArray[np.bool_],
-    ) -> Outcome:
+    def _plain(self, batch: Batch, kept: Kept | None, streaming: bool) -> Outcome:
         ends: list[Any] = []
         values: list[Any] = []
-        for partition in range(len(starts) - 1):
-            place = -1 if places is None else int(places[partition])
+        for partition, place in enumerate(batch.places.tolist()):
             configuration = None
-            if kept is not None and not fresh[partition]:
+            if kept is not None and not batch.fresh[partition]:
                 configuration = kept.configurations[place]
             configuration = configuration or self._configuration()
-            begin, end = int(starts[partition]), int(starts[partition + 1])
-            for holds, weights in self._events(table.slice(begin, end - begin), begin):
+            begin, end = int(batch.starts[partition]), int(batch.starts[partition + 1])
+            for holds, weights in self._events(batch.table.slice(begin, end - begin), begin):
                 configuration.next(holds, weights)
                 if streaming:
                     values.append(configuration.output())
-            ends.append(configuration.output() if asked[partition] else UNDEFINED)
+            ends.append(configuration.output() if batch.complete[partition] else UNDEFINED)
             if kept is not None:
                 kept.configurations[place] = configuration
-        if not streaming:
-            return Outcome(*self._array(ends))
-        return Outcome(*self._array(ends), *self._array(values))
+        told = self._array(ends)
+        return Outcome(*told, *self._array(values)) if streaming else Outcome(*told)
 
     def _events(
         self, table: pa.Table, first: int
@@ -400,15 +347,9 @@ def _bits(values: pa.Array, floating: bool) -> NDArray[np.int64]:
         doubles = pc.fill_null(pc.cast(values, pa.float64(), safe=False), 0.0)
         numbers = doubles.to_numpy(zero_copy_only=False)
         return numbers.view(np.int64)
-    kind = values.type
-    if pa.types.is_timestamp(kind):
-        values = values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
-    elif pa.types.is_date32(kind):
-        values = values.cast(pa.int32())
-    elif pa.types.is_null(kind):
-        return np.zeros(len(values), np.int64)
-    filled = pc.fill_null(pc.cast(values, pa.int64()), 0)
-    return filled.to_numpy(zero_copy_only=False)
+    whole = whole_numbers(values, 0)
+    assert whole is not None  # a decimal is not compiled
+    return whole
 
 
 def _listed(part: Any, rows: Rows, events: list[dict[str, Any]], first: int) -> list[Any]:
@@ -458,13 +399,3 @@ def _fault(kind: int, row: int) -> errors.DataError:
         f"division by zero at row {row}",
         remedy="guard the divisor, as in a / NULLIF(b, 0)",
     )
-
-
-def whole(table: pa.Table) -> Indices:
-    """The table as one partition."""
-    return np.array([0, table.num_rows], np.int64)
-
-
-def taken(table: pa.Table, rows: pa.Array) -> pa.Table:
-    """Rows of a table; one without columns has none to take."""
-    return table.take(rows).combine_chunks() if table.num_columns else table

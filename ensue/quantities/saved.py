@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -183,67 +183,47 @@ def _configuration(configuration: Configuration, saved: Any) -> Configuration:
     return configuration
 
 
+# A value as JSON that keeps its type: its class, how it is written, and how it is read. A datetime
+# is a date too, and comes first.
+_CODES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "int": (int, str, int),
+    "float": (float, float.hex, float.fromhex),
+    "decimal": (Decimal, str, Decimal),
+    "time": (dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    "date": (dt.date, dt.date.isoformat, dt.date.fromisoformat),
+    "span": (
+        dt.timedelta,
+        lambda span: [span.days, span.seconds, span.microseconds],
+        lambda parts: dt.timedelta(*parts),
+    ),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "sketch": (Sketch, stored, restored),
+    "list": (list, lambda v: [_encoded(i) for i in v], lambda v: [_decoded(i) for i in v]),
+    "tuple": (tuple, lambda v: [_encoded(i) for i in v], lambda v: tuple(map(_decoded, v))),
+    "dict": (
+        dict,
+        lambda v: [[_encoded(key), _encoded(item)] for key, item in v.items()],
+        lambda v: {_decoded(key): _decoded(item) for key, item in v},
+    ),
+}
+
+
 def _encoded(value: Any) -> Any:
-    """A value as JSON that keeps its type."""
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            return {"int": str(value)}
-        case float():
-            return {"float": value.hex()}
-        case Decimal():
-            return {"decimal": str(value)}
-        case dt.datetime():
-            return {"time": value.isoformat()}
-        case dt.date():
-            return {"date": value.isoformat()}
-        case dt.timedelta():
-            return {"span": [value.days, value.seconds, value.microseconds]}
-        case bytes():
-            return {"bytes": value.hex()}
-        case dict():
-            return {"dict": [[_encoded(k), _encoded(v)] for k, v in value.items()]}
-        case list() | tuple():
-            kind = "list" if isinstance(value, list) else "tuple"
-            return {kind: [_encoded(item) for item in value]}
-        case Sketch():
-            return {"sketch": stored(value)}
-        case np.generic():
-            return _encoded(value.item())
-        case _:
-            raise errors.StateError(
-                f"a value of type {type(value).__name__} cannot be stored",
-                remedy="fold numbers, text, times or tuples of them",
-            )
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, np.generic):
+        return _encoded(value.item())
+    for name, (kind, write, _) in _CODES.items():
+        if isinstance(value, kind):
+            return {name: write(value)}
+    raise errors.StateError(
+        f"a value of type {type(value).__name__} cannot be stored",
+        remedy="fold numbers, text, times or tuples of them",
+    )
 
 
 def _decoded(stored: Any) -> Any:
     if not isinstance(stored, dict):
         return stored
     ((kind, value),) = stored.items()
-    match kind:
-        case "int":
-            return int(value)
-        case "float":
-            return float.fromhex(value)
-        case "decimal":
-            return Decimal(value)
-        case "time":
-            return dt.datetime.fromisoformat(value)
-        case "date":
-            return dt.date.fromisoformat(value)
-        case "span":
-            return dt.timedelta(*value)
-        case "bytes":
-            return bytes.fromhex(value)
-        case "dict":
-            return {_decoded(k): _decoded(v) for k, v in value}
-        case "list":
-            return [_decoded(item) for item in value]
-        case "tuple":
-            return tuple(_decoded(item) for item in value)
-        case "sketch":
-            return restored(value)
-        case _:
-            raise ValueError(kind)
+    return _CODES[kind][2](value)

@@ -13,7 +13,7 @@ silent transition too, with op of their constant outputs as its weight.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,29 +37,31 @@ class Undefined:
 UNDEFINED = Undefined()
 
 
-def silent_order(automaton: Automaton) -> list[tuple[int, Value]]:
+def silent_order(
+    automaton: Automaton, empty: Callable[[Automaton], Value] | None = None
+) -> list[tuple[int, Value]]:
     """Transitions that may read nothing, sources first, each with its result on the empty input.
 
-    Raises where they form a cycle: the automaton is then not well-formed (paper, section 2).
+    `empty` gives the output of an automaton there; left out, that of the one path. Raises where
+    they form a cycle: the automaton is then not well-formed (paper, section 2).
     """
-    cached = automaton._cache.get("silent")
-    if cached is not None:
-        return list(cached)
-    silent: list[tuple[int, Value]] = []
-    for index, transition in enumerate(automaton.transitions):
-        if isinstance(transition, Silent):
-            silent.append((index, None))
-        elif isinstance(transition, Invocation):
-            outputs = [empty_output(a) for a in transition.automata]
-            if all(o is not UNDEFINED for o in outputs):
-                silent.append((index, transition.operation(*outputs)))
-    results = dict(silent)
-    ordered = [(index, results[index]) for index in sources_first(automaton, list(results))]
-    automaton._cache["silent"] = ordered
-    return list(ordered)
+    empty = empty or empty_output
+    key = f"silent by {empty.__name__}"
+    if key not in automaton._cache:
+        results: dict[int, Value] = {}
+        for index, transition in enumerate(automaton.transitions):
+            if isinstance(transition, Silent):
+                results[index] = None
+            elif isinstance(transition, Invocation):
+                outputs = [empty(a) for a in transition.automata]
+                if all(o is not UNDEFINED for o in outputs):
+                    results[index] = transition.operation(*outputs)
+        ordered = _sources_first(automaton, list(results))
+        automaton._cache[key] = [(index, results[index]) for index in ordered]
+    return list(automaton._cache[key])
 
 
-def sources_first(automaton: Automaton, silent: list[int]) -> list[int]:
+def _sources_first(automaton: Automaton, silent: list[int]) -> list[int]:
     """Silent transitions in an order in which each comes after those that lead to it."""
     ordered: list[int] = []
     while silent:

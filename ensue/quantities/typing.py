@@ -8,7 +8,6 @@ Python callable leaves open; such a hierarchy is evaluated on plain values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ensue import errors
 from ensue.quantities.folds import FOLDS, is_known
@@ -29,12 +28,22 @@ from ensue.scalar.kinds import Kind
 MaybeKinds = tuple[Kind | None, ...]
 
 
-@dataclass(frozen=True)
 class Types:
-    slots: Mapping[int, MaybeKinds]  # by id of the automaton
-    outputs: Mapping[int, Kind | None]
-    results: Mapping[int, Kind | None]  # by id of the invocation
-    weights: Mapping[Weight, Kind | None]
+    """The kinds of a hierarchy over columns of these kinds."""
+
+    def __init__(self, automaton: Automaton, columns: Mapping[str, Kind]) -> None:
+        self._columns = {name.lower(): kind for name, kind in columns.items()}
+        self._names = list(columns)
+        self.slots: dict[int, MaybeKinds] = {}  # by id of the automaton
+        self.outputs: dict[int, Kind | None] = {}
+        self.results: dict[int, Kind | None] = {}  # by id of the invocation
+        self.weights: dict[Weight, Kind | None] = {}
+        for predicate in automaton.predicates():
+            if isinstance(predicate, Expression):
+                require_boolean(predicate.tree, self._infer(predicate), "the predicate")
+        for weight in automaton.weights():
+            self.weights[weight] = self._infer(weight) if isinstance(weight, Expression) else None
+        self._automaton(automaton)
 
     @property
     def closed(self) -> bool:
@@ -42,30 +51,20 @@ class Types:
         slots = all(kind is not None for kinds in self.slots.values() for kind in kinds)
         return slots and all(kind is not None for kind in self.outputs.values())
 
+    def all(self) -> set[Kind | None]:
+        slots = (kind for kinds in self.slots.values() for kind in kinds)
+        known = (*self.weights.values(), *self.outputs.values(), *self.results.values())
+        return {*known, *slots}
 
-def types_of(automaton: Automaton, columns: Mapping[str, Kind]) -> Types:
-    """The kinds of a hierarchy over columns of these kinds."""
-    return _Typing(columns).types(automaton)
-
-
-class _Typing:
-    def __init__(self, columns: Mapping[str, Kind]) -> None:
-        self._columns = {name.lower(): kind for name, kind in columns.items()}
-        self._names = list(columns)
-        self._slots: dict[int, MaybeKinds] = {}
-        self._outputs: dict[int, Kind | None] = {}
-        self._results: dict[int, Kind | None] = {}
-        self._weights: dict[Weight, Kind | None] = {}
-
-    def types(self, automaton: Automaton) -> Types:
-        for predicate in automaton.predicates():
-            if isinstance(predicate, Expression):
-                require_boolean(predicate.tree, self._infer(predicate), "the predicate")
-        for weight in automaton.weights():
-            known = isinstance(weight, Expression)
-            self._weights[weight] = self._infer(weight) if known else None  # type: ignore[arg-type]
-        self._automaton(automaton)
-        return Types(self._slots, self._outputs, self._results, self._weights)
+    def weight(self, weight: Weight, result: Kind | None) -> Kind | None:
+        """The kind of a weight; `result` is that of the invocation it may stand for."""
+        match weight:
+            case Constant():
+                return constant_kind(weight.value)
+            case Result():
+                return result
+            case _:
+                return self.weights[weight]
 
     def _infer(self, expression: Expression) -> Kind:
         def column(leaf: object) -> Kind:
@@ -83,20 +82,20 @@ class _Typing:
         return infer(expression.tree, column)
 
     def _automaton(self, automaton: Automaton) -> None:
-        if id(automaton) in self._outputs:
+        if id(automaton) in self.outputs:
             return
         for below in automaton.invoked():
             self._automaton(below)
         for transition in automaton.transitions:
             if isinstance(transition, Invocation):
-                self._results[id(transition)] = self._result(automaton, transition)
+                self.results[id(transition)] = self._result(automaton, transition)
         slots: MaybeKinds = (k.NULL,) * automaton.width
         for values in automaton.initial.values():
             slots = self._joined(automaton, slots, tuple(map(constant_kind, values)))
         for _ in range(8):
             before = slots
             for transition in automaton.transitions:
-                result = self._results.get(id(transition))
+                result = self.results.get(id(transition))
                 slots = self._after(automaton, slots, transition.actions, result)
             slots = self._collected(automaton, slots)
             if slots == before:
@@ -107,14 +106,14 @@ class _Typing:
                 f"({', '.join(map(str, slots))})",
                 remedy="cast the result of the fold to one type",
             )
-        self._slots[id(automaton)] = slots
+        self.slots[id(automaton)] = slots
         ends = slots
         for actions in automaton.final.values():
             ends = self._after(automaton, ends, actions, None)
-        self._outputs[id(automaton)] = self._output(automaton, ends)
+        self.outputs[id(automaton)] = self._output(automaton, ends)
 
     def _result(self, automaton: Automaton, transition: Invocation) -> Kind | None:
-        kinds = [self._outputs[id(a)] for a in transition.automata]
+        kinds = [self.outputs[id(a)] for a in transition.automata]
         if any(kind is None for kind in kinds):
             return None
         given = tuple(kind for kind in kinds if kind is not None)
@@ -137,14 +136,7 @@ class _Typing:
     ) -> MaybeKinds:
         for action in actions:
             end = action.slot + action.fold.width
-            weights = tuple(
-                constant_kind(w.value)
-                if isinstance(w, Constant)
-                else result
-                if isinstance(w, Result)
-                else self._weights[w]
-                for w in action.weights
-            )
+            weights = tuple(self.weight(w, result) for w in action.weights)
             old = slots[action.slot : end]
             new: MaybeKinds = (None,) * action.fold.width
             open_kind = None in weights or None in old

@@ -20,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
+from ensue.quantities.bound import Batch, Bound, Extra, Mark, Outcome
 from ensue.quantities.memory import Flags, Indices, Memory
 from ensue.quantities.model import Expression, Predicate
-from ensue.quantities.run import Extra, Outcome, holds
-from ensue.quantities.stages import WINDOW, Around, Batch, Bound, Mark, Question
-from ensue.query.condition import columns
+from ensue.quantities.run import holds
+from ensue.quantities.stages import WINDOW, Around, Question
+from ensue.query.condition import columns as columns_of
 from ensue.scalar.columns import Rows, predicate
 
 
@@ -39,14 +40,11 @@ class Windows(Around):
     until: Predicate | None = None
     partial: bool = False  # a window that is open at the end counts
 
-    def reads(self) -> frozenset[str] | None:
-        inside = self.inner.reads()
-        if inside is None or (self.until and not isinstance(self.until, Expression)):
-            return None
+    def columns(self) -> set[str] | None:
         own = {self.by} if self.by else set()
         if isinstance(self.until, Expression):
-            own |= set(columns(self.until.tree))
-        return inside | {name.lower() for name in own}
+            return own | set(columns_of(self.until.tree))
+        return own if self.until is None else None
 
     def title(self) -> str:
         if self.rows is not None:
@@ -102,8 +100,8 @@ class _Held:
 
 class _BoundWindows(Bound):
     def __init__(self, stage: Windows, inner: Bound) -> None:
+        super().__init__(inner.schema, (inner,))
         self._stage, self._inner = stage, inner
-        self.schema = inner.schema
         self._by = ""
         self._carried = self.schema
         if stage.time is not None:
@@ -113,9 +111,6 @@ class _BoundWindows(Bound):
             self._carried = pa.schema([(WINDOW, moment_type(kind))])
         elif stage.partial:
             self._carried = pa.schema([])
-
-    def memory(self) -> Memory:
-        return Memory(inner=[self._inner.memory()])
 
     @property
     def carried(self) -> pa.Schema:
@@ -165,13 +160,14 @@ class _BoundWindows(Bound):
             extra = Extra(pieces.owner[tails], found.ends.take(pa.array(tails)), shown)
         return Outcome(ends, ends_defined, values, defined, carried, extra)
 
-    @property
-    def _ends_with_time(self) -> bool:
-        return self._stage.time is not None and self._stage.partial
+    def _span(self, column: str) -> int | None:
+        """The size of windows that time in that column ends; None: of no such windows."""
+        ends = self._stage.partial and column.lower() == self._by.lower()
+        return self._stage.time if ends else None
 
     def advance(self, places: Indices, memory: Memory, mark: Mark) -> Extra | None:
-        size = self._stage.time
-        if size is None or not self._ends_with_time or mark.column.lower() != self._by.lower():
+        size = self._span(mark.column)
+        if size is None:
             return None
         memory.grow(int(places.max(initial=-1)) + 1)
         over = memory.open[places] & ((memory.numbers[places] + 1) * size <= mark.time)
@@ -179,34 +175,30 @@ class _BoundWindows(Bound):
         if not len(due):
             return None
         memory.open[places[due]] = False
-        asked = Batch.nothing(self.schema, places[due], True)
+        asked = Batch.nothing(self.schema, places[due])
         found = self._inner.run(asked, memory.inner[0], False)
         defined = np.flatnonzero(found.ends_defined)
         windows = memory.numbers[places[due[defined]]]
         return Extra(due[defined], found.ends.take(pa.array(defined)), self._shown(windows))
 
     def due(self, memory: Memory, column: str) -> int | None:
-        size = self._stage.time
-        if size is None or not self._ends_with_time or column.lower() != self._by.lower():
-            return None
-        if not memory.open.any():
+        size = self._span(column)
+        if size is None or not memory.open.any():
             return None
         return int(memory.numbers[memory.open].min() + 1) * size
 
     def passed(self, mark: Mark) -> Mark | None:
-        size = self._stage.time
-        if size is None:
+        if self._stage.time is None:
             return mark
         # A window that waits for an event may still come, however late it is.
-        if not self._ends_with_time or mark.column.lower() != self._by.lower():
-            return None
-        return Mark(WINDOW, mark.time // size * size)
+        size = self._span(mark.column)
+        return None if size is None else Mark(WINDOW, mark.time // size * size)
 
     def reached(self, mark: Mark) -> Mark | None:
-        size = self._stage.time
-        if size is None:
+        if self._stage.time is None:
             return mark
-        if not self._ends_with_time or mark.column.lower() != WINDOW:
+        size = self._span(self._by)
+        if size is None or mark.column.lower() != WINDOW:
             return None
         return Mark(self._by, -(-mark.time // size) * size)
 
@@ -295,11 +287,7 @@ class _BoundWindows(Bound):
         return np.array([holds(until.call, e, i) for i, e in enumerate(events)], np.bool_)
 
     def explain(self) -> list[str]:
-        return [f"windows over {line}" for line in self._inner.explain()]
-
-    @property
-    def output_type(self) -> pa.DataType | None:
-        return self._inner.output_type
+        return [f"windows over {line}" for line in super().explain()]
 
 
 def _taken(found: Outcome, at: Indices, counted: Flags) -> tuple[pa.Array, Flags]:

@@ -7,13 +7,12 @@ column is the usual slip (`Z.price` where the pattern has no Z), so the error sa
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from ensue import errors
 from ensue.query import condition as c
 from ensue.query import rules
-from ensue.query.query import Measure, OrderKey, Query
+from ensue.query.query import Query
 
 
 def bind(query: Query, names: Sequence[str]) -> Query:
@@ -22,46 +21,22 @@ def bind(query: Query, names: Sequence[str]) -> Query:
         if name.startswith(rules.RESERVED_PREFIX):
             raise rules.reserved(name)
     binder = _Binder(query, names)
-    return replace(
-        query,
-        define=tuple(
-            (label, binder.condition(value, f"DEFINE {label}")) for label, value in query.define
-        ),
-        measures=None
-        if query.measures is None
-        else tuple(
-            Measure(m.name, binder.condition(m.value, f"measure {m.name}")) for m in query.measures
-        ),
-        partition_by=tuple(binder.name(n, "PARTITION BY") for n in query.partition_by),
-        order_by=tuple(
-            OrderKey(binder.name(k.column, "ORDER BY"), k.descending, k.nulls_first)
-            for k in query.order_by
-        ),
-    )
+    return query.mapped(binder.condition, binder.name)
 
 
 def rename(query: Query, names: Mapping[str, str]) -> Query:
     """A bound query over columns that were renamed."""
-
-    def renamed(condition: c.Condition) -> c.Condition:
-        return c.transform(
-            condition,
-            lambda n: (
-                c.Column(names.get(n.name, n.name), n.path) if isinstance(n, c.Column) else None
-            ),
-        )
-
-    return replace(
-        query,
-        define=tuple((label, renamed(value)) for label, value in query.define),
-        measures=None
-        if query.measures is None
-        else tuple(Measure(m.name, renamed(m.value)) for m in query.measures),
-        partition_by=tuple(names.get(name, name) for name in query.partition_by),
-        order_by=tuple(
-            replace(key, column=names.get(key.column, key.column)) for key in query.order_by
-        ),
+    return query.mapped(
+        lambda value, _: _spelt(value, lambda column: names.get(column.name, column.name)),
+        lambda name, _: names.get(name, name),
     )
+
+
+def _spelt(condition: c.Condition, name: Callable[[c.Column], str]) -> c.Condition:
+    def change(node: c.Condition) -> c.Condition | None:
+        return c.Column(name(node), node.path) if isinstance(node, c.Column) else None
+
+    return c.transform(condition, change)
 
 
 class _Binder:
@@ -100,9 +75,4 @@ class _Binder:
         return shown + (", ..." if len(self._names) > 20 else "")
 
     def condition(self, condition: c.Condition, where: str) -> c.Condition:
-        def change(node: c.Condition) -> c.Condition | None:
-            if isinstance(node, c.Column):
-                return c.Column(self.name(node.name, where, node.path), node.path)
-            return None
-
-        return c.transform(condition, change)
+        return _spelt(condition, lambda column: self.name(column.name, where, column.path))

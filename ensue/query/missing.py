@@ -120,18 +120,15 @@ def _effort(effort: Effort) -> None:
             f"allow_missing(adapt={effort.adapt!r}) is not known",
             remedy="use 'frozen', 'secondary' or 'agents'",
         )
-    for name, value in (("history", effort.history), ("learn", effort.learn)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    for name, least in (("history", 1), ("learn", 1), ("sketch", 2)):
+        value = getattr(effort, name)
+        if name == "sketch" and value is None:
+            continue  # the full history
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise errors.QueryError(
-                f"allow_missing({name}={value!r}) must be a whole number of 1 or more",
+                f"allow_missing({name}={value!r}) must be a whole number of {least} or more",
                 remedy=f"leave {name} out for the default",
             )
-    cells = effort.sketch
-    if cells is not None and (isinstance(cells, bool) or not isinstance(cells, int) or cells < 2):
-        raise errors.QueryError(
-            f"allow_missing(sketch={cells!r}) must be a number of cells of 2 or more",
-            remedy="give a number such as 800, or leave it out for the full history",
-        )
 
 
 # -- rules ----------------------------------------------------------------------------------------

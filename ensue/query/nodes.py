@@ -176,13 +176,9 @@ def concatenate(parts: list[Node], gaps: list[Gap] | None = None) -> Node:
 def is_strict(node: Node) -> bool:
     """Whether every joint is strict and nothing is negated: a row pattern."""
     for n in walk(node):
-        if isinstance(n, Negation):
+        if isinstance(n, Negation) or any(gap != STRICT_GAP for gap in _own_gaps(n)):
             return False
-        if isinstance(n, Concatenation) and any(g != STRICT_GAP for g in n.gaps):
-            return False
-        if isinstance(n, Repetition) and (n.gap != STRICT_GAP or n.exhaust or n.until):
-            return False
-        if isinstance(n, Permutation) and n.gap != STRICT_GAP:
+        if isinstance(n, Repetition) and (n.exhaust or n.until):
             return False
     return True
 
@@ -190,10 +186,13 @@ def is_strict(node: Node) -> bool:
 def gaps(node: Node) -> Iterator[Gap]:
     """Every joint of the pattern."""
     for n in walk(node):
-        if isinstance(n, Concatenation):
-            yield from n.gaps
-        elif isinstance(n, Repetition | Permutation):
-            yield n.gap
+        yield from _own_gaps(n)
+
+
+def _own_gaps(node: Node) -> tuple[Gap, ...]:
+    if isinstance(node, Concatenation):
+        return node.gaps
+    return (node.gap,) if isinstance(node, (Repetition, Permutation)) else ()
 
 
 def unseen(node: Node) -> frozenset[str]:
@@ -228,8 +227,17 @@ _ARROW = {Policy.STRICT: " ", Policy.NEXT: " -> ", Policy.ANY: " ->> "}
 
 
 def pattern_text(node: Node) -> str:
-    """The pattern as text that parses back to the same tree."""
+    """The pattern as text that parses back to the same tree: different trees, different texts."""
     return _text(node, 0)
+
+
+def loop_policies(gaps: tuple[Gap, ...] | list[Gap]) -> list[Policy]:
+    """Per part that these gaps join, the policy inside it if it is a loop that does not say one.
+
+    It is that of the arrow before; the first part, with nothing before it, has that of the arrow
+    after: `F{3} -> S` is three F's, then an S, whatever lies between any of them.
+    """
+    return [gap.policy for gap in (*gaps[:1], *gaps)]
 
 
 def quote_label(name: str) -> str:
@@ -239,8 +247,9 @@ def quote_label(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(node: Node, level: int) -> str:
+def _text(node: Node, level: int, policy: Policy = Policy.STRICT) -> str:
     # level: 0 = anything, 1 = inside a concatenation, 2 = under a quantifier
+    # policy: what a loop takes from its place, so that it need not be said
     match node:
         case Empty():
             return "()"
@@ -251,11 +260,11 @@ def _text(node: Node, level: int) -> str:
         case AnchorEnd():
             return "$"
         case Concatenation(parts=parts, gaps=gaps):
-            text = _text(parts[0], 1)
-            for gap, part in zip(gaps, parts[1:], strict=True):
-                unit = "us" if gap.timed else "units"
-                bound = f"within {gap.within} {unit} " if gap.within is not None else ""
-                text += _ARROW[gap.policy] + bound + _text(part, 1)
+            first, *inside = loop_policies(gaps)
+            text = _text(parts[0], 1, first)
+            for gap, part, own in zip(gaps, parts[1:], inside, strict=True):
+                bound = f"{_bound(gap)} " if gap.within is not None else ""
+                text += _ARROW[gap.policy] + bound + _text(part, 1, own)
             return f"({text})" if level > 0 else text
         case Alternation(options=options):
             text = " | ".join(_text(option, 1) for option in options)
@@ -266,11 +275,28 @@ def _text(node: Node, level: int) -> str:
                 quantifier = f"{{{least}}}"
             if quantifier is None:
                 quantifier = f"{{{least},{'' if most is None else most}}}"
-            text = _text(part, 2) + quantifier + ("" if greedy else "?")
+            text = _text(part, 2) + quantifier + ("" if greedy else "?") + _marks(node, policy)
             return f"({text})" if level > 1 else text
         case Permutation(parts=parts):
-            return "PERMUTE(" + ", ".join(_text(part, 0) for part in parts) + ")"
+            listed = ", ".join(_text(part, 0) for part in parts)
+            return f"PERMUTE({listed}){_marks(node, policy)}"
         case Exclusion(part=part):
             return "{- " + _text(part, 0) + " -}"
         case Negation(part=part):
             return "!" + _text(part, 2)
+
+
+def _bound(gap: Gap) -> str:
+    return f"within {gap.within} {'us' if gap.timed else 'units'}"
+
+
+def _marks(node: Repetition | Permutation, policy: Policy) -> str:
+    """What a loop says of itself, in brackets; nothing where its place says it."""
+    marks = [] if node.gap.policy is policy else [node.gap.policy.value]
+    if node.gap.within is not None:
+        marks.append(_bound(node.gap))
+    if isinstance(node, Repetition) and node.exhaust:
+        marks.append("greedy")
+    if isinstance(node, Repetition) and node.until is not None:
+        marks.append(f"until {quote_label(node.until.name)}")
+    return f"[{', '.join(marks)}]" if marks else ""

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 
 from ensue.query import condition as c
 from ensue.query import nodes
-from ensue.query.describe import describe
+from ensue.query.sql import describe
 
 NODE, SOURCE, EDGE = "node", "source", "edge"  # what a condition of a step may read
 

@@ -7,7 +7,8 @@ the shape of the output here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ensue.query import condition as c
@@ -75,6 +76,23 @@ class OrderKey:
         return OrderKey(column, descending, not descending if nulls_first is None else nulls_first)
 
 
+class Ties(Enum):
+    """What to do about rows of a partition that ORDER BY leaves in any order."""
+
+    ERROR = "error"
+    WARN = "warn"
+    IGNORE = "ignore"
+
+
+class Unordered(Enum):
+    """The word for an order that is left open on purpose."""
+
+    UNORDERED = "UNORDERED"
+
+
+UNORDERED = Unordered.UNORDERED
+
+
 @dataclass(frozen=True)
 class Measure:
     name: str
@@ -99,6 +117,28 @@ class Query:
     without: tuple[str, ...] = ()  # event patterns: labels of which no event lies inside a match
     # Not in the text of a query, so that stored state of queries without it stays readable.
     missing: Missing | None = field(default=None, repr=False)
+    # How the asker is told, no part of what is asked: equal queries may differ in it.
+    ties: Ties = field(default=Ties.WARN, repr=False, compare=False)
+
+    def mapped(
+        self,
+        condition: Callable[[c.Condition, str], c.Condition],
+        column: Callable[[str, str], str],
+    ) -> Query:
+        """The query with its conditions and columns changed; both are told where they stand."""
+        define = tuple((name, condition(v, f"DEFINE {name}")) for name, v in self.define)
+        measures = tuple(
+            Measure(m.name, condition(m.value, f"measure {m.name}")) for m in self.measures or ()
+        )
+        return replace(
+            self,
+            define=define,
+            measures=None if self.measures is None else measures,
+            partition_by=tuple(column(name, "PARTITION BY") for name in self.partition_by),
+            order_by=tuple(
+                replace(key, column=column(key.column, "ORDER BY")) for key in self.order_by
+            ),
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ensue.query import nodes
 from ensue.query.duration import MICROSECONDS
 from ensue.query.query import Measure, OrderKey, Query, Window, WindowKind
 
+_LONGEST = 120
 _NULLS_FIRST = {"trino": False}  # where the direction does not matter
 
 
@@ -40,6 +41,12 @@ def condition_sql(condition: c.Condition, dialect: str = "spark") -> str:
         for division in tree.find_all(exp.Div):
             division.set("safe", False)
     return tree.sql(dialect=_known_dialect(dialect))
+
+
+def describe(condition: c.Condition) -> str:
+    """The condition as SQL on one line that is not too long, for messages."""
+    text = condition_sql(condition)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _known_dialect(dialect: str) -> str:
@@ -143,7 +150,8 @@ def _navigate_sql(node: c.Navigate, quote_all: bool) -> exp.Expression:
             value = exp.MatchRecognizeMeasure(this=value, window_frame="FINAL")
     if node.shift:
         name = "PREV" if node.shift < 0 else "NEXT"
-        value = exp.Anonymous(this=name, expressions=[value, exp.Literal.number(abs(node.shift))])
+        far = [exp.Literal.number(abs(node.shift))] if abs(node.shift) > 1 else []
+        value = exp.Anonymous(this=name, expressions=[value, *far])
     return value
 
 

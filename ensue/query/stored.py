@@ -103,10 +103,15 @@ def _encode(value: Any) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """Fields that differ from their default: a field added later leaves old texts as they are."""
+    """Fields that differ from their default: a field added later leaves old texts as they are.
+
+    What equality leaves out is left out here too.
+    """
     found = {}
     for described in fields(value):
         held = getattr(value, described.name)
+        if not described.compare:
+            continue
         if described.default is MISSING or held != described.default:
             found[described.name] = _encode(held)
     return found

@@ -15,21 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc
 from ensue.revision.arc_schedule import ArcSchedule, Palette
 from ensue.revision.code import Code
-from ensue.revision.kernels import arcs as layout
-from ensue.revision.kernels.store import NONE
-
-Numbers = NDArray[np.int64]
+from ensue.revision.kernels import arcs as kernel
+from ensue.revision.kernels import layout
+from ensue.revision.kernels.layout import NONE, Numbers
 
 
 class ArcBook:
     """See the module."""
 
-    def __init__(self, code: Code, arcs: Sequence[Arc], table: layout.Arcs) -> None:
+    def __init__(self, code: Code, arcs: Sequence[Arc], table: kernel.Arcs) -> None:
         self._code, self.table = code, table
         self._reached = {*code.machine.begins, *(arc.target for arc in arcs)}
         self._simple = not any(arc.epsilon for arc in arcs)
@@ -49,9 +47,9 @@ class ArcBook:
         lives = np.array(spans, np.int64).reshape(-1, 3)
         lasting = int((marks[in_force >= 0] & layout.TO_FINAL).sum())
         numbers = np.array([len(lives), len(table.listed), lasting], np.int64)
-        self._book = layout.Book(marks, *self._by_name(), in_force, lives, numbers)
+        self._book = kernel.Book(marks, *self._by_name(), in_force, lives, numbers)
         limits = table.epochs_of[:, layout.END_EPOCH].copy()
-        self._epochs = layout.Epochs(
+        self._epochs = kernel.Epochs(
             table.epochs_of, table.epoch_since, table.epoch_arcs, table.listed, limits
         )
         self._arcs: list[Arc] | None = list(arcs)
@@ -140,16 +138,15 @@ class ArcBook:
         return missing == 0
 
     def _write(self, begins: Numbers, gone: Numbers, came: Numbers, groups: Numbers) -> int:
-        return layout.enact(
-            self.table.table, self.table.sizes, self._epochs, self._book, begins, gone, came,
-            groups, self._fresh,
-        )  # fmt: skip
+        return kernel.enact(
+            self.table.table, self._epochs, self._book, begins, gone, came, groups, self._fresh
+        )
 
     def _make_room(self, edits: int, places: int, settled: int) -> None:
         lives, count = self._book.lives, int(self._book.numbers[layout.LIVES])
         if count + edits > len(lives):
             self._book = self._book._replace(lives=_roomy(lives, count + 2 * edits))
-        found = layout.more_epochs(self._epochs, self._book, settled, self._fresh, places)
+        found = kernel.more_epochs(self._epochs, self._book, settled, self._fresh, places)
         self._epochs = found
         self.table = self.table._replace(
             epoch_since=found.since, epoch_arcs=found.arcs, listed=found.listed

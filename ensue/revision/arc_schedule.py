@@ -14,13 +14,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.registers import Arc
-from ensue.revision.kernels.store import NONE
-
-Numbers = NDArray[np.int64]
+from ensue.revision.kernels.layout import NONE, Numbers
 
 
 @dataclass(frozen=True, eq=False)

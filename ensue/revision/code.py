@@ -23,12 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, Expression, Machine
+from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, Expression, RegisterAutomaton
 from ensue.guards import machine as vm
 from ensue.guards.operators import TooHardError
 from ensue.query import condition as c
 from ensue.revision.coder import TEMPORARIES, ArcCoder, reads_register
-from ensue.revision.kernels import arcs as layout
+from ensue.revision.kernels import layout
+from ensue.revision.kernels.arcs import Arcs
 from ensue.revision.kernels.quick import QUICK
 from ensue.scalar import kinds as k
 
@@ -79,7 +80,7 @@ class Compiled:
 class Code:
     """Grows with the arcs of one automaton; see the module."""
 
-    machine: Machine
+    machine: RegisterAutomaton
     kinds: Mapping[str, k.Kind]  # columns of the events
     texts: Texts = field(default_factory=Texts)
 
@@ -241,7 +242,7 @@ class Code:
 
     def arrays(
         self, arcs: Sequence[Arc], run: Callable[[int, Arc, NDArray[Any], NDArray[Any]], int]
-    ) -> layout.Arcs:
+    ) -> Arcs:
         """The kernels' arrays; `run` answers ε-arcs before the first event."""
         for name in self.machine.begins:
             self.state(name)
@@ -259,11 +260,12 @@ class Code:
             cells[cell] = bits
         consuming = [i for i, arc in enumerate(arcs) if not (arc.epsilon or arc.closing)]
         silent = [i for i, arc in enumerate(arcs) if arc.epsilon]
-        epochs_of, since, epoch_arcs, listed, most = self._epochs(table, consuming)
+        epochs_of, since, epoch_arcs, listed = self._epochs(table, consuming)
         silent_of, silent_list = self._by_state(table, silent)
+        self._check_factor(table, silent)
         initial = self._initial(arcs, table, outputs, silent, cells, nulls, run)
         input_cells = np.array([item.cell for item in self.inputs], np.int64)
-        return layout.Arcs(
+        return Arcs(
             table,
             outputs,
             epochs_of,
@@ -279,7 +281,6 @@ class Code:
             nulls,
             input_cells,
             np.array([self.is_quick(item) for item in found] or [False], np.bool_),
-            np.array([most, self._factor(table, silent), self.fields], np.int64),
         )
 
     def line(self, arc: Arc, code: Compiled, restless: bool) -> tuple[int, ...]:
@@ -310,7 +311,7 @@ class Code:
             lists[int(table[index, layout.SOURCE])].append(index)
         since: list[int] = []
         listed: list[int] = []
-        epochs_of, offsets, most = [0], [0], 1
+        epochs_of, offsets = [0], [0]
         for part in lists:
             edges = {MINUS_INFINITY}
             for index in part:
@@ -329,16 +330,15 @@ class Code:
                 since.append(edge)
                 listed.extend(live)
                 offsets.append(len(listed))
-                most = max(most, len(live))
             epochs_of.append(len(since))
         states, epochs, changes, arcs = (
             np.array(part, np.int64) for part in (epochs_of, offsets, since, listed)
         )
         by_state = np.column_stack((states[:-1], states[1:], states[:-1]))
-        return by_state, changes, np.column_stack((epochs[:-1], epochs[1:])), arcs, most
+        return by_state, changes, np.column_stack((epochs[:-1], epochs[1:])), arcs
 
-    def _factor(self, table: NDArray[np.int64], silent: Sequence[int]) -> int:
-        """The most nodes that one node and its ε-arcs can become."""
+    def _check_factor(self, table: NDArray[np.int64], silent: Sequence[int]) -> None:
+        """How many nodes one node and its ε-arcs can become has a limit."""
         onward: dict[int, list[int]] = {}
         for index in silent:
             onward.setdefault(int(table[index, layout.SOURCE]), []).append(
@@ -357,7 +357,6 @@ class Code:
                 f"ε-arcs can turn one partial match into {found:,}; the limit is {MAX_SILENT:,}",
                 remedy="replace chains of ε-arcs by arcs that consume an event",
             )
-        return found
 
     def _initial(
         self,

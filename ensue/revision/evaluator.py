@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, Machine
+from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, RegisterAutomaton
 from ensue.operator import state
 from ensue.operator.arrange import flat
 from ensue.operator.clock import Clock
@@ -29,9 +29,9 @@ from ensue.query import stored
 from ensue.query.duration import parse_duration
 from ensue.revision import state as revision_state
 from ensue.revision.arc_schedule import ArcSchedule
-from ensue.revision.kernels import changes as kernel
-from ensue.revision.kernels import output
+from ensue.revision.kernels import layout
 from ensue.revision.kernels.arcs import begins_of
+from ensue.revision.kernels.layout import Numbers
 from ensue.revision.operator import Operator
 from ensue.revision.parts import (
     DEFAULT,
@@ -50,14 +50,13 @@ from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.moments import value_of
 
-Numbers = NDArray[np.int64]
 KIND = state.Kind("revisions", version=2, oldest=2)
 REASON = "reason"
 _REASONS = {
-    kernel.UNKNOWN: "retraction of an event that was never seen",
-    kernel.TAKEN_NUMBER: "an event with this sequence number is there already",
-    kernel.EQUAL_TIME: "an event with this timestamp is there already",
-    kernel.AGAINST_TIME: "the sequence number rises while the time falls",
+    layout.UNKNOWN: "retraction of an event that was never seen",
+    layout.TAKEN_NUMBER: "an event with this sequence number is there already",
+    layout.EQUAL_TIME: "an event with this timestamp is there already",
+    layout.AGAINST_TIME: "the sequence number rises while the time falls",
     EMPTY_LIFETIME: "the lifetime is empty: it ends at or before its beginning",
     FINAL: "retraction of an event older than the watermark: it is final",
     TWICE: "the event was retracted already",
@@ -81,7 +80,7 @@ class RevisionEvaluator(Turns):
 
     def __init__(
         self,
-        machine: Machine,
+        machine: RegisterAutomaton,
         timing: Timing,
         schema: pa.Schema,
         partition_by: Sequence[str] = (),
@@ -316,7 +315,7 @@ class RevisionEvaluator(Turns):
         if late.any():
             self.metrics.late += int(late.sum())
             self._gathered.late.append(table.filter(pa.array(late)))
-        wrong = np.flatnonzero((status != kernel.DONE) & ~late)
+        wrong = np.flatnonzero((status != layout.DONE) & ~late)
         if len(wrong):
             reasons = [_REASONS[int(status[row])] for row in wrong.tolist()]
             self._reject(table.take(pa.array(wrong)), reasons)
@@ -364,28 +363,28 @@ class RevisionEvaluator(Turns):
             names.append(column)
             arrays.append(pa.array([value] * len(rows), self.schema.field(column).type))
         for column, place in (
-            ("first", output.FIRST_LE),
-            ("last", output.LAST_LE),
-            ("until", output.LIFETIME_RE),
+            ("first", layout.FIRST_LE),
+            ("last", layout.LAST_LE),
+            ("until", layout.LIFETIME_RE),
         ):
             names.append(column)
             arrays.append(self._times(rows[:, place]))
         states = np.array(operator.code.states, object)
         names.append("state")
-        arrays.append(pa.array(states[rows[:, output.FINAL_STATE]], pa.string()))
-        nulls = rows[:, output.OUTPUT_NULLS]
+        arrays.append(pa.array(states[rows[:, layout.FINAL_STATE]], pa.string()))
+        nulls = rows[:, layout.OUTPUT_NULLS]
         for place, item in enumerate(self.machine.fields):
             names.append(item.name)
             missing = (nulls >> place & 1).astype(bool)
             arrays.append(
-                self._values(rows[:, output.OUTPUT_REGISTER + place], missing, item.kind, operator)
+                self._values(rows[:, layout.OUTPUT_REGISTER + place], missing, item.kind, operator)
             )
         shown = pa.table(arrays, names=names)
-        ops = np.where(rows[:, output.OPERATION] > 0, "+", "-")
-        self.metrics.matches += int((rows[:, output.OPERATION] > 0).sum())
-        self.metrics.retracted += int((rows[:, output.OPERATION] < 0).sum())
+        ops = np.where(rows[:, layout.OPERATION] > 0, "+", "-")
+        self.metrics.matches += int((rows[:, layout.OPERATION] > 0).sum())
+        self.metrics.retracted += int((rows[:, layout.OPERATION] < 0).sum())
         content = row_hashes(shown, names)
-        first, last = (rows[:, p].view(np.uint64) for p in (output.FIRST_NAME, output.LAST_NAME))
+        first, last = (rows[:, p].view(np.uint64) for p in (layout.FIRST_NAME, layout.LAST_NAME))
         high = folded(content, first)
         low = folded(folded(last, content), np.full(len(rows), text_hash("match")))
         shown = shown.add_column(0, "match_id", as_text(high, low))

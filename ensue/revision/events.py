@@ -17,17 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, Machine
+from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, RegisterAutomaton
 from ensue.guards import machine as guards
 from ensue.query import condition as c
 from ensue.revision.arc_book import ArcBook
 from ensue.revision.code import Code
 from ensue.revision.invariants import verify
-from ensue.revision.kernels import arcs as arc_layout
-from ensue.revision.kernels import changes as kernel
-from ensue.revision.kernels import output, steps
-from ensue.revision.kernels import store as layout
-from ensue.revision.kernels.store import NONE
+from ensue.revision.kernels import layout
+from ensue.revision.kernels.layout import NONE, Numbers
+from ensue.revision.kernels.store import Store, new_store
 from ensue.revision.parts import (
     DEFAULT,
     EMPTY_LIFETIME,
@@ -35,12 +33,11 @@ from ensue.revision.parts import (
     LATE,
     TWICE,
     Delta,
-    Numbers,
     Settings,
     Times,
 )
 from ensue.revision.rows import RowStore, input_cells, rows_of, test_bits
-from ensue.revision.tier import SlowTier, compiled_kernels, plain_kernels
+from ensue.revision.tier import SlowTier, compiled_kernels, plain_kernels, run_compiled
 from ensue.scalar import kinds as k
 
 MAX_FAULTS = 1_000
@@ -53,7 +50,7 @@ class EventOperator(ABC):
 
     def __init__(
         self,
-        machine: Machine,
+        machine: RegisterAutomaton,
         kinds: dict[str, k.Kind],
         settings: Settings = DEFAULT,
     ) -> None:
@@ -75,7 +72,7 @@ class EventOperator(ABC):
         self._ignoring = False
         self._book: ArcBook | None = None
         self._rebuild()
-        self.store = layout.new_store(len(self.code.inputs), self.code.fields, settings.sequenced)
+        self.store = new_store(len(self.code.inputs), self.code.fields, settings.sequenced)
 
     # -- what runs -------------------------------------------------------------------------------
 
@@ -85,7 +82,7 @@ class EventOperator(ABC):
         return self._arcs if self._book is None else self._book.arcs
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> RegisterAutomaton:
         return self.code.machine
 
     @property
@@ -131,15 +128,8 @@ class EventOperator(ABC):
         found = self.code.compiled(arc)
         if found.slow is not None:
             return self.slow.answer(arc, found, NONE, cells, nulls)
-        no_ints, no_nulls = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.bool_)
         code = np.array(self.code.code, np.int64).reshape(-1, 4)
-        run: Any = steps.run_arc
-        return int(
-            run(
-                index, NONE, code, found.begin, found.end, cells, cells.view(np.float64), nulls,
-                no_ints, np.zeros((1, 1)), no_nulls,
-            )
-        )  # fmt: skip
+        return run_compiled(code, found.begin, found.end, cells, nulls)
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -156,7 +146,7 @@ class EventOperator(ABC):
         count = len(times.le)
         status = np.zeros(count, np.int8)
         late = times.le < self.watermark
-        inserted = operations == kernel.INSERT
+        inserted = operations == layout.INSERT
         if late.any():
             status[late & inserted] = LATE
             status[late & ~inserted] = FINAL
@@ -188,7 +178,7 @@ class EventOperator(ABC):
                 np.ascontiguousarray(cells[chosen]),
             )
             status[chosen] = delta.status
-        taken = inserted & (status == kernel.DONE)
+        taken = inserted & (status == layout.DONE)
         if taken.any():
             self.newest = max(self.newest, int(times.le[taken].max()))
         if not inserted.all():
@@ -208,8 +198,8 @@ class EventOperator(ABC):
         if self._ignoring or self.settings.sequenced or not self.settings.ignoring:
             return False
         table = self.table.table
-        for arc in np.flatnonzero(table[:, arc_layout.IGNORABLE]).tolist():
-            if (bits & table[arc, arc_layout.MASK] == table[arc, arc_layout.VALUE]).any():
+        for arc in np.flatnonzero(table[:, layout.IGNORABLE]).tolist():
+            if (bits & table[arc, layout.MASK] == table[arc, layout.VALUE]).any():
                 return True
         return False
 
@@ -221,24 +211,24 @@ class EventOperator(ABC):
         """Which events were retracted, so that a second time is told from never seen."""
         for row in np.flatnonzero(retracted).tolist():
             key = (int(times.le[row]), int(times.name[row]), int(times.sequence[row]))
-            if status[row] == kernel.DONE:
+            if status[row] == layout.DONE:
                 self._gone[key] = None
-            elif status[row] == kernel.UNKNOWN and key in self._gone:
+            elif status[row] == layout.UNKNOWN and key in self._gone:
                 status[row] = TWICE
 
     def _process(self, operations: Any, keys: Any, cells: Any, resume: int = NONE) -> Delta:
         status = np.zeros(len(operations), np.int8)
         faults = np.zeros((MAX_FAULTS, 3), np.int64)
-        counts = np.zeros(output.COUNTS, np.int64)
-        rows = np.zeros((64, output.OUTPUT_REGISTER + self.code.fields), np.int64)
+        counts = np.zeros(layout.COUNTS, np.int64)
+        rows = np.zeros((64, layout.OUTPUT_REGISTER + self.code.fields), np.int64)
         self.store, rows = self.kernels.process(
             self.store, self.table, operations, keys, cells, self.ignoring,
             self.settings.sequenced, self.settings.unique, resume, status, faults, counts, rows,
         )  # fmt: skip
         return Delta(
-            rows[: counts[output.ROWS]],
+            rows[: counts[layout.ROWS]],
             status,
-            self._faults(faults, int(counts[output.FAULTS])),
+            self._faults(faults, int(counts[layout.FAULTS])),
         )
 
     def _faults(self, faults: Numbers, count: int) -> list[tuple[int, str, str]]:
@@ -287,17 +277,17 @@ class EventOperator(ABC):
         return self._close(ending=True)
 
     def _close(self, ending: bool) -> Delta:
-        rows = np.zeros((64, output.OUTPUT_REGISTER + self.code.fields), np.int64)
-        counts = np.zeros(output.COUNTS, np.int64)
+        rows = np.zeros((64, layout.OUTPUT_REGISTER + self.code.fields), np.int64)
+        counts = np.zeros(layout.COUNTS, np.int64)
         if len(self.table.closing):
             rows = self.kernels.close_windows(
                 self.store, self.table, self.settled, ending, rows, counts
             )
-        found = rows[: counts[output.ROWS]]
+        found = rows[: counts[layout.ROWS]]
         if len(found) > 1:
             # Two ways to one register are one match; elsewhere that is one node, here it is not.
-            told = (output.FIRST_EVENT, output.LAST_EVENT, output.FINAL_STATE, output.OUTPUT_NULLS)
-            columns = [*told, *range(output.OUTPUT_REGISTER, found.shape[1])]
+            told = (layout.FIRST_EVENT, layout.LAST_EVENT, layout.FINAL_STATE, layout.OUTPUT_NULLS)
+            columns = [*told, *range(layout.OUTPUT_REGISTER, found.shape[1])]
             _, first = np.unique(found[:, columns], axis=0, return_index=True)
             found = found[np.sort(first)]
         return Delta(found, np.zeros(0, np.int8))
@@ -348,7 +338,7 @@ class EventOperator(ABC):
     def retracted_keys(self) -> list[list[int]]:
         return [list(key) for key in self._gone]
 
-    def resume(self, arcs: list[Arc], told: dict[str, Any], store: layout.Store) -> None:
+    def resume(self, arcs: list[Arc], told: dict[str, Any], store: Store) -> None:
         """Go on from stored state (`state.py`)."""
         self.code.machine = replace(
             self.machine, finals=frozenset(told["finals"]), starts=tuple(told["starts"])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ensue.revision.kernels import store as layout
-from ensue.revision.kernels.store import NONE, OPEN
+from ensue.revision.kernels import layout
+from ensue.revision.kernels.layout import NONE, OPEN
 
 if TYPE_CHECKING:
     from ensue.revision.events import EventOperator

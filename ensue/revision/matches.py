@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.registers import Machine
+from ensue.automaton.registers import RegisterAutomaton
 from ensue.operator.identity import row_hashes
 from ensue.revision.evaluator import REASON, RevisionEvaluator
 from ensue.revision.parts import DEFAULT, Settings
@@ -19,7 +19,7 @@ CHUNK = 1 << 16  # rows after which a complete, ordered table lets go of the pas
 
 
 def all_matches(
-    machine: Machine,
+    machine: RegisterAutomaton,
     timing: Timing,
     table: pa.Table,
     partition_by: Sequence[str] = (),

@@ -17,17 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, Machine
+from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, RegisterAutomaton
 from ensue.query import condition as c
 from ensue.revision import promises as revision_promises
 from ensue.revision.arc_book import ArcBook
 from ensue.revision.arc_schedule import ArcSchedule
 from ensue.revision.events import EventOperator
-from ensue.revision.kernels import changes as kernel
-from ensue.revision.kernels import output
-from ensue.revision.kernels import store as layout
+from ensue.revision.kernels import layout
 from ensue.revision.kernels.arcs import begins_of
-from ensue.revision.kernels.store import NONE
+from ensue.revision.kernels.layout import NONE
 from ensue.revision.parts import Delta, Times, chosen, identity, joined, nothing
 from ensue.revision.rows import input_cells, rows_of, test_bits
 
@@ -176,7 +174,7 @@ class Operator(EventOperator):
 
     # -- arcs made anew --------------------------------------------------------------------------
 
-    def _take_over(self, machine: Machine, arcs: list[Arc]) -> None:
+    def _take_over(self, machine: RegisterAutomaton, arcs: list[Arc]) -> None:
         if any(arc.closing for arc in arcs) and not len(self.table.closing):
             self._keep_more()
         known = len(self.code.inputs)
@@ -212,7 +210,7 @@ class Operator(EventOperator):
         ):
             nodes[here, column] = events[event, source]
 
-    def replace_arcs(self, machine: Machine, arcs: Sequence[Arc]) -> None:
+    def replace_arcs(self, machine: RegisterAutomaton, arcs: Sequence[Arc]) -> None:
         """The arcs that another operator of the same automaton has; before the first event."""
         self._take_over(machine, list(arcs))
 
@@ -246,7 +244,9 @@ class Operator(EventOperator):
                 "(arc_watermark=True) holds the past open",
             )
 
-    def _check_change(self, machine: Machine, added: Sequence[Arc], arcs: Sequence[Arc]) -> None:
+    def _check_change(
+        self, machine: RegisterAutomaton, added: Sequence[Arc], arcs: Sequence[Arc]
+    ) -> None:
         reached = set(machine.begins) | {arc.target for arc in arcs}
         lasting = [arc for arc in arcs if arc.till == INFINITY]
         if not any(arc.target in machine.finals for arc in lasting):
@@ -294,13 +294,11 @@ class Operator(EventOperator):
 
     def _made_again(self, before: int) -> Delta:
         """All nodes behind an event."""
-        rows = np.zeros((64, output.OUTPUT_REGISTER + self.code.fields), np.int64)
-        counts = np.zeros(output.COUNTS, np.int64)
-        rows = self.kernels.take_away(
-            self.store, before, self.code.fields, self.ignoring, rows, counts
-        )
-        went = Delta(rows[: counts[output.ROWS]], np.zeros(0, np.int8))
-        resume = kernel.FROM_START if before == NONE else before
+        rows = np.zeros((64, layout.OUTPUT_REGISTER + self.code.fields), np.int64)
+        counts = np.zeros(layout.COUNTS, np.int64)
+        rows = self.kernels.take_away(self.store, before, self.ignoring, rows, counts)
+        went = Delta(rows[: counts[layout.ROWS]], np.zeros(0, np.int8))
+        resume = layout.FROM_START if before == NONE else before
         came = self._process(
             np.zeros(0, np.int8),
             np.zeros((0, layout.GIVEN), np.int64),
@@ -320,8 +318,8 @@ class Operator(EventOperator):
             if same:
                 old = same.pop()
                 gone.discard(old)
-                node = int(came.rows[row, output.NODE])
-                self.store.nodes[node, layout.MATCH] = went.rows[old, output.MATCH_ID]
+                node = int(came.rows[row, layout.NODE])
+                self.store.nodes[node, layout.MATCH] = went.rows[old, layout.MATCH_ID]
             else:
                 fresh.append(row)
         return joined([chosen(went, sorted(gone)), chosen(came, fresh)])

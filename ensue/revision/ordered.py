@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
-from ensue.automaton.registers import INFINITY, Arc, Machine
+from ensue.automaton.registers import INFINITY, Arc, RegisterAutomaton
 from ensue.operator.budget import Budget
 from ensue.operator.match_names import with_names
 from ensue.operator.protocol import (
@@ -46,7 +46,7 @@ class OrderedRevisions(LaneDefaults):
 
     def __init__(
         self,
-        machine: Machine,
+        machine: RegisterAutomaton,
         timing: Timing,
         partition_by: tuple[str, ...] = (),
         settings: Settings = DEFAULT,

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.revision.kernels import output
+from ensue.revision.kernels import layout
+from ensue.revision.kernels.layout import Numbers
 
-Numbers = NDArray[np.int64]
 LATE, EMPTY_LIFETIME, FINAL, TWICE = 5, 6, 7, 8  # beside the kernel's DONE, UNKNOWN, ...
 
 
@@ -33,7 +33,7 @@ DEFAULT = Settings()
 class Delta:
     """What one call changed."""
 
-    rows: Numbers  # columns as in `revision/kernels/output.py`
+    rows: Numbers  # columns as in `revision/kernels/layout.py`
     status: NDArray[np.int8]
     faults: list[tuple[int, str, str]] = field(default_factory=list)  # event, arc, reason
 
@@ -56,18 +56,18 @@ class Times:
 
 def nothing(fields: int) -> Delta:
     return Delta(
-        np.zeros((0, output.OUTPUT_REGISTER + fields), np.int64),
+        np.zeros((0, layout.OUTPUT_REGISTER + fields), np.int64),
         np.zeros(0, np.int8),
     )
 
 
 def identity(delta: Delta, row: int) -> object:
     found = delta.rows[row]
-    names = (output.FIRST_EVENT, output.LAST_EVENT, output.LIFETIME_RE, output.FINAL_STATE)
+    names = (layout.FIRST_EVENT, layout.LAST_EVENT, layout.LIFETIME_RE, layout.FINAL_STATE)
     return (
         tuple(found[list(names)].tolist()),
-        tuple(found[output.OUTPUT_NULLS : output.OUTPUT_NULLS + 1].tolist()),
-        tuple(found[output.OUTPUT_REGISTER :].tolist()),
+        tuple(found[layout.OUTPUT_NULLS : layout.OUTPUT_NULLS + 1].tolist()),
+        tuple(found[layout.OUTPUT_REGISTER :].tolist()),
     )
 
 

@@ -10,8 +10,8 @@ from ensue import errors
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY
 from ensue.query import condition as c
 from ensue.revision.events import EventOperator
-from ensue.revision.kernels import store as layout
-from ensue.revision.kernels.store import NONE
+from ensue.revision.kernels import layout
+from ensue.revision.kernels.layout import NONE
 from ensue.revision.promise_paths import arc_punctuation, path_punctuations
 
 

@@ -16,18 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.operator.arrange import flat
 from ensue.operator.batch import as_mask
 from ensue.revision.code import Code, Texts
+from ensue.revision.kernels.layout import Numbers
 from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.infer import require_boolean
-
-Numbers = NDArray[np.int64]
 
 
 def rows_of(table: pa.Table) -> Rows:

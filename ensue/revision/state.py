@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ensue import errors
-from ensue.automaton.registers import Arc, Machine
+from ensue.automaton.registers import Arc, RegisterAutomaton
 from ensue.operator import state
 from ensue.query import condition as c
 from ensue.query import nodes, stored
 from ensue.query.query import Query
 from ensue.revision.code import Code
-from ensue.revision.kernels import store as layout
+from ensue.revision.kernels import layout
 from ensue.revision.kernels.store import Store
 from ensue.revision.operator import Operator
 from ensue.scalar import kinds as k
@@ -69,7 +69,7 @@ def arc_from_json(told: dict[str, Any], known: Iterable[Arc]) -> Arc:
 
 
 def fingerprint_of(
-    machine: Machine, timing: Any, *more: str, whole: bool = False
+    machine: RegisterAutomaton, timing: Any, *more: str, whole: bool = False
 ) -> stored.Fingerprint:
     """Names an automaton by hand; its arcs, which may change, only where it is taken as a whole."""
     fields = [[field.name, str(field.kind), str(field.initial)] for field in machine.fields]

@@ -7,7 +7,6 @@ kernels' source, uncompiled, with `run_arc` replaced.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import cache
@@ -21,32 +20,12 @@ from ensue.automaton.registers import FIELD, Arc, Expression
 from ensue.guards import machine as guards
 from ensue.query import condition as c
 from ensue.revision.code import Code, Compiled
-from ensue.revision.kernels import append as revision_append
-from ensue.revision.kernels import arcs as revision_arcs
-from ensue.revision.kernels import changes as revision
-from ensue.revision.kernels import ignore as revision_ignore
-from ensue.revision.kernels import intervals as revision_intervals
-from ensue.revision.kernels import output as revision_output
-from ensue.revision.kernels import rows as revision_rows
-from ensue.revision.kernels import steps as revision_steps
-from ensue.revision.kernels import store as revision_store
-from ensue.revision.kernels import time as revision_time
+from ensue.revision.kernels import arcs, changes, intervals, layout, output, steps, store, time
 from ensue.revision.rows import RowStore
 from ensue.scalar import kinds as k
 from ensue.scalar.values import compile_value
 
-_MODULES = (
-    revision_store,
-    revision_arcs,
-    revision_output,
-    revision_rows,
-    revision_steps,
-    revision_intervals,
-    revision_append,
-    revision_ignore,
-    revision,
-    revision_time,
-)
+_MODULES = (store, arcs, output, steps, intervals, changes, time)
 FAILED = -3  # of an arc: its Python function raised
 Answer = Callable[..., int]
 
@@ -54,12 +33,6 @@ Answer = Callable[..., int]
 @cache
 def compiled_kernels() -> Any:
     return SimpleNamespace(**{n: v for module in _MODULES for n, v in vars(module).items()})
-
-
-def _leave(loop: Any, *kept: str) -> Callable[..., tuple[Any, ...]]:
-    """In place of a loop without calls: nothing was done."""
-    names = list(inspect.signature(loop).parameters)
-    return lambda *given: tuple(given[names.index(name)] for name in kept)
 
 
 def plain_kernels(run_arc: Answer) -> Any:
@@ -73,11 +46,14 @@ def plain_kernels(run_arc: Answer) -> Any:
         if isinstance(plain, FunctionType) and plain.__module__ in names:
             space[name] = FunctionType(plain.__code__, space, name, plain.__defaults__)
     space["run_arc"] = run_arc
-    # The loops without calls know only compiled arcs; every event is left to `process`.
-    plain, ignoring = revision_append.append, revision_ignore.append_ignoring
-    space["append"] = _leave(plain, "change", "nodes", "rows")
-    space["append_ignoring"] = _leave(ignoring, "change", "store", "rows", "source")
     return SimpleNamespace(**space)
+
+
+def run_compiled(code: Any, begin: int, end: int, cells: Any, nulls: Any) -> int:
+    """As `run_arc` of the kernels."""
+    no_nulls = np.zeros((1, 1), np.bool_)
+    floats = cells.view(np.float64)
+    return int(guards.run_cells(code, begin, end, cells, floats, nulls, np.zeros((1, 1)), no_nulls))
 
 
 class SlowTier:
@@ -95,22 +71,11 @@ class SlowTier:
     def set_arcs(self, arcs: Sequence[Arc], compiled: Sequence[Compiled]) -> None:
         self._arcs, self._compiled = arcs, compiled
 
-    def run_arc(
-        self,
-        arc: int,
-        event: int,
-        code: Any,
-        begin: int,
-        end: int,
-        cells: Any,
-        floats: Any,
-        nulls: Any,
-        *empty: Any,
-    ) -> int:
+    def run_arc(self, table: arcs.Arcs, arc: int, event: int, cells: steps.Cells) -> int:
         if self._compiled[arc].slow is None:
-            run: Answer = revision_steps.run_arc
-            return run(arc, event, code, begin, end, cells, floats, nulls, *empty)
-        return self.answer(self._arcs[arc], self._compiled[arc], event, cells, nulls)
+            begin, end = table.table[arc, layout.BEGIN], table.table[arc, layout.FINISH]
+            return run_compiled(table.code, begin, end, cells.bits, cells.nulls)
+        return self.answer(self._arcs[arc], self._compiled[arc], event, cells.bits, cells.nulls)
 
     def answer(self, arc: Arc, compiled: Compiled, event: int, cells: Any, nulls: Any) -> int:
         """TRUE, FALSE or FAILED; the new register is left in the arc's output cells."""

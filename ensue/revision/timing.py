@@ -14,7 +14,8 @@ from ensue import errors
 from ensue.automaton.registers import INFINITY
 from ensue.operator.arrange import flat
 from ensue.operator.clock import Clock
-from ensue.revision.parts import Numbers, Times
+from ensue.revision.kernels.layout import Numbers
+from ensue.revision.parts import Times
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ and one forward pass (kernels/automaton.py). `run/choose.py` says which engine r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -67,6 +68,45 @@ def skip_error(status: int, batch: Batch, partition: int) -> errors.SkipTargetEr
     return errors.SkipTargetError(problem, remedy=remedy)
 
 
+def task_of(batch: Batch) -> automaton.Task:
+    """The batch as the kernels match it."""
+    program = batch.plan.program
+    return automaton.Task(
+        batch.viability(),
+        batch.window_limits(),
+        batch.starts,
+        batch.ends,
+        batch.heads,
+        batch.is_open,
+        program.label,
+        program.arc_offset,
+        program.arc_target,
+        program.arc_flags,
+        *skip_arguments(batch.plan),
+        batch.cursor,
+    )
+
+
+Step = Callable[[int, NDArray[np.int64], NDArray[np.int32]], tuple[int, int, int, int]]
+
+
+def drain(
+    step: Step, batch: Batch, partition: int = 0
+) -> Generator[Matches, None, tuple[int, int]]:
+    """What a kernel finds from a partition on; the status at which it stopped, and where."""
+    capacity = max(batch.length, MIN_OUTPUT)
+    while True:
+        match = np.empty((capacity, 5), np.int64)
+        positions = np.empty(capacity, np.int32)
+        status, partition, entries, written = step(partition, match, positions)
+        if entries:
+            yield Matches(match[:entries], positions[:written])
+        elif status == automaton.FULL:
+            capacity *= 2
+        if status != automaton.FULL:
+            return status, partition
+
+
 @dataclass(frozen=True)
 class AutomatonEngine:
     plan: Plan
@@ -74,38 +114,6 @@ class AutomatonEngine:
     reason: str = "conditions read only the row and its physical neighbours"
 
     def find(self, batch: Batch) -> Iterator[Matches]:
-        program = self.plan.program
-        least = batch.viability()
-        limits = batch.window_limits()
-        skip_mode, skip_states, unmatched = skip_arguments(self.plan)
-        capacity = max(batch.length, MIN_OUTPUT)
-        partition = 0
-        while True:
-            match = np.empty((capacity, 5), np.int64)
-            positions = np.empty(capacity, np.int32)
-            status, partition, entries, written = automaton.walk(
-                least,
-                limits,
-                batch.starts,
-                batch.ends,
-                batch.heads,
-                batch.is_open,
-                program.arc_offset,
-                program.arc_target,
-                program.arc_flags,
-                skip_mode,
-                skip_states,
-                unmatched,
-                batch.cursor,
-                partition,
-                match,
-                positions,
-            )
-            if entries:
-                yield Matches(match[:entries], positions[:written])
-            if status == automaton.DONE:
-                return
-            if status != automaton.FULL:
-                raise skip_error(status, batch, partition)
-            if not entries:
-                capacity *= 2
+        status, partition = yield from drain(partial(automaton.walk, task_of(batch)), batch)
+        if status != automaton.DONE:
+            raise skip_error(status, batch, partition)

@@ -1,9 +1,14 @@
 """SQL row matching behind the operator protocol: one match per start row, by preference.
 
 The evaluator keeps nothing of a complete partition. Of an open one it holds the rows from the
-first undecided start on (and as many before as a condition or measure may look back), so a long
-partition streams through in pieces. A piece whose start stays undecided is retried only when the
-rows held have doubled, which keeps the total work linear.
+first undecided start on (and as many before as a condition or measure may look back,
+`operator/hold.py`), so a long partition streams through in pieces. All partitions that a call
+touches are matched in one pass. Time settles what rows cannot: a window that ends before the
+watermark is over.
+
+A start that stays undecided is tried again with every row that comes where answers must be
+`prompt`, so that none waits for more rows than it needs. Elsewhere it is tried again when the rows
+held have doubled, which keeps the total work linear.
 
 Memory: the backward pass needs 4 bytes per row and state; batches are cut so that this stays
 below `WORK_BYTES`, and one start that stays undecided over more than `MAX_BYTES` is an error.
@@ -11,8 +16,8 @@ below `WORK_BYTES`, and one start that stays undecided over more than `MAX_BYTES
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,25 +30,16 @@ from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch, check_types
 from ensue.operator.budget import Budget
 from ensue.operator.buffer import EVENT
+from ensue.operator.hold import Carried, Held, Piece
 from ensue.operator.match_names import EVENTS, listed_events, match_names
-from ensue.operator.protocol import (
-    Capabilities,
-    Events,
-    Key,
-    Metrics,
-    Output,
-    Refusing,
-    Snapshot,
-    Watermark,
-    key_at,
-    keys_of,
-)
+from ensue.operator.pieces import InPieces
+from ensue.operator.protocol import Capabilities, Events, Key, Metrics, Snapshot
 from ensue.quantities.measures import Matches, Measured
 from ensue.query.query import Query
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import Engine
 
-KIND = state.Kind("rows", version=2)
+KIND = state.Kind("rows", version=2)  # read, not written: rows are held as `hold.py` says
 WORK_BYTES = 8 << 20  # large enough to be fast, small enough that memory is used again
 MAX_BYTES = 1 << 30
 
@@ -55,27 +51,15 @@ def supports(query: Query) -> str | None:
     return None
 
 
-@dataclass
-class Held:
-    """An open partition: rows from the first undecided start on."""
-
-    table: pa.Table
-    base: int  # number of the first row held, inside its partition
-    start: int  # next start, relative to the rows held
-    matches: int
-    covered: int  # end of the matched rows, relative to the rows held
-    retry_at: int  # number of rows at which trying again pays
-
-
-class RowsEvaluator(Refusing):
+class RowsEvaluator(InPieces):
     """See the module; one instance per task."""
 
     name = "the row evaluator"
     capabilities = Capabilities(ordered_input=True)
 
-    def __init__(self) -> None:
+    def __init__(self, prompt: bool = False) -> None:
         self.metrics = Metrics()
-        self._held: dict[Key, Held] = {}
+        self._prompt = prompt
 
     def open(
         self,
@@ -92,39 +76,19 @@ class RowsEvaluator(Refusing):
                 "the row evaluator cannot shed: a budget would make it report false matches",
                 remedy="leave the budget out",
             )
-        self._plan = plan
         try:
             check_types(plan, schema)
             self._engine: Engine = choose_row_engine(plan, schema)
         except errors.EnsueError as problem:
             raise plan.readable(problem) from None
         self._rest = output_columns(plan, schema)
-        if state is not None:
-            self._held = {key: restore_held(blob, plan) for key, blob in state.keys.items()}
+        known, earlier = _sorted_out(state)
+        self._open(plan, schema, known)
+        self._tails.held.update({key: _restored(blob, plan) for key, blob in earlier.items()})
 
     @property
     def engine(self) -> Engine:
         return self._engine
-
-    # -- protocol --------------------------------------------------------------------------------
-
-    @property
-    def nbytes(self) -> int:
-        return sum(held.table.nbytes for held in self._held.values())
-
-    def insert(self, events: Events) -> Output:
-        self.metrics.rows += events.table.num_rows
-        return Output(self._insert(events))
-
-    def advance(self, mark: Watermark) -> Output:
-        return Output()
-
-    def end(self, keys: Iterable[Key] | None = None) -> Output:
-        return Output(self._end(list(self._held if keys is None else keys)))
-
-    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
-        keys = self._held if touched is None else [k for k in touched if k in self._held]
-        return Snapshot({key: held_bytes(self._held[key], self._plan) for key in keys})
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -138,48 +102,52 @@ class RowsEvaluator(Refusing):
                     end = min(rows, begin + piece)
                     complete = part.complete & (end == rows)
                     starts = np.array([0, end - begin], np.int64)
-                    yield from self._take_in(
+                    yield from super()._insert(
                         Events(part.table.slice(begin, end - begin), starts, complete)
                     )
             else:
-                yield from self._take_in(part)
+                yield from super()._insert(part)
 
     def _max_rows(self) -> int:
         return max(1024, WORK_BYTES // (4 * self._plan.program.states))
 
-    def _take_in(self, events: Events) -> Iterator[pa.Table]:
-        """Events that fit the working memory; rows held of the same partitions go before them."""
-        if not self._held:
-            partitions = len(events.complete)
-            zeros = np.zeros(partitions, np.int64)
-            cursor = np.stack([events.starts[:-1], zeros, events.starts[:-1]], axis=1)
-            batch = Batch(
-                self._plan,
-                arrays_of(events.table),
-                events.starts,
-                ~events.complete,
-                np.ones(partitions, np.bool_),
-                zeros,
-                np.ascontiguousarray(cursor),
-            )
-            yield from self._run(batch, events.table)
+    def _run(self, piece: Piece, time: float | None = None) -> Iterator[pa.Table]:
+        ends, reach = piece.starts[1:], piece.reach(0)
+        undecided = piece.fresh - piece.begins
+        waits = ~piece.complete & (ends - piece.fresh < undecided)
+        if time is None and not self._prompt and waits.all():
+            reach = replace(reach, stops=piece.fresh)
+            carried = [piece.carried(index) for index in range(len(ends))]
+            self._tails.keep(piece, reach, piece.begins, piece.matches, carried)
             return
-        keys = keys_of(events, self._plan.query.partition_by)
-        for index, key in enumerate(keys):
-            begin, end = int(events.starts[index]), int(events.starts[index + 1])
-            rows = events.table.slice(begin, end - begin)
-            held = self._held.pop(key, None)
-            table = rows if held is None else pa.concat_tables([held.table, rows])
-            held = held or Held(table, 0, 0, 0, 0, 0)
-            held.table = table
-            complete = bool(events.complete[index])
-            if not complete and table.num_rows < held.retry_at:
-                self._held[key] = held
-            else:
-                yield from self._continue(held, complete)
+        self._check_size(int(np.diff(piece.starts).max(initial=0)))
+        covered = np.maximum(piece.floor, piece.starts[:-1])
+        batch = Batch(
+            self._plan,
+            arrays_of(piece.table),
+            piece.starts,
+            ~piece.complete,
+            piece.base == 0,
+            piece.base,
+            np.ascontiguousarray(np.stack([piece.begins, piece.matches, covered], axis=1)),
+            time,
+        )
+        yield from self._match(batch)
+        if piece.keys:
+            start, matches, covered = batch.cursor.T
+            carried = [Carried(floor) for floor in covered.tolist()]
+            self._tails.keep(piece, reach, start, matches, carried)
 
-    def _continue(self, held: Held, complete: bool) -> Iterator[pa.Table]:
-        rows = held.table.num_rows
+    def _match(self, batch: Batch) -> Iterator[pa.Table]:
+        """The matches of a batch; its cursors move on."""
+        try:
+            for matches in self._engine.find(batch):
+                self.metrics.matches += len(matches)
+                yield self._output(batch, matches)
+        except errors.EnsueError as problem:
+            raise self._plan.readable(problem) from None
+
+    def _check_size(self, rows: int) -> None:
         needed = 4 * rows * self._plan.program.states
         if needed > MAX_BYTES:
             raise errors.LimitError(
@@ -188,50 +156,6 @@ class RowsEvaluator(Refusing):
                 remedy="bound the pattern with within(...), or raise "
                 "ensue.rows.evaluator.MAX_BYTES",
             )
-        cursor = np.array([[held.start, held.matches, held.covered]], np.int64)
-        batch = Batch(
-            self._plan,
-            arrays_of(held.table),
-            np.array([0, rows], np.int64),
-            np.array([not complete]),
-            np.array([held.base == 0]),
-            np.array([held.base], np.int64),
-            cursor,
-        )
-        yield from self._run(batch, held.table)
-
-    def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
-        try:
-            for matches in self._engine.find(batch):
-                self.metrics.matches += len(matches)
-                yield self._output(batch, matches)
-        except errors.EnsueError as problem:
-            raise self._plan.readable(problem) from None
-        for index in np.flatnonzero(batch.is_open):
-            self._hold(batch, table, int(index))
-
-    def _hold(self, batch: Batch, table: pa.Table, index: int) -> None:
-        begin, end = int(batch.starts[index]), int(batch.starts[index + 1])
-        start, matches, covered = (int(v) for v in batch.cursor[index])
-        kept = max(begin, start - self._plan.lookback)
-        rows = table.slice(kept, end - kept)
-        if kept > begin:
-            rows = rows.take(np.arange(rows.num_rows))  # a slice would keep all its rows alive
-        key = key_at(table, begin, self._plan.query.partition_by)
-        self._held[key] = Held(
-            rows,
-            int(batch.base[index]) + kept - begin,
-            start - kept,
-            matches,
-            max(0, covered - kept),
-            2 * rows.num_rows,
-        )
-
-    def _end(self, keys: list[Key]) -> Iterator[pa.Table]:
-        for key in keys:
-            held = self._held.pop(key, None)
-            if held is not None:
-                yield from self._continue(held, complete=True)
 
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
@@ -327,17 +251,19 @@ def _slice(events: Events, group: tuple[int, int]) -> Events:
     )
 
 
-def held_bytes(held: Held, plan: Plan) -> bytes:
-    numbers = {
-        "base": held.base,
-        "start": held.start,
-        "matches": held.matches,
-        "covered": held.covered,
-        "retry_at": held.retry_at,
-    }
-    return state.to_bytes(KIND, held.table, numbers, plan.fingerprint)
+def _sorted_out(given: Snapshot | None) -> tuple[Snapshot | None, dict[Key, bytes]]:
+    """Entries as `hold.py` writes them, and those of kind `KIND`."""
+    if given is None:
+        return None, {}
+    earlier = {key: blob for key, blob in given.keys.items() if state.kind_of(blob) == KIND.name}
+    rest = {key: blob for key, blob in given.keys.items() if key not in earlier}
+    return Snapshot(rest, given.shared), earlier
 
 
-def restore_held(blob: bytes, plan: Plan) -> Held:
+def _restored(blob: bytes, plan: Plan) -> Held:
     table, numbers = state.from_bytes(KIND, blob, plan.fingerprint)
-    return Held(table, **numbers)
+    start, covered = numbers["start"], numbers["covered"]
+    rows = table.num_rows
+    return Held(
+        table, 0, rows, numbers["base"], start, rows, numbers["matches"], covered, -1, since=None
+    )

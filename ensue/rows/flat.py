@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator import state
 from ensue.operator.arrange import arrange, arrays_of, flat
@@ -33,14 +32,13 @@ from ensue.operator.protocol import (
     Capabilities,
     Events,
     Key,
-    LaneDefaults,
     Output,
     Snapshot,
     Watermark,
     key_at,
 )
 from ensue.query.query import OrderKey, WindowKind
-from ensue.rows.evaluator import MAX_BYTES, RowsEvaluator, groups
+from ensue.rows.evaluator import RowsEvaluator, groups
 
 KIND = state.Kind("flat rows", version=2)
 EAGER = 1024  # rows held of one start that are looked at again whenever a row comes
@@ -50,7 +48,7 @@ BASE, START, MATCHES, COVERED, RETRY_AT, LENGTH = range(len(_NUMBERS))
 Numbers = NDArray[np.int64]
 
 
-class FlatRows(RowsEvaluator, LaneDefaults):
+class FlatRows(RowsEvaluator):
     """See the module. Ascending order on the first key is taken for granted.
 
     The rows of one insert come in any order: they are sorted with those that are held.
@@ -306,11 +304,8 @@ class FlatRows(RowsEvaluator, LaneDefaults):
             np.ascontiguousarray(cursor),
             self._horizon,
         )
-        yield from self._run(batch, part)
+        yield from self._match(batch)
         self._settle(batch, starts, chosen, numbers, ended, kept_rows)
-
-    def _hold(self, batch: Batch, table: pa.Table, index: int) -> None:
-        """Nothing here: `_settle` does it for all partitions."""
 
     def _settle(
         self,
@@ -338,13 +333,3 @@ class FlatRows(RowsEvaluator, LaneDefaults):
         gone = kept - begins
         first = np.repeat(starts[chosen] - np.append(0, np.cumsum(gone))[:-1], gone)
         kept_rows[first + np.arange(int(gone.sum()))] = False
-
-    def _check_size(self, rows: int) -> None:
-        needed = 4 * rows * self._plan.program.states
-        if needed > MAX_BYTES:
-            raise errors.LimitError(
-                f"one partition holds {rows:,} undecided rows, which needs {needed >> 20:,} MB; "
-                f"the limit is {MAX_BYTES >> 20:,} MB",
-                remedy="bound the pattern with within(...), or raise "
-                "ensue.rows.evaluator.MAX_BYTES",
-            )

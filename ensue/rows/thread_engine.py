@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from ensue import errors
@@ -15,7 +15,7 @@ from ensue.kernels import automaton
 from ensue.operator.batch import Batch
 from ensue.operator.guard_banks import load_banks
 from ensue.quantities.measures import Matches
-from ensue.rows.engines import MIN_OUTPUT, skip_arguments, skip_error
+from ensue.rows.engines import drain, skip_error, task_of
 from ensue.rows.kernels import threads
 from ensue.rows.python_engine import PythonEngine
 
@@ -33,69 +33,24 @@ class ThreadEngine:
     reason: str = "conditions read the match so far; guards run on the register machine"
 
     def find(self, batch: Batch) -> Iterator[Matches]:
-        program, guards = self.plan.program, self.guards
-        least = batch.viability()
-        limits = batch.window_limits()
-        banks = load_banks(guards, batch.columns, batch.length)
-        if banks is None:
+        machine = load_banks(self.guards, batch.columns, batch.length)
+        if machine is None:
             yield from self._exactly(batch)
             return
-        skip_mode, skip_states, unmatched = skip_arguments(self.plan)
-        capacity, trace_size = max(batch.length, MIN_OUTPUT), _FIRST_TRACE
-        partition = 0
+        task, partition, trace_size = task_of(batch), 0, _FIRST_TRACE
         while True:
-            match = np.empty((capacity, 5), np.int64)
-            positions = np.empty(capacity, np.int32)
-            status, partition, entries, written = threads.run_threads(
-                least,
-                limits,
-                batch.starts,
-                batch.ends,
-                batch.heads,
-                batch.is_open,
-                program.label,
-                program.arc_offset,
-                program.arc_target,
-                program.arc_flags,
-                skip_mode,
-                skip_states,
-                unmatched,
-                batch.cursor,
-                partition,
-                guards.code,
-                guards.guard_offset,
-                guards.cells,
-                guards.updates,
-                guards.applies,
-                guards.live_ints,
-                guards.live_floats,
-                guards.initial_ints,
-                guards.initial_floats,
-                banks.ints,
-                banks.floats,
-                banks.int_nulls,
-                banks.float_nulls,
-                banks.int_constants,
-                guards.float_constants,
-                guards.share,
-                MAX_THREADS,
-                trace_size,
-                match,
-                positions,
+            run = partial(
+                threads.run_threads, task, machine, self.guards.share, MAX_THREADS, trace_size
             )
-            if entries:
-                yield Matches(match[:entries], positions[:written])
+            status, partition = yield from drain(run, batch, partition)
             if status == automaton.DONE:
                 return
-            if status == automaton.FULL:
-                capacity = capacity if entries else 2 * capacity
-            elif status == threads.TOO_LONG and trace_size < MAX_TRACE:
-                trace_size *= 4
-            elif status == threads.GUARD_OVERFLOW:
+            if status == threads.GUARD_OVERFLOW:
                 yield from self._exactly(batch)
                 return
-            else:
+            if status != threads.TOO_LONG or trace_size >= MAX_TRACE:
                 raise _error(status, batch, partition)
+            trace_size *= 4
 
     def _exactly(self, batch: Batch) -> Iterator[Matches]:
         """From where the batch stands, in plain Python: a number does not fit 64 bits."""

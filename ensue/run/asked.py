@@ -14,10 +14,9 @@ from ensue.operator.prepare import prepare
 from ensue.query import stored
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.run.branch import Branch, Options
-from ensue.run.pattern_branch import PatternBranch
+from ensue.run.branch import Branch, MatcherOptions
+from ensue.run.pattern_branch import PatternBranch, TotalsBranch
 from ensue.run.shared_branch import SharedBranch
-from ensue.run.totals_branch import TotalsBranch
 from ensue.sequences.totals import Grouping
 from ensue.shared.groups import bounded, groups
 from ensue.shared.options import Sharing
@@ -38,7 +37,7 @@ class Asked:
     def first(self) -> Query:
         return next(iter(self.queries.values()))
 
-    def branches(self, schema: pa.Schema, options: Options) -> list[Branch]:
+    def branches(self, schema: pa.Schema, options: MatcherOptions) -> list[Branch]:
         """One per pattern; patterns under a budget share it, and their partial matches."""
         self._check_shape(schema)
         if self.totals is not None:
@@ -57,7 +56,9 @@ class Asked:
                 found += [PatternBranch(n, q, schema, own) for n, q in group.queries.items()]
         return found
 
-    def _totals(self, schema: pa.Schema, options: Options, grouping: Grouping) -> TotalsBranch:
+    def _totals(
+        self, schema: pa.Schema, options: MatcherOptions, grouping: Grouping
+    ) -> TotalsBranch:
         ((name, query),) = self.queries.items()
         return TotalsBranch(name, query, grouping, schema, options)
 
@@ -103,7 +104,9 @@ class Asked:
         ((name, query),) = branch.queries.items()
         return told | {"name": name, "query": _query_out(query)}
 
-    def restored(self, told: Mapping[str, Any], schema: pa.Schema, options: Options) -> Branch:
+    def restored(
+        self, told: Mapping[str, Any], schema: pa.Schema, options: MatcherOptions
+    ) -> Branch:
         if "queries" in told:
             queries = {name: _query_in(query) for name, query in told["queries"].items()}
             return SharedBranch(queries, schema, options, self.sharing, told["part"])

@@ -14,7 +14,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,13 @@ from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator.arrange import flat
 from ensue.operator.budget import Budget
-from ensue.operator.buffer import AT, EVENT, KEY, numbers
-from ensue.operator.changes import Changes
+from ensue.operator.buffer import AT, EVENT, KEY
 from ensue.operator.clock import HIGHEST, LOWEST
 from ensue.operator.identity import Hashes, as_text, folded, text_hash
 from ensue.operator.match_names import ID
 from ensue.operator.prepare import prepare
 from ensue.operator.protocol import Events, Key, Metrics
+from ensue.query.duration import spelled
 from ensue.query.query import Query, Rows
 from ensue.query.stored import to_json
 
@@ -40,7 +40,7 @@ Names = NDArray[np.int64] | None  # hashes of keys; None: of all
 
 
 @dataclass(frozen=True)
-class Options:
+class MatcherOptions:
     """How a matcher runs; what can be compared with a stored state."""
 
     speculation: Any = 0  # σ: 0, a length of time, or math.inf
@@ -49,6 +49,10 @@ class Options:
     history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
     settle: Any = None  # hold changes back until the watermark is this near to what decided them
     budget: Budget | None = None  # best effort: of all patterns together
+
+    def __post_init__(self) -> None:
+        for name in ("speculation", "delay", "history", "settle"):
+            object.__setattr__(self, name, spelled(getattr(self, name)))
 
     @property
     def correctable(self) -> bool:
@@ -64,24 +68,9 @@ class Lifetime:
     end: Any
 
 
-class Stage(Protocol):
-    """An evaluator behind Cleanse: events and time in, changes out."""
-
-    @property
-    def rows(self) -> int:
-        """Events that may still be corrected."""
-
-    def change(self, added: Events, removed: Events | None = None) -> Changes: ...
-    def advance(self, code: int, time: object) -> Changes: ...
-    def end(self, keys: Sequence[Key] | None = None, names: Names = None) -> Changes: ...
-    def to_bytes(self) -> bytes: ...
-    def restore(self, blob: bytes, code: int, time: object) -> None: ...
-
-
 class Branch(ABC):
     """See the module."""
 
-    stage: Stage
     reason: str  # which evaluator, and why
     nothing: pa.Table  # no changes: the columns
 
@@ -89,7 +78,6 @@ class Branch(ABC):
         self.queries = queries
         self.begin, self.end_at = begin, end
         self.failed: errors.EnsueError | None = None
-        self._limit = LOWEST  # what was decided before it may go out, where changes are held back
 
     @property
     def names(self) -> list[str]:
@@ -115,89 +103,44 @@ class Branch(ABC):
         return None
 
     @property
-    def _owes(self) -> bool:
-        """Whether there is something to tell before any event."""
-        return False
-
-    @abstractmethod
-    def _shaped(self, found: pa.Table, op: str) -> list[pa.Table]:
-        """Rows of the evaluator's output as rows of the changes table."""
-
-    @abstractmethod
-    def _ready(self, events: Events) -> Events:
-        """Events with the columns that the evaluator reads."""
-
-    # -- calls -----------------------------------------------------------------------------------
-
-    def change(self, added: Events, removed: Events | None = None) -> list[pa.Table]:
-        added = self._within(added)
-        removed = None if removed is None else self._within(removed)
-        if removed is None or not removed.table.num_rows:
-            if not added.table.num_rows and not self._owes:
-                return []
-            return self._guarded(lambda: self.stage.change(self._ready(added)))
-        # Of what is taken back, only the names matter.
-        gone = replace(removed, table=removed.table.select([AT, KEY, EVENT]))
-        return self._guarded(lambda: self.stage.change(self._ready(added), gone))
-
-    def advance(self, code: int, time: Any, limit: int = LOWEST) -> list[pa.Table]:
-        """A watermark; changes decided before `limit` go out, where changes are held back."""
-        self._limit = limit
-        return self._guarded(lambda: self.stage.advance(code, time))
-
-    def end(self, keys: Sequence[Key] | None = None, names: Names = None) -> list[pa.Table]:
-        """These keys, and the hashes they are known by, are complete."""
-        return self._guarded(lambda: self.stage.end(keys, names))
-
-    @property
     def settling(self) -> int:
         """Changes held back."""
         return 0
 
+    @abstractmethod
+    def change(self, added: Events, removed: Events | None = None) -> list[pa.Table]:
+        """Events that come, and events that are taken back."""
+
+    @abstractmethod
+    def advance(self, code: int, time: Any, limit: int = LOWEST) -> list[pa.Table]:
+        """A watermark; changes decided before `limit` go out, where changes are held back."""
+
+    @abstractmethod
+    def end(self, keys: Sequence[Key] | None = None, names: Names = None) -> list[pa.Table]:
+        """These keys, and the hashes they are known by, are complete."""
+
+    @abstractmethod
     def to_bytes(self) -> list[bytes]:
         """The state of the evaluator, and the changes held back."""
-        return [self.stage.to_bytes(), b""]
 
-    def restore(self, blobs: Sequence[bytes], code: int, time: Any, limit: int) -> None:
-        self._limit = limit
-        self.stage.restore(blobs[0], code, time)
+    @abstractmethod
+    def restore(self, blobs: Sequence[bytes], code: int, time: Any, limit: int) -> None: ...
 
-    def _guarded(self, run: Callable[[], Changes]) -> list[pa.Table]:
+    def _guarded(self, run: Callable[[], list[pa.Table]]) -> list[pa.Table]:
         """A condition that fails on the data stops this branch, not the others."""
         if self.failed is not None:
             return []
         try:
-            changes = self._let_out(run())
-            both = ((changes.went, WITHDRAWN), (changes.came, NEW))
-            return [
-                part for found, op in both if found.num_rows for part in self._shaped(found, op)
-            ]
+            return run()
         except errors.EnsueError as problem:
             self.failed = problem
             raise
 
-    def _let_out(self, changes: Changes) -> Changes:
-        return changes
 
-    def _within(self, events: Events) -> Events:
-        """Events of the lifetime."""
-        if (self.begin == LOWEST and self.end_at == HIGHEST) or not events.table.num_rows:
-            return events
-        times = numbers(events.table, AT)
-        inside = (times >= self.begin) & (times < self.end_at)
-        if inside.all():
-            return events
-        sizes = np.add.reduceat(inside.astype(np.int64), events.starts[:-1])
-        sizes = sizes[sizes > 0]
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        complete = np.zeros(len(sizes), np.bool_)
-        return Events(events.table.filter(pa.array(inside)).combine_chunks(), starts, complete)
-
-
-def prepared(plan: Plan, table: pa.Table, identity: str | None) -> pa.Table:
+def prepared(planned: Plan, table: pa.Table, identity: str | None) -> pa.Table:
     """The plan's columns and the hidden ones that name the events."""
     names = [name for name in table.column_names if not name.startswith(PREFIX)]
-    ready = prepare(plan, table.select(names).combine_chunks())
+    ready = prepare(planned, table.select(names).combine_chunks())
     for name in (AT, KEY, EVENT):
         ready = ready.append_column(name, flat(table, name))
     if identity is not None:

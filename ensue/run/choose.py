@@ -6,13 +6,14 @@ are in one place. Where there is a choice, it comes with the reason that `explai
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from ensue.automaton.plan import Plan
-from ensue.automaton.registers import Machine
+from ensue.automaton.registers import RegisterAutomaton
 from ensue.automaton.share import Union
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.exact import missing_evaluator
@@ -31,12 +32,12 @@ from ensue.revision.parts import DEFAULT, Settings
 from ensue.revision.timing import Timing
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
-from ensue.rows.pieces import PiecewiseRows
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping, Totals
 from ensue.sequences.totals_evaluator import TotalsEvaluator
 from ensue.shared.evaluator import SharedEvaluator
 from ensue.shared.options import Sharing
+from ensue.summary.batch import BatchSummaries
 from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
@@ -86,11 +87,11 @@ def for_lane(
     return Choice(missing_evaluator(planned, listing), f"{_why(query)}, and all that do are found")
 
 
-def for_matcher(planned: Plan) -> Choice[PiecewiseRows | SequencesEvaluator]:
+def for_matcher(planned: Plan) -> Choice[RowsEvaluator | SequencesEvaluator]:
     """Over open keys whose state can be put back, so that their events may be corrected."""
     query, every = planned.query, Listing(max_matches=_UNLIMITED)
     if query.row_semantics:
-        return Choice(PiecewiseRows(), "rows: one match per start, by preference")
+        return Choice(RowsEvaluator(prompt=True), "rows: one match per start, by preference")
     if query.missing is None:
         return Choice(
             SequencesEvaluator(every), "sequences: all matches under their selection policies"
@@ -169,6 +170,13 @@ def summaries(options: SummaryOptions) -> SummaryEvaluator:
     return SummaryEvaluator(options)
 
 
+def batch_summaries(
+    query: Query, options: SummaryOptions, columns: Sequence[str]
+) -> BatchSummaries:
+    """Summaries of many complete keys: most of them need no selection."""
+    return BatchSummaries(query, options, columns)
+
+
 def quantities(
     stage: Question,
     partition_by: tuple[str, ...],
@@ -181,7 +189,7 @@ def quantities(
 
 
 def revisions(
-    machine: Machine,
+    machine: RegisterAutomaton,
     timing: Timing,
     schema: pa.Schema,
     partition_by: tuple[str, ...] = (),
@@ -192,7 +200,7 @@ def revisions(
 
 
 def ordered_revisions(
-    machine: Machine, timing: Timing, partition_by: tuple[str, ...], settings: Settings
+    machine: RegisterAutomaton, timing: Timing, partition_by: tuple[str, ...], settings: Settings
 ) -> OrderedRevisions:
     """An automaton by hand over events in order."""
     return OrderedRevisions(machine, timing, partition_by, settings)

@@ -16,16 +16,15 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import plan
 from ensue.operator import state
-from ensue.operator.cleanse import Cleanse, Released, event_time
+from ensue.operator.cleanse import Cleanse, Released
 from ensue.operator.clock import LOWEST
-from ensue.operator.intake import REASON
 from ensue.operator.protocol import Capabilities, Events, Snapshot
 from ensue.operator.rerun import Ahead
-from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import choose
-from ensue.run.branch import Options
+from ensue.run.branch import MatcherOptions
+from ensue.run.cleansed import Cleansed, CleansedCounts
 from ensue.run.keys import as_key
 from ensue.summary.evaluator import Summary, SummaryMetrics
 from ensue.summary.intake import Reader, as_table
@@ -36,35 +35,28 @@ KIND = state.Kind("late summary", version=2, oldest=2)
 
 
 @dataclass
-class LateSummaryMetrics(SummaryMetrics):
+class LateSummaryMetrics(CleansedCounts, SummaryMetrics):
     """As those of a summary; `rows` are all that came."""
 
-    late: int = 0
-    rejected: int = 0
-    duplicates: int = 0
-    retracted: int = 0
-    held: int = 0  # events waiting for the watermark
-    correctable: int = 0  # events let through that may still be corrected
 
-
-class LateSummary(Turns):
+class LateSummary(Cleansed):
     """See the module and docs/summaries.md; made by `Pattern.summarize`."""
 
     name = "the summary"
     capabilities = Capabilities(ordered_input=False, retraction=True, result_on_demand=True)
 
     def __init__(
-        self, query: Query, asked: SummaryOptions, options: Options, reader: Reader | None = None
+        self,
+        query: Query,
+        asked: SummaryOptions,
+        options: MatcherOptions,
+        reader: Reader | None = None,
     ) -> None:
-        event_time(query.order_by)
-        self._query, self._asked, self._options, self._read = query, asked, options, reader
+        super().__init__(query, options)
+        self._asked, self._read = asked, reader
         self._fresh = choose.summary(query, asked)  # refuses what cannot be summarized
-        self._cleanse: Cleanse | None = None
         self._line: Ahead | None = None
-        self._mark: Any = None  # a watermark that came before the first event
         self._ended: Summary | None = None  # after the end of all keys, until the next event
-        self._late: list[pa.Table] = []
-        self._rejected: list[pa.Table] = []
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -136,40 +128,11 @@ class LateSummary(Turns):
         return self._summary.contribution()
 
     @property
-    def late(self) -> pa.Table:
-        """Events that came after the watermark had passed them; see `take_late`."""
-        schema = pa.schema([]) if self._cleanse is None else self._cleanse.schema
-        return pa.concat_tables([schema.empty_table(), *self._late])
-
-    @property
-    def rejected(self) -> pa.Table:
-        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
-        schema = pa.schema([]) if self._cleanse is None else self._cleanse.schema
-        schema = schema.append(pa.field(REASON, pa.string()))
-        return pa.concat_tables([schema.empty_table(), *self._rejected])
-
-    def take_late(self) -> pa.Table:
-        """The late events gathered so far, and forget them."""
-        found, self._late = self.late, []
-        return found
-
-    def take_rejected(self) -> pa.Table:
-        """The rejected rows gathered so far, and forget them."""
-        found, self._rejected = self.rejected, []
-        return found
-
-    @property
-    def watermark(self) -> Any:
-        """No event before this time will come; None before the first watermark."""
-        return self._mark if self._cleanse is None else self._time
-
-    @property
     def metrics(self) -> LateSummaryMetrics:
         told = LateSummaryMetrics(**asdict(self._summary.metrics))
         if self._cleanse is not None and self._line is not None:
-            for name, value in asdict(self._cleanse.counts).items():
-                setattr(told, name, value)
-            told.held, told.correctable = len(self._cleanse), len(self._line)
+            self._count_into(told)
+            told.correctable = len(self._line)
             told.bytes = self.nbytes
         return told
 
@@ -193,11 +156,6 @@ class LateSummary(Turns):
         return self._cleanse, self._line
 
     @property
-    def _time(self) -> Any:
-        cleanse, _ = self._opened
-        return cleanse.clock.time(cleanse.watermark)
-
-    @property
     def _summary(self) -> Summary:
         """The summary that has seen everything that was let through."""
         if self._line is None:
@@ -209,16 +167,9 @@ class LateSummary(Turns):
         return evaluator.summary
 
     def _open(self, schema: pa.Schema) -> None:
-        schema, how = schema.remove_metadata(), self._options
-        if how.identity is not None and how.identity not in schema.names:
-            raise errors.UnknownColumnError(
-                f"the events have no column {how.identity!r} that could be their id",
-                remedy=f"columns are: {', '.join(schema.names)}",
-            )
-        bound = bind(self._query, schema.names)
-        planned = plan(bound)
-        by, order = bound.partition_by, bound.order_by
-        cleanse = Cleanse(schema, by, order, how.speculation, how.identity, how.delay)
+        cleanse = self._cleanse_of(schema.remove_metadata())
+        by, order = tuple(cleanse.partition_by), tuple(cleanse.order_by)
+        planned = plan(bind(self._shape, cleanse.schema.names))
 
         def make(saved: Snapshot | None) -> SummaryEvaluator:
             evaluator = choose.summaries(self._asked)
@@ -232,10 +183,7 @@ class LateSummary(Turns):
 
     def _passed(self, released: Released) -> None:
         """What Cleanse lets through, and time."""
-        if released.late.num_rows:
-            self._late.append(released.late)
-        if released.rejected.num_rows:
-            self._rejected.append(released.rejected)
+        self._gather(released)
         self._take(released.events, released.withdrawn)
         cleanse, line = self._opened
         if self._options.correctable and cleanse.watermark > LOWEST:
@@ -254,14 +202,11 @@ class LateSummary(Turns):
 
     def snapshot(self) -> bytes:
         """Everything as Arrow IPC bytes, for `ensue.restore`."""
-        cleanse, line = self._opened
+        _, line = self._opened
         parts = {
             "asked": self._fresh.snapshot(),
             "options": asdict(self._options),
-            "cleanse": cleanse.to_bytes(),
-            "schema": cleanse.schema,
-            "late": self.late,
-            "rejected": self.rejected,
+            **self._saved(),
             "line": line.to_bytes(),
             "ended": b"" if self._ended is None else self._ended.snapshot(),
         }
@@ -270,10 +215,8 @@ class LateSummary(Turns):
     def go_on(self, parts: state.Parts) -> Self:
         """Take over the parts of a snapshot of the same question."""
         self._open(parts.schema("schema"))
-        cleanse, line = self._opened
-        cleanse.restore(parts.state("cleanse"))
-        line.restore(parts.state("line"), self._time)
-        self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]
+        self._resume(parts)
+        self._opened[1].restore(parts.state("line"), self._time)
         ended = parts.state("ended")
         self._ended = self._fresh.restore(ended) if ended else None
         return self

@@ -8,29 +8,39 @@ the documented subset of functions. Tests and small jobs use it.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import plan
 from ensue.missing.bundles import Recovery
+from ensue.operator import ties
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
+from ensue.operator.notices import Notices
 from ensue.operator.prepare import finish, finish_totals, prepare
 from ensue.operator.protocol import Events, key_at
+from ensue.progress import progress
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run import choose
 from ensue.sequences.totals import Finish, Grouping
 
+TURN = 250_000  # rows between two reports of progress
 __all__ = ["finish", "prepare", "recover", "run", "totals"]
 
 
 def run(
-    query: Query, table: pa.Table, listing: Listing | None = None, budget: Budget | None = None
+    query: Query,
+    table: pa.Table,
+    listing: Listing | None = None,
+    budget: Budget | None = None,
+    notices: Notices | None = None,
 ) -> pa.Table:
     """All matches of a pattern in a table; what a budget cost stands in the schema's metadata."""
     rules.duplicates(table.column_names, "column of the input")
@@ -41,14 +51,36 @@ def run(
     evaluator = choose.for_matches(bound, listing).evaluator
     evaluator.open(planned, prepared.schema, budget)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
-    complete = np.ones(len(starts) - 1, np.bool_)
-    pieces = list(evaluator.insert(Events(arranged, starts, complete)).tables())
+    ties.check(planned, arranged, notices or Notices())
+    pieces = []
+    with progress("matching", arranged.num_rows) as report:
+        # Bounds on all matches (limit, budget) are of one insert, so those are not cut.
+        cut = report is not None and bound.row_semantics and budget is None
+        whole = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
+        for events in _turns(arranged, starts, TURN) if cut else (whole,):
+            for found in evaluator.insert(events).tables():
+                pieces.append(found)
+                if report is not None:
+                    report(0, found.num_rows)
+            if report is not None:
+                report(events.table.num_rows, 0)
     if not pieces:
         pieces = [evaluator.no_matches(arranged.schema)]
     found = finish(planned, pa.concat_tables(pieces))
     if budget is None:
         return found
     return found.replace_schema_metadata({"ensue": json.dumps(evaluator.metrics.told())})
+
+
+def _turns(arranged: pa.Table, starts: NDArray[np.int64], size: int) -> Iterator[Events]:
+    """Whole partitions, about so many rows at a time, so that progress can be told in between."""
+    begin = 0
+    while begin < len(starts) - 1:
+        end = int(np.searchsorted(starts, starts[begin] + size, side="right")) - 1
+        end = max(end, begin + 1)
+        rows = arranged.slice(int(starts[begin]), int(starts[end] - starts[begin]))
+        yield Events(rows, starts[begin : end + 1] - starts[begin], np.ones(end - begin, np.bool_))
+        begin = end
 
 
 def recover(query: Query, table: pa.Table, found: pa.Table) -> pa.Table:
@@ -90,12 +122,15 @@ def recover(query: Query, table: pa.Table, found: pa.Table) -> pa.Table:
     return finish(planned, pa.concat_tables(pieces))
 
 
-def totals(query: Query, table: pa.Table, grouping: Grouping) -> pa.Table:
+def totals(
+    query: Query, table: pa.Table, grouping: Grouping, notices: Notices | None = None
+) -> pa.Table:
     """Aggregates over all matches of an event pattern, never listing them."""
     bound = rules.check(bind(query, table.column_names))
     planned = plan(bound)
     prepared = prepare(planned, table.combine_chunks())
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
+    ties.check(planned, arranged, notices or Notices())
     events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
     partials = choose.batch_totals(planned, grouping).partials(events)
     return finish_totals(planned, Finish(planned, grouping, arranged.schema).table([partials]))

@@ -22,42 +22,32 @@ from ensue import errors
 from ensue.capabilities import Task, Way, refusal
 from ensue.operator import state
 from ensue.operator.budget import Budget
-from ensue.operator.cleanse import Cleanse, Released, event_time
+from ensue.operator.cleanse import Released
 from ensue.operator.clock import LOWEST
-from ensue.operator.intake import REASON
 from ensue.operator.protocol import Capabilities, Events
-from ensue.operator.turns import Turns
-from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.run.asked import Asked
-from ensue.run.branch import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Branch, Lifetime, Options
+from ensue.run.branch import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Branch, Lifetime, MatcherOptions
+from ensue.run.cleansed import Cleansed, CleansedCounts
 from ensue.run.edits import Edits, at_the_watermark
 from ensue.run.keys import as_key
-from ensue.run.pattern_branch import PatternBranch
+from ensue.run.pattern_branch import PatternBranch, TotalsBranch
 from ensue.run.shared_branch import SharedBranch
-from ensue.run.totals_branch import TotalsBranch
 from ensue.shared.options import Report, joined_report
 
 KIND = state.Kind(
     "matcher", version=2, order=("told", "cleanse", "schema", "late", "rejected", "lanes")
 )
-_NOTHING = pa.table({name: pa.array([], pa.string()) for name in (OP, MATCH_ID, PATTERN)})
+_NOTHING = pa.schema([(name, pa.string()) for name in (OP, MATCH_ID, PATTERN)]).empty_table()
 Reader = Callable[[Any], pa.Table]
 
 
 @dataclass
-class MatcherMetrics:
-    """Counted since the start; the last four as of now."""
+class MatcherMetrics(CleansedCounts):
+    """Counted since the start; what is held, as of now."""
 
-    rows: int = 0
     matches: int = 0
     withdrawn: int = 0
-    late: int = 0
-    rejected: int = 0
-    duplicates: int = 0
-    retracted: int = 0
-    held: int = 0  # events waiting for the watermark
-    correctable: int = 0  # events let through that may still be corrected
     partitions: int = 0  # open partitions, over all patterns
     settling: int = 0  # changes held back
     bytes: int = 0
@@ -76,17 +66,17 @@ class Revised:
     changes: pa.Table
 
 
-class Matcher(Turns):
+class Matcher(Cleansed):
     """See the module and docs/matcher.md."""
 
     def __init__(
         self,
         asked: Asked,
-        options: Options,
+        options: MatcherOptions,
         schema: pa.Schema | None = None,
         reader: Reader | None = None,
     ) -> None:
-        event_time(asked.first.order_by)
+        super().__init__(asked.first, options)
         totals = asked.totals is not None
         self.capabilities = Capabilities(
             ordered_input=False,
@@ -95,15 +85,11 @@ class Matcher(Turns):
             shedding=options.budget is not None,
             result_on_demand=totals,
         )
-        self._asked, self._options, self._named = asked, options, asked.named
+        self._asked, self._named = asked, asked.named
         self._read = reader or _as_table
         self._branches: list[Branch] = []
-        self._cleanse: Cleanse | None = None
-        self._mark: Any = None  # a watermark that came before the first event
         self._passed_to = LOWEST  # the watermark that the patterns know
         self._owed: list[pa.Table] = []  # changes of a call that failed in another pattern
-        self._late: list[pa.Table] = []
-        self._rejected: list[pa.Table] = []
         self._counted = MatcherMetrics()
         if schema is not None:
             self._open(schema)
@@ -207,7 +193,6 @@ class Matcher(Turns):
 
     def snapshot(self) -> bytes:
         """The whole state, patterns included; `ensue.restore` goes on from it."""
-        cleanse = self._known
         told = {
             **self._asked.stored(),
             "options": asdict(self._options),
@@ -217,10 +202,7 @@ class Matcher(Turns):
         }
         parts = {
             "told": told,
-            "cleanse": cleanse.to_bytes(),
-            "schema": cleanse.schema,
-            "late": self.late,
-            "rejected": self.rejected,
+            **self._saved(),
             "lanes": tuple(blob for branch in self._branches for blob in branch.to_bytes()),
         }
         return state.pack(KIND, parts)
@@ -229,11 +211,10 @@ class Matcher(Turns):
         """Take over the parts of a snapshot."""
         schema, states = parts.schema("schema"), parts.states("lanes")
         cleanse = self._cleanse = self._cleanse_of(schema)
-        cleanse.restore(parts.state("cleanse"))
+        self._resume(parts)
         self._named = told["named"]
         self._counted = MatcherMetrics(**told["counted"])
         self._passed_to = cleanse.watermark
-        self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]
         self._branches = []
         for index, saved in enumerate(told["lanes"]):
             branch = self._asked.restored(saved, schema, self._options)
@@ -244,37 +225,9 @@ class Matcher(Turns):
     # -- looking at it ---------------------------------------------------------------------------
 
     @property
-    def late(self) -> pa.Table:
-        """Events that came after the watermark had passed them; see `take_late`."""
-        return self._gathered(self._late, late=True)
-
-    @property
-    def rejected(self) -> pa.Table:
-        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
-        return self._gathered(self._rejected, late=False)
-
-    def take_late(self) -> pa.Table:
-        """The late events gathered so far, and forget them."""
-        found, self._late = self.late, []
-        return found
-
-    def take_rejected(self) -> pa.Table:
-        """The rejected rows gathered so far, and forget them."""
-        found, self._rejected = self.rejected, []
-        return found
-
-    @property
-    def watermark(self) -> Any:
-        """No event before this time will come; None before the first watermark."""
-        return self._mark if self._cleanse is None else self._time
-
-    @property
     def metrics(self) -> MatcherMetrics:
         if self._cleanse is not None:
-            for name, value in asdict(self._cleanse.counts).items():
-                setattr(self._counted, name, value)
-            self._counted.held = len(self._cleanse)
-            self._counted.correctable = self._cleanse.remembered
+            self._count_into(self._counted)
             self._counted.partitions = sum(branch.partitions for branch in self._branches)
             self._counted.settling = sum(branch.settling for branch in self._branches)
             self._counted.bytes = self.nbytes
@@ -322,20 +275,6 @@ class Matcher(Turns):
 
     # -- inside ----------------------------------------------------------------------------------
 
-    @property
-    def _known(self) -> Cleanse:
-        if self._cleanse is None:
-            raise errors.StateError(
-                "nothing has come yet, so there is no state",
-                remedy="insert events first, or give schema=... to matcher()",
-            )
-        return self._cleanse
-
-    @property
-    def _time(self) -> Any:
-        cleanse = self._known
-        return cleanse.clock.time(cleanse.watermark)
-
     def _open(self, schema: pa.Schema) -> list[pa.Table]:
         """The columns are known: types are checked, and evaluators made."""
         schema = schema.remove_metadata()
@@ -345,30 +284,6 @@ class Matcher(Turns):
         if self._mark is None:
             return []
         return self._passed(self._cleanse.advance(self._mark))
-
-    def _cleanse_of(self, schema: pa.Schema) -> Cleanse:
-        options = self._options
-        if options.identity is not None and options.identity not in schema.names:
-            raise errors.UnknownColumnError(
-                f"the events have no column {options.identity!r} that could be their id",
-                remedy=f"columns are: {', '.join(schema.names)}",
-            )
-        if options.settle is not None and options.speculation == 0:
-            raise errors.QueryError(
-                "settle holds back what was answered ahead of the watermark, and speculation=0 "
-                "answers nothing ahead of it",
-                remedy="leave settle out, or give speculation=math.inf",
-            )
-        bound = bind(self._asked.first, schema.names)
-        return Cleanse(
-            schema,
-            bound.partition_by,
-            bound.order_by,
-            options.speculation,
-            options.identity,
-            options.delay,
-            options.history,
-        )
 
     @property
     def _limit(self) -> int:
@@ -381,10 +296,7 @@ class Matcher(Turns):
     def _passed(self, released: Released) -> list[pa.Table]:
         """What Cleanse lets through, and time, through every pattern."""
         cleanse = self._known
-        if released.late.num_rows:
-            self._late.append(released.late)
-        if released.rejected.num_rows:
-            self._rejected.append(released.rejected)
+        self._gather(released)
         passed = cleanse.watermark > self._passed_to
         self._passed_to = cleanse.watermark
 
@@ -431,12 +343,6 @@ class Matcher(Turns):
         self._counted.withdrawn += ops.count(WITHDRAWN)
         return joined if self._named else joined.drop_columns([PATTERN])
 
-    def _gathered(self, tables: list[pa.Table], late: bool) -> pa.Table:
-        schema = pa.schema([]) if self._cleanse is None else self._cleanse.schema
-        if not late:
-            schema = schema.append(pa.field(REASON, pa.string()))
-        return pa.concat_tables([schema.empty_table(), *tables])
-
     @property
     def _edits(self) -> Edits:
         def make(name: str, query: Query, schema: pa.Schema, *life: int) -> PatternBranch:
@@ -453,7 +359,7 @@ def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
     """The matcher that goes on from a snapshot."""
     parts = state.unpack(KIND, blob)
     told = parts.json("told")
-    options = Options(**told["options"])
+    options = MatcherOptions(**told["options"])
     if options.budget is not None:
         options = replace(options, budget=Budget(**told["options"]["budget"]))
     matcher = Matcher(Asked.of_stored(told), options, None, reader)

@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ensue.scalar.kinds import DEFAULT_ZONE, Kind, bounds
+from ensue.scalar.kinds import BOOLEAN, DEFAULT_ZONE, Kind, bounds
 
 EXACT = Context(prec=160, rounding=ROUND_HALF_UP)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -213,65 +213,58 @@ def from_micros(micros: int, zone: str | None) -> datetime:
         raise BadValueError(f"{micros} microseconds is no timestamp", overflow=True) from None
 
 
-def _malformed(value: object, target: Kind) -> BadValueError:
-    return BadValueError(f"{value!r} cannot be read as {target}")
+def _read_int(text: str, target: Kind) -> int | None:
+    low, high = bounds(target)
+    found = re.fullmatch(r"[+-]?\d+", text, re.ASCII)
+    return int(text) if found and low <= int(text) <= high else None
+
+
+def _read_float(text: str, target: Kind) -> float | None:
+    if _FLOAT.fullmatch(text):
+        return fit_float(float(text.rstrip("dDfF")), target.bits)
+    unsigned = text.lstrip("+-").lower()
+    if unsigned in ("inf", "infinity") and len(text) - len(unsigned) <= 1:
+        return -math.inf if text.startswith("-") else math.inf
+    return math.nan if text.lower() == "nan" else None
+
+
+def _read_decimal(text: str, target: Kind) -> Decimal | None:
+    return fit_decimal(Decimal(text), target) if _NUMBER.fullmatch(text) else None
+
+
+def _read_boolean(text: str, target: Kind) -> bool | None:
+    folded = text.lower()
+    return folded in _TRUE if folded in _TRUE or folded in _FALSE else None
+
+
+def _read_timestamp(text: str, target: Kind) -> datetime | None:
+    return parse_timestamp(text, (target.zone or DEFAULT_ZONE) if target.zoned else None)
+
+
+_READERS: dict[str, Callable[[str, Kind], Any]] = {
+    "int": _read_int,
+    "float": _read_float,
+    "decimal": _read_decimal,
+    "boolean": _read_boolean,
+    "date": lambda text, _target: parse_date(text),
+    "timestamp": _read_timestamp,
+}
 
 
 def _from_string(target: Kind) -> Callable[[Any], Any] | None:
-    def to_int(text: str) -> int:
-        stripped = text.strip(_WHITE)
-        if not re.fullmatch(r"[+-]?\d+", stripped, re.ASCII):
-            raise _malformed(text, target)
-        try:
-            return fit_int(int(stripped), target)
-        except BadValueError:
-            raise _malformed(text, target) from None
+    if target.name == "binary":
+        return lambda text: text.encode()
+    read = _READERS.get(target.name)
+    if read is None:
+        return None
 
-    def to_float(text: str) -> float:
-        stripped = text.strip(_WHITE)
-        if _FLOAT.fullmatch(stripped):
-            return fit_float(float(stripped.rstrip("dDfF")), target.bits)
-        unsigned = stripped.lstrip("+-").lower()
-        if unsigned in ("inf", "infinity") and len(stripped) - len(unsigned) <= 1:
-            return -math.inf if stripped.startswith("-") else math.inf
-        if stripped.lower() == "nan":
-            return math.nan
-        raise _malformed(text, target)
+    def convert(text: str) -> Any:
+        value = read(text.strip(_WHITE), target)
+        if value is None:
+            raise BadValueError(f"{text!r} cannot be read as {target}")
+        return value
 
-    def to_decimal(text: str) -> Decimal:
-        stripped = text.strip(_WHITE)
-        if not _NUMBER.fullmatch(stripped):
-            raise _malformed(text, target)
-        return fit_decimal(Decimal(stripped), target)
-
-    def to_boolean(text: str) -> bool:
-        folded = text.strip(_WHITE).lower()
-        if folded in _TRUE or folded in _FALSE:
-            return folded in _TRUE
-        raise _malformed(text, target)
-
-    def to_date(text: str) -> date:
-        read = parse_date(text)
-        if read is None:
-            raise _malformed(text, target)
-        return read
-
-    def to_timestamp(text: str) -> datetime:
-        read = parse_timestamp(text, (target.zone or DEFAULT_ZONE) if target.zoned else None)
-        if read is None:
-            raise _malformed(text, target)
-        return read
-
-    table: dict[str, Callable[[Any], Any]] = {
-        "int": to_int,
-        "float": to_float,
-        "decimal": to_decimal,
-        "boolean": to_boolean,
-        "date": to_date,
-        "timestamp": to_timestamp,
-        "binary": lambda text: text.encode(),
-    }
-    return table.get(target.name)
+    return convert
 
 
 def _to_string(source: Kind) -> Callable[[Any], Any] | None:
@@ -322,18 +315,6 @@ def _from_number(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
             return None
 
 
-def _from_boolean(target: Kind) -> Callable[[Any], Any] | None:
-    match target.name:
-        case "int":
-            return int
-        case "float":
-            return float
-        case "decimal":
-            return lambda value: fit_decimal(Decimal(int(value)), target)
-        case _:
-            return None
-
-
 def _from_temporal(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
     if source.name == "date":
         if target.name == "timestamp":
@@ -378,8 +359,9 @@ def caster(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
             return _from_string(target)
         case "int" | "float" | "decimal":
             return _from_number(source, target)
-        case "boolean":
-            return _from_boolean(target)
+        case "boolean" if target.name in ("int", "float", "decimal"):
+            number = _from_number(BOOLEAN, target)
+            return None if number is None else lambda value: number(int(value))
         case "date" | "timestamp":
             return _from_temporal(source, target)
         case _:

@@ -21,26 +21,18 @@ from typing import Any
 
 from ensue import errors
 from ensue.query.condition import CONDITIONS, Argument, Call, Condition, Literal, TypeName
-from ensue.query.describe import describe
+from ensue.query.duration import read_interval
+from ensue.query.sql import describe
 from ensue.scalar import kinds as k
 from ensue.scalar.casts import BadValueError, caster, never_fails
 from ensue.scalar.functions import CATALOGUE, Given, Signature, near, positional
-from ensue.scalar.functions.base import NOT_CONSTANT
+from ensue.scalar.functions.base import COLUMN_FIRST, NOT_CONSTANT
 from ensue.scalar.functions.shapes import word
 from ensue.scalar.kinds import Kind
 
 ColumnKind = Callable[[Condition], Kind]
-_MICROS = {
-    "WEEK": 604_800_000_000,
-    "DAY": 86_400_000_000,
-    "HOUR": 3_600_000_000,
-    "MINUTE": 60_000_000,
-    "SECOND": 1_000_000,
-    "MILLISECOND": 1_000,
-    "MICROSECOND": 1,
-}
-_MONTHS = {"MONTH": 1, "YEAR": 12}
-_RANGE = re.compile(r"([+-])?(?:(\d+)(?:\s+|$))?(?:(\d+):(\d+)(?::(\d+(?:\.\d+)?))?)?")
+_TESTS = ("boolean", "null")  # kinds that a predicate may have
+_SPANS = {"months": k.MONTHS, "days": k.DAYS, "time": k.INTERVAL}  # of intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +47,10 @@ class Typed:
     signature: Signature | None = None  # of a catalogue function
     fails: bool = False
 
+    def __post_init__(self) -> None:
+        if any(operand.fails for operand in self.operands):
+            object.__setattr__(self, "fails", True)
+
 
 def infer(condition: Condition, column_kind: ColumnKind, zone: str = k.DEFAULT_ZONE) -> Kind:
     """The kind of a condition; `column_kind` answers for its leaves."""
@@ -63,7 +59,7 @@ def infer(condition: Condition, column_kind: ColumnKind, zone: str = k.DEFAULT_Z
 
 def require_boolean(condition: Condition, kind: Kind, where: str = "the condition") -> None:
     """Refuse a predicate that is not boolean."""
-    if kind.name not in ("boolean", "null"):
+    if kind.name not in _TESTS:
         raise errors.ColumnTypeError(
             f"{where} is {describe(condition)}, of type {kind}, where a boolean is expected",
             remedy="compare it with something, as in x > 0",
@@ -95,7 +91,7 @@ class _Typer:
         shape = positional(call)
         entry = CATALOGUE.get(shape.name)
         if entry is None:
-            raise _unknown(shape.name)
+            raise _unknown(shape.name, describe(call).partition("(")[0].lower())
         count = len(shape.arguments)
         if count < entry.least or (entry.most is not None and count > entry.most):
             raise errors.ColumnTypeError(
@@ -121,8 +117,9 @@ class _Typer:
             self._cast(self._read(operand, signature.strings_as, origin), kind, origin)
             for operand, kind in zip(operands, signature.parameters, strict=True)
         )
-        fails = signature.fails or any(operand.fails for operand in cast)
-        return Typed(name, signature.result, origin, cast, signature=signature, fails=fails)
+        return Typed(
+            name, signature.result, origin, cast, signature=signature, fails=signature.fails
+        )
 
     def _read(self, operand: Typed, kind: Kind | None, origin: Condition) -> Typed:
         string = kind is not None and operand.kind.name == "string"
@@ -149,7 +146,7 @@ class _Typer:
             except BadValueError:
                 if operation == "trycast":
                     return Typed("literal", kind, node.origin)
-        fails = node.fails or (operation == "cast" and not never_fails(node.kind, kind))
+        fails = operation == "cast" and not never_fails(node.kind, kind)
         return Typed(operation, kind, origin, (node,), fails=fails)
 
     def _boolean(self, node: Typed, origin: Condition, usage: str) -> Typed:
@@ -175,8 +172,7 @@ class _Typer:
         if "string" in names and "boolean" not in names:
             raise _mismatch(usage, nodes, call)
         operands = tuple(self._boolean(node, call, usage) for node in nodes)
-        fails = any(operand.fails for operand in operands)
-        return Typed(call.function, k.BOOLEAN, call, operands, fails=fails)
+        return Typed(call.function, k.BOOLEAN, call, operands)
 
     def negation(self, call: Call) -> Typed:
         return _not(self._boolean(self.type(_conditions(call)[0]), call, "NOT a"), call)
@@ -190,32 +186,32 @@ class _Typer:
                 remedy="use IS NULL, IS TRUE, IS FALSE or <=>",
             )
         if against.kind == "null":
-            return Typed("isnull", k.BOOLEAN, call, (operand,), fails=operand.fails)
+            return Typed("isnull", k.BOOLEAN, call, (operand,))
         operand = self._boolean(operand, call, "a IS TRUE")
         name = "istrue" if against.value else "isfalse"
-        return Typed(name, k.BOOLEAN, call, (operand,), fails=operand.fails)
+        return Typed(name, k.BOOLEAN, call, (operand,))
 
     def isnull(self, call: Call) -> Typed:
         operand = self.type(_conditions(call)[0])
-        node = Typed("isnull", k.BOOLEAN, call, (operand,), fails=operand.fails)
+        node = Typed("isnull", k.BOOLEAN, call, (operand,))
         return _not(node, call) if _form_name(call) == "isnotnull" else node
 
     def between(self, call: Call) -> Typed:
         subject, low, high = (self.type(part) for part in _roles(call, "this", "low", "high"))
         above = self.apply("gte", (subject, low), call)
         below = self.apply("lte", (subject, high), call)
-        return Typed("and", k.BOOLEAN, call, (above, below), fails=above.fails or below.fails)
+        return Typed("and", k.BOOLEAN, call, (above, below))
 
     def in_(self, call: Call) -> Typed:
         if call["this"] is None or any(
             role not in ("this", "expressions") for role, _ in call.arguments
         ):
-            raise _unknown("in (sub-query)")
+            raise _unknown("in (sub-query)", "in (sub-query)")
         nodes = [self.type(part) for part in _conditions(call)]
         shared = tuple(self._shared(nodes, call, "a IN (b, ...)"))
         if shared[0].kind.name in ("struct", "other", "months"):
             raise _mismatch("a IN (b, ...)", nodes, call)
-        return Typed("in", k.BOOLEAN, call, shared, fails=any(n.fails for n in shared))
+        return Typed("in", k.BOOLEAN, call, shared)
 
     def case(self, call: Call) -> Typed:
         subject = call["this"]
@@ -243,24 +239,23 @@ class _Typer:
 
     def _branch(self, condition: Condition, call: Call) -> Typed:
         node = self.type(condition)
-        require_boolean(condition, node.kind, f"a branch of {describe(call)}")
+        if node.kind.name not in _TESTS:
+            require_boolean(condition, node.kind, f"a branch of {describe(call)}")
         return self._cast(node, k.BOOLEAN, call)
 
     def _choice(self, conditions: list[Typed], values: list[Typed], call: Call) -> Typed:
         shared = self._shared(values, call, "CASE WHEN ... THEN a ELSE b END")
         operands = [n for pair in zip(conditions, shared, strict=False) for n in pair]
-        operands.append(shared[-1])
-        fails = any(n.fails for n in operands)
-        return Typed("case", shared[0].kind, call, tuple(operands), fails=fails)
+        return Typed("case", shared[0].kind, call, (*operands, shared[-1]))
 
     def coalesce(self, call: Call) -> Typed:
         nodes = [self.type(part) for part in _conditions(call)]
         shared = tuple(self._shared(nodes, call, "coalesce(a, b, ...)"))
-        return Typed("coalesce", shared[0].kind, call, shared, fails=any(n.fails for n in shared))
+        return Typed("coalesce", shared[0].kind, call, shared)
 
     def nvl2(self, call: Call) -> Typed:
         subject, then, other = (self.type(part) for part in _roles(call, "this", "true", "false"))
-        absent = Typed("isnull", k.BOOLEAN, call, (subject,), fails=subject.fails)
+        absent = Typed("isnull", k.BOOLEAN, call, (subject,))
         return self._choice([_not(absent, call)], [then, other], call)
 
     def nullif(self, call: Call) -> Typed:
@@ -272,30 +267,32 @@ class _Typer:
         target = call["to"]
         if not isinstance(target, TypeName) or call["format"] is not None:
             raise errors.UnsupportedFunctionError(
-                f"{describe(call)} has a form of CAST that the in-process runner does not know",
-                remedy="compute it as a column first, or run on Spark",
+                f"{describe(call)} has a form of CAST that Ensue does not compute",
+                remedy=COLUMN_FIRST,
             )
         kind = k.from_name(target.text, self._zone)
         if kind is None:
             raise errors.UnsupportedFunctionError(
-                f"CAST to {target.text} is not known to the in-process runner",
-                remedy="compute it as a column first, or run on Spark",
+                f"CAST to {target.text} is not one that Ensue computes",
+                remedy=COLUMN_FIRST,
             )
         node = self.type(_roles(call, "this")[0])
         return self._cast(node, kind, call, call.function)
 
     def interval(self, call: Call) -> Typed:
         unit = call["unit"]
-        amount = call["this"]
-        text = str(amount.value) if isinstance(amount, Literal) else None
+        written = call["this"]
+        text = str(written.value) if isinstance(written, Literal) else None
         name = unit.text if isinstance(unit, TypeName) else word(unit)
         found = None if text is None or name is None else read_interval(text.strip(), name.upper())
         if found is None:
             raise errors.UnsupportedFunctionError(
-                f"{describe(call)} is an interval that the in-process runner does not read",
+                f"{describe(call)} is an interval that Ensue does not read",
                 remedy="write it as INTERVAL '90' MINUTE, or compute it as a column first",
             )
-        return Typed("literal", found[0], call, value=found[1])
+        span, amount = found
+        value = amount if span == "months" else timedelta(microseconds=amount)
+        return Typed("literal", _SPANS[span], call, value=value)
 
 
 _NULL = Typed("literal", k.NULL, Literal("null", None))
@@ -317,49 +314,6 @@ _FORMS: dict[str, Callable[[_Typer, Call], Typed]] = {
     "trycast": _Typer.cast,
     "interval": _Typer.interval,
 }
-
-
-def read_interval(text: str, unit: str) -> tuple[Kind, timedelta | int] | None:
-    """The kind and value of an interval literal; None where it is not one."""
-    sign = -1 if text.startswith("-") else 1
-    single = unit.removesuffix("S")
-    if single in _MICROS or single in _MONTHS:
-        try:
-            amount = Decimal(text)
-        except ArithmeticError:
-            return None
-        whole = amount == int(amount)
-        if single in _MONTHS:
-            return (k.MONTHS, int(amount) * _MONTHS[single]) if whole else None
-        if not whole and single != "SECOND":
-            return None
-        kind = k.DAYS if single in ("DAY", "WEEK") else k.INTERVAL
-        return kind, timedelta(microseconds=int(amount * _MICROS[single]))
-    if unit == "YEAR TO MONTH":
-        years = re.fullmatch(r"[+-]?(\d+)-(\d+)", text)
-        return (k.MONTHS, sign * (int(years[1]) * 12 + int(years[2]))) if years else None
-    return _range_interval(text, unit, sign)
-
-
-def _range_interval(text: str, unit: str, sign: int) -> tuple[Kind, timedelta] | None:
-    """`'1 2:03:04' DAY TO SECOND` and its shorter forms."""
-    first, _, last = unit.partition(" TO ")
-    if unit == "DAY TO HOUR":
-        text, last = f"{text}:0", "MINUTE"
-    found = _RANGE.fullmatch(text)
-    if found is None or first not in ("DAY", "HOUR", "MINUTE"):
-        return None
-    if (first == "DAY") != bool(found[2]):
-        return None
-    clock = [Decimal(part) for part in (found[3], found[4], found[5]) if part is not None]
-    units = ["HOUR", "MINUTE", "SECOND"]
-    start = 1 if first == "MINUTE" else 0
-    if last not in units or len(clock) != units.index(last) + 1 - start:
-        return None
-    micros = int(found[2] or 0) * _MICROS["DAY"] + sum(
-        int(value * _MICROS[units[start + place]]) for place, value in enumerate(clock)
-    )
-    return k.INTERVAL, timedelta(microseconds=sign * micros)
 
 
 def _literal(literal: Literal) -> Typed:
@@ -417,7 +371,7 @@ def _given(node: Typed) -> Given:
 
 
 def _not(node: Typed, origin: Condition) -> Typed:
-    return Typed("not", k.BOOLEAN, origin, (node,), fails=node.fails)
+    return Typed("not", k.BOOLEAN, origin, (node,))
 
 
 def _mismatch(usage: str, operands: Sequence[Typed], origin: Condition) -> errors.ColumnTypeError:
@@ -428,10 +382,12 @@ def _mismatch(usage: str, operands: Sequence[Typed], origin: Condition) -> error
     )
 
 
-def _unknown(name: str) -> errors.UnsupportedFunctionError:
+def _unknown(name: str, written: str) -> errors.UnsupportedFunctionError:
     close = near(name)
+    # Words such as `a BETWEEN b AND c` have no name before a bracket.
+    shown = written if re.fullmatch(r"\w+", written) else name
     hint = f"; did you mean {' or '.join(close)}?" if close else ""
     return errors.UnsupportedFunctionError(
-        f"the function {name!r} is not known to the in-process runner{hint}",
-        remedy="compute it as a column first, or run on Spark",
+        f"the function {shown!r} is not one that Ensue computes{hint}",
+        remedy=COLUMN_FIRST,
     )

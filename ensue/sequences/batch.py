@@ -72,6 +72,24 @@ class EventBatch:
         return batch.label_bits()
 
     @cached_property
+    def classes(self) -> tuple[NDArray[np.int32], list[int]]:
+        """Per row: the number of its class (rows that fit the same labels), and each one's bits."""
+        words = self.words
+        if words.shape[1] == 1:
+            column = words[:, 0]
+            if len(column) and int(column.max()) < 1 << 16:
+                # few labels: a table is faster than sorting
+                present = np.flatnonzero(np.bincount(column.astype(np.int64)))
+                numbers = np.zeros(int(present[-1]) + 1, np.int32)
+                numbers[present] = np.arange(len(present), dtype=np.int32)
+                return numbers[column.astype(np.int64)], [int(value) for value in present]
+            found, classes = np.unique(column, return_inverse=True)
+            return classes.astype(np.int32).ravel(), [int(value) for value in found]
+        found, classes = np.unique(words, axis=0, return_inverse=True)
+        bits = [sum(int(word) << (64 * i) for i, word in enumerate(row)) for row in found]
+        return classes.astype(np.int32).ravel(), bits
+
+    @cached_property
     def bits(self) -> list[int]:
         words = self.words
         if words.shape[1] == 1:

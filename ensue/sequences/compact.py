@@ -24,7 +24,8 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import match_graph as kernels
-from ensue.sequences.match_graph import Arrays
+from ensue.sequences.kernels.match_graph import Nodes
+from ensue.sequences.match_graph import new_nodes
 
 NODE = pa.struct(
     [
@@ -48,48 +49,27 @@ class Subgraphs:
     rights: NDArray[np.int32]
 
 
-def subgraphs(
-    graph: Arrays, roots: NDArray[np.int64], found: int, most: int
-) -> Iterator[Subgraphs]:
+def subgraphs(graph: Nodes, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Subgraphs]:
     """The graphs of the first `found` roots, at most `most` of them; those of one row are one."""
     if not found:
         return
-    size, room = len(graph.rows), 1 << 12
+    size = len(graph.rows)
     seen = np.full(size, -1, np.int64)
     numbers = np.empty(size, np.int32)
+    part = new_nodes(1 << 12)
     begin = 0
     while begin < found and most > 0:
         end = int(np.searchsorted(roots[:found, 0], roots[begin, 0], "right"))
-        while True:
-            labels, rows = np.empty(room, np.int32), np.empty(room, np.int64)
-            lefts, rights = np.empty(room, np.int32), np.empty(room, np.int32)
-            used = kernels.subgraph(
-                roots,
-                begin,
-                end,
-                graph.rows,
-                graph.labels,
-                graph.lefts,
-                graph.rights,
-                graph.newest,
-                seen,
-                numbers,
-                labels,
-                rows,
-                lefts,
-                rights,
-            )
-            if used >= 0:
-                break
-            room *= 2
+        while (used := kernels.subgraph(roots, begin, end, graph, seen, numbers, part)) < 0:
+            part = new_nodes(2 * len(part.rows))
             seen[:] = -1
         yield Subgraphs(
             np.array([used], np.int64),
             roots[begin : begin + 1, 0].copy(),
-            labels[:used].copy(),
-            rows[:used].copy(),
-            lefts[:used].copy(),
-            rights[:used].copy(),
+            part.labels[:used].copy(),
+            part.rows[:used].copy(),
+            part.lefts[:used].copy(),
+            part.rights[:used].copy(),
         )
         most -= 1
         begin = end

@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,9 @@ from ensue.automaton.subsets import START, Subsets
 from ensue.query.query import SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import counts as kernels
+from ensue.sequences.kernels.counts import Counting
+from ensue.sequences.match_graph import MAX_TABLE, build_steps
 
-MAX_TABLE = 1 << 16  # states times event classes
 MIN_PIECE = 1 << 17  # rows; below that one core is as fast
 THREADS = os.cpu_count() or 1
 Matrix = list[list[int]]
@@ -38,82 +41,63 @@ def countable(plan: Plan, subsets: Subsets) -> bool:
 
 @dataclass(frozen=True)
 class Table:
-    """Steps by event class: arcs source -> target, and matches completed per state."""
+    """The steps of a batch's event classes, as the kernels and Python integers count them."""
 
-    idle: NDArray[np.bool_]  # per class: the event changes nothing
-    offsets: NDArray[np.int32]
-    sources: NDArray[np.int32]
-    targets: NDArray[np.int32]
-    ends: NDArray[np.int64]  # [class, state]
-    pending: NDArray[np.bool_]  # per state
+    order: list[int]  # states
+    steps: Counting
 
     @property
     def states(self) -> int:
-        return int(self.ends.shape[1])
+        return len(self.order)
 
-    def arcs(self, kind: int) -> Iterator[tuple[int, int]]:
-        for arc in range(int(self.offsets[kind]), int(self.offsets[kind + 1])):
-            yield int(self.sources[arc]), int(self.targets[arc])
+    @cached_property
+    def arcs(self) -> list[list[tuple[int, int]]]:
+        """By class: source and target."""
+        offsets, sources, targets = (array.tolist() for array in self.steps[1:4])
+        return [
+            list(zip(sources[begin:end], targets[begin:end], strict=True))
+            for begin, end in pairwise(offsets)
+        ]
 
-
-def event_classes(batch: EventBatch) -> tuple[NDArray[np.int32], list[int]]:
-    """Per row: the number of its class, and the bits of each class."""
-    words = batch.words
-    if words.shape[1] == 1:
-        column = words[:, 0]
-        if len(column) and int(column.max()) < 1 << 16:
-            # few labels: a table is faster than sorting
-            present = np.flatnonzero(np.bincount(column.astype(np.int64)))
-            numbers = np.zeros(int(present[-1]) + 1, np.int32)
-            numbers[present] = np.arange(len(present), dtype=np.int32)
-            return numbers[column.astype(np.int64)], [int(value) for value in present]
-        found, classes = np.unique(column, return_inverse=True)
-        return classes.astype(np.int32).ravel(), [int(value) for value in found]
-    found, classes = np.unique(words, axis=0, return_inverse=True)
-    bits = [sum(int(word) << (64 * i) for i, word in enumerate(row)) for row in found]
-    return classes.astype(np.int32).ravel(), bits
+    @cached_property
+    def ends(self) -> list[list[tuple[int, int]]]:
+        """By class: states, and how many matches the event completes from each."""
+        return [[(s, n) for s, n in enumerate(row) if n] for row in self.steps.ends.tolist()]
 
 
 def build_table(
     subsets: Subsets, bits: list[int], states: Sequence[int] = (START,)
 ) -> Table | None:
     """The table over `states` and all that these classes reach; None where it is too large."""
-    reached = subsets.reached(lambda _: bits, states, MAX_TABLE // max(1, len(bits)))
-    if reached is None:
+    built = build_steps(subsets, bits, states)
+    if built is None:
         return None
-    numbers = {state: number for number, state in enumerate(sorted(reached))}
-    offsets, sources, targets = [0], [], []
-    idle = np.ones(len(bits), np.bool_)
-    finished = np.zeros((len(bits), len(numbers)), np.int64)
-    for kind, value in enumerate(bits):
-        for state, number in numbers.items():
-            step = subsets.step(state, value)
-            onward = list(step.targets)
-            ends = sum(take.accept for take in step.takes) + int(step.skip_accept)
-            finished[kind, number] = ends
-            idle[kind] &= onward == ([] if state == START else [state]) and not ends
-            sources += [number] * len(onward)
-            targets += [numbers[target] for target in onward]
-        offsets.append(len(sources))
-    return Table(
-        idle,
-        np.array(offsets, np.int32),
-        np.array(sources, np.int32),
-        np.array(targets, np.int32),
-        finished,
-        np.array([subsets.pending[state] for state in numbers], np.bool_),
+    order, steps = built
+    kinds = np.repeat(np.arange(len(bits)), np.diff(steps.offsets))
+    ends = np.zeros((len(bits), len(order)), np.int64)
+    np.add.at(ends, (kinds[steps.accepts], steps.sources[steps.accepts]), 1)
+    onward = steps.targets >= 0
+    offsets = np.cumsum([0, *np.bincount(kinds[onward], minlength=len(bits))])
+    pending = np.array([subsets.pending[state] for state in order], np.bool_)
+    counting = Counting(
+        steps.idle,
+        offsets.astype(np.int32),
+        steps.sources[onward],
+        steps.targets[onward],
+        ends,
+        pending,
     )
+    return Table(order, counting)
 
 
-def count_partitions(batch: EventBatch, subsets: Subsets) -> Iterator[int]:
-    """The number of matches of each partition."""
-    classes, bits = event_classes(batch)
+def count_partitions(batch: EventBatch, subsets: Subsets) -> Iterator[int] | None:
+    """The number of matches of each partition; None where the table of steps is too large."""
+    classes, bits = batch.classes
     table = build_table(subsets, bits)
-    if table is None:
-        from ensue.sequences.fallback import count_by_classes
+    return None if table is None else _counted(batch, classes, table)
 
-        yield from count_by_classes(batch, subsets)
-        return
+
+def _counted(batch: EventBatch, classes: NDArray[np.int32], table: Table) -> Iterator[int]:
     lows, reach = batch.low, batch.reach
     for index in range(len(reach.begins)):
         begin, end = int(reach.begins[index]), int(reach.stops[index])
@@ -142,27 +126,16 @@ def _count_windows(
     def piece(index: int) -> int:
         first, last = cuts[index], cuts[index + 1]
         start = max(begin, int(lows[first])) if begin < first < end else begin
-        if begin < first < end and table.pending.any():
+        if begin < first < end and table.steps.pending.any():
             start = max(
                 begin, int(lows[first - 1])
             )  # what leaves the window at the cut is this piece's
+        ending = complete and last == end
         high, low, exact = kernels.count_window(
-            classes,
-            start,
-            first,
-            last,
-            lows,
-            table.idle,
-            table.offsets,
-            table.sources,
-            table.targets,
-            table.ends,
-            table.pending,
-            complete and last == end,
+            classes, start, first, last, lows, table.steps, ending
         )
         if exact:
             return (int(high) << 62) + int(low)
-        ending = complete and last == end
         return _count_windows_exactly(classes, table, start, first, last, lows, ending)
 
     return sum(_in_parallel(piece, len(cuts) - 1))
@@ -179,9 +152,9 @@ def _count_windows_exactly(
 ) -> int:
     """The kernel's two stacks with Python integers."""
     size = table.states
-    arcs = [list(table.arcs(kind)) for kind in range(len(table.idle))]
-    ends = [[int(v) for v in row] for row in table.ends]
-    pending = [i for i in range(size) if table.pending[i]]
+    arcs, ends = table.arcs, table.ends
+    backwards = [[(target, source) for source, target in each] for each in arcs]
+    pending = np.flatnonzero(table.steps.pending).tolist()
     start = [1] + [0] * (size - 1)
     matrix = _identity(size)
     front: list[list[int]] = []
@@ -190,7 +163,7 @@ def _count_windows_exactly(
 
     def waiting() -> list[int]:
         current = front[oldest - base] if oldest < middle else start
-        return [sum(c * matrix[s][t] for s, c in enumerate(current) if c) for t in range(size)]
+        return [sum(c * n for c, n in zip(current, row, strict=True) if c) for row in matrix]
 
     for row in range(begin, end):
         kind = int(classes[row])
@@ -203,18 +176,18 @@ def _count_windows_exactly(
                 matrix = _identity(size)
                 front = [[] for _ in range(row - oldest)]
                 for back in range(row - 1, oldest - 1, -1):
-                    matrix = _product_left(arcs[int(classes[back])], matrix)
+                    matrix = _multiply(matrix, backwards[int(classes[back])])
                     front[back - base] = matrix[0]
                 matrix = _identity(size)
             if before:
                 now = waiting()
                 total += sum(before[s] - now[s] for s in pending)
-        if table.idle[kind]:
+        if table.steps.idle[kind]:
             continue
-        if row >= first and any(ends[kind]):
+        if row >= first and ends[kind]:
             now = waiting()
-            total += sum(now[s] * ends[kind][s] for s in range(size))
-        matrix = _product_right(matrix, arcs[kind])
+            total += sum(now[s] * n for s, n in ends[kind])
+        matrix = _multiply(matrix, arcs[kind])
     if last_piece and pending:
         now = waiting()
         total += sum(now[s] for s in pending)
@@ -225,21 +198,12 @@ def _identity(size: int) -> Matrix:
     return [[int(i == j) for j in range(size)] for i in range(size)]
 
 
-def _product_left(arcs: list[tuple[int, int]], matrix: Matrix) -> Matrix:
-    size = len(matrix)
-    after = [[0] * size for _ in range(size)]
+def _multiply(matrix: Matrix, arcs: list[tuple[int, int]]) -> Matrix:
+    """The kernel's, with Python integers."""
+    after = [[0] * len(row) for row in matrix]
     after[0] = list(matrix[0])
     for source, target in arcs:
-        after[source] = [a + b for a, b in zip(after[source], matrix[target], strict=True)]
-    return after
-
-
-def _product_right(matrix: Matrix, arcs: list[tuple[int, int]]) -> Matrix:
-    size = len(matrix)
-    after = [[row[0]] + [0] * (size - 1) for row in matrix]
-    for source, target in arcs:
-        for row in range(size):
-            after[row][target] += matrix[row][source]
+        after[target] = [a + b for a, b in zip(after[target], matrix[source], strict=True)]
     return after
 
 
@@ -265,31 +229,14 @@ def _from_state(
     `state` (state 0: from nothing, beginning anywhere)."""
     vector = np.zeros(table.states, np.int64)
     vector[state] = 1
-    high, low, reached = kernels.count_vector(
-        classes,
-        begin,
-        end,
-        table.idle,
-        table.offsets,
-        table.sources,
-        table.targets,
-        table.ends,
-        vector,
-    )
+    high, low, reached = kernels.count_vector(classes, begin, end, table.steps, vector)
     total = (int(high) << 62) + int(low)
     exact = [int(value) for value in vector]
     if reached < end:
-        arcs = [list(table.arcs(kind)) for kind in range(len(table.idle))]
-        ends = [[(s, int(n)) for s, n in enumerate(row) if n] for row in table.ends]
         for kind in classes[reached:end].tolist():
-            if table.idle[kind]:
-                continue
-            total += sum(exact[s] * n for s, n in ends[kind])
-            after = [0] * len(exact)
-            after[0] = exact[0]
-            for source, target in arcs[kind]:
-                after[target] += exact[source]
-            exact = after
+            if not table.steps.idle[kind]:
+                total += sum(exact[s] * n for s, n in table.ends[kind])
+                exact = [row[0] for row in _multiply([[n] for n in exact], table.arcs[kind])]
     return total, exact
 
 
@@ -332,14 +279,9 @@ def all_states(subsets: Subsets, most: int = 4096) -> list[int] | None:
 
 def piece_matrix(batch: EventBatch, subsets: Subsets, states: list[int]) -> Matrix | None:
     """Of one contiguous piece: ways from each of `states` to each, and matches completed."""
-    classes, bits = event_classes(batch)
+    classes, bits = batch.classes
     table = build_table(subsets, bits, states)
-    if table is None:
-        return None
-    found = _piece_matrix(classes, table, 0, len(classes))
-    own = sorted(states)  # the table numbers states as they were found
-    place = [own.index(state) for state in states] + [len(own)]
-    return [[found[row][column] for column in place] for row in place]
+    return None if table is None else _piece_matrix(classes, table, 0, len(classes))
 
 
 def product_of(pieces: list[Matrix]) -> int:

@@ -32,18 +32,10 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.operator.budget import Budget
-from ensue.operator.hold import Carried, HoldsRows, Piece, Tails, cut_piece
+from ensue.operator.hold import Carried, Piece, cut_piece
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import (
-    Capabilities,
-    Events,
-    Key,
-    Metrics,
-    Output,
-    Snapshot,
-    Watermark,
-)
-from ensue.operator.window_clock import Clock
+from ensue.operator.pieces import InPieces
+from ensue.operator.protocol import Capabilities, Events, Metrics, Output, Snapshot
 from ensue.query.query import Query, SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.compact import Subgraphs, compact_table, subgraphs
@@ -52,7 +44,7 @@ from ensue.sequences.guards import Guards
 from ensue.sequences.limits import check_unbounded
 from ensue.sequences.listing import Collector, drawn, listed, too_many, total
 from ensue.sequences.machine import EventMachine, GuardOverflowError, event_machine
-from ensue.sequences.match_graph import Stretch, list_roots, prepared, stretches
+from ensue.sequences.match_graph import Graph, Stretch, list_roots, row_local_graph
 from ensue.sequences.output import Found
 from ensue.sequences.output import Output as Columns
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
@@ -75,7 +67,7 @@ def keeps_first(query: Query) -> bool:
     return query.within is not None or query.skip.mode is not SkipMode.NONE
 
 
-class SequencesEvaluator(HoldsRows):
+class SequencesEvaluator(InPieces):
     """See the module; one instance per task."""
 
     name = "the event sequence evaluator"
@@ -123,8 +115,7 @@ class SequencesEvaluator(HoldsRows):
                 "compact=True keeps the matches of an end event together, and measures are of one",
                 remedy="leave measures out, or expand the rows with ensue.expand(row['graph'])",
             )
-        self._plan, self._schema = plan, schema
-        self._clock = Clock(plan.query)
+        self._open(plan, schema, state)
         self._machine: EventMachine | None = None
         self.engine = "the compact match graph"
         if not countable(plan, self._subsets) or self._listing.timeouts:
@@ -132,15 +123,6 @@ class SequencesEvaluator(HoldsRows):
             self._machine = None if isinstance(found, str) else found
             self.engine = found if isinstance(found, str) else "compiled classes"
         self._columns = Columns(plan, self._listing.timeouts, carried=self._carried)
-        self._tails = Tails(plan, schema, self._clock.numbers)
-        if state is not None:
-            self._tails.restore(state.keys)
-            if state.shared:
-                self._tails.restore_together(state.shared)
-
-    @property
-    def tails(self) -> Tails:
-        return self._tails
 
     def copy(self) -> Self:
         made = type(self)(self._listing, self._carried, self._seed)
@@ -166,20 +148,6 @@ class SequencesEvaluator(HoldsRows):
 
     # -- protocol --------------------------------------------------------------------------------
 
-    def insert(self, events: Events) -> Output:
-        self.metrics.rows += events.table.num_rows
-        return Output(self._insert(events))
-
-    def advance(self, mark: Watermark) -> Output:
-        return Output(self._advance(mark))
-
-    def end(self, keys: Iterable[Key] | None = None) -> Output:
-        return Output(self._end(list(self._tails.held if keys is None else keys)))
-
-    def snapshot(self, touched: Iterable[Key] | None = None) -> Snapshot:
-        """Of open partitions: the rows that partial matches still need, and where they stand."""
-        return Snapshot(self._tails.snapshot(touched))
-
     def no_matches(self, schema: pa.Schema) -> pa.Table:
         """The output of no matches: its columns and types."""
         batch = EventBatch(self._plan, self._subsets, schema.empty_table(), np.zeros(1, np.int64))
@@ -199,23 +167,6 @@ class SequencesEvaluator(HoldsRows):
         return Output(self._run(cut_piece(events, fresh, base)))
 
     # -- work ------------------------------------------------------------------------------------
-
-    def _insert(self, events: Events) -> Iterator[pa.Table]:
-        if len(events.complete):
-            yield from self._run(self._tails.join(events))
-
-    def _advance(self, mark: Watermark) -> Iterator[pa.Table]:
-        time = self._clock.time(mark, self._tails)
-        if time is None:
-            return
-        piece = self._tails.take(self._tails.expired(time - self._clock.size), complete=False)
-        if piece is not None:
-            yield from self._run(piece, time)
-
-    def _end(self, keys: list[Key]) -> Iterator[pa.Table]:
-        piece = self._tails.take(keys, complete=True)
-        if piece is not None:
-            yield from self._run(piece)
 
     def _run(self, piece: Piece, time: float | None = None) -> Iterator[pa.Table]:
         """Matches what can be decided of a piece, and holds what cannot."""
@@ -244,28 +195,17 @@ class SequencesEvaluator(HoldsRows):
         if self._listing.sample is not None:
             yield from self._sampled(batch, self._listing.sample)
             return
-        if not self._listing.timeouts and countable(self._plan, self._subsets):
-            ready = prepared(batch, self._subsets)
-            if ready is not None:
-                if self._listing.compact:
-                    graphs = stretches(batch, *ready, self._most(), live, subgraphs)
-                    yield from self._graphs(batch, graphs, matches)
-                    return
-                found = stretches(batch, *ready, self._most(), live, list_roots)
-                yield from self._compact(batch, found, matches)
+        try:
+            graph = self._graph_of(batch, live)
+            if graph is not None and self._listing.compact:
+                yield from self._graphs(batch, graph.stretches(self._most(), subgraphs))
                 return
-        elif self._machine is not None:
-            try:
-                if self._listing.compact:
-                    graphs = self._machine.stretches(batch, self._most(), live, subgraphs)
-                    yield from self._graphs(batch, graphs, matches)
-                    return
-                found = self._machine.stretches(batch, self._most(), live, list_roots)
-                yield from self._compact(batch, found, matches)
+            if graph is not None:
+                yield from self._compact(batch, graph.stretches(self._most(), list_roots), matches)
                 return
-            except GuardOverflowError as problem:
-                self._machine = None  # numbers beyond 64 bits: plain Python from here on
-                batch = _from(batch, problem.partition, problem.row)
+        except GuardOverflowError as problem:
+            self._machine = None  # numbers beyond 64 bits: plain Python from here on
+            batch = _from(batch, problem.partition, problem.row)
         if self._listing.compact:
             raise errors.UnsupportedError(
                 "compact=True needs the compiled engines, and here matches are followed in plain "
@@ -273,6 +213,14 @@ class SequencesEvaluator(HoldsRows):
                 remedy="leave compact out; q.explain() says which engine runs",
             )
         yield from self._by_classes(batch, live, matches, carried)
+
+    def _graph_of(self, batch: EventBatch, live: NDArray[np.int64]) -> Graph | None:
+        """The compiled graph that lists the batch; None: plain Python does."""
+        if not self._listing.timeouts and countable(self._plan, self._subsets):
+            return row_local_graph(batch, self._subsets, live)
+        if self._machine is None or not len(batch.reach.begins):
+            return None
+        return self._machine.graph(batch, live)
 
     def _by_classes(
         self,
@@ -357,9 +305,7 @@ class SequencesEvaluator(HoldsRows):
         if held:
             yield self._columns.table(batch, _joined(held, batch, matches))
 
-    def _graphs(
-        self, batch: EventBatch, found: Iterable[Subgraphs], matches: NDArray[np.int64]
-    ) -> Iterator[pa.Table]:
+    def _graphs(self, batch: EventBatch, found: Iterable[Subgraphs]) -> Iterator[pa.Table]:
         """Tables of graphs, one per end event."""
         check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
         held: list[Subgraphs] = []
@@ -405,8 +351,9 @@ class SequencesEvaluator(HoldsRows):
 
     def _exact(self, batch: EventBatch) -> int:
         """The number of matches that the batch settles; of pieces, counted on the graph."""
-        if self._counts_fast(batch):
-            return sum(count_partitions(batch, self._subsets))
+        counts = count_partitions(batch, self._subsets) if self._counts_fast(batch) else None
+        if counts is not None:
+            return sum(counts)
         return sum(total(self._plan.query, collected) for collected in self.collect(batch))
 
     def _counts_fast(self, batch: EventBatch) -> bool:

@@ -190,7 +190,7 @@ class Guards:
         state = rows[0] if rows else function.identity()
         match = _Class(self, label, row, self.empty)
         values = [match.value(argument, row) for argument in node.arguments]
-        return function.combine(state, function.lift(*values))
+        return function.absorb(state, *values)
 
     def rows_of(self, read: Read, index: int, row: int, memory: Memory) -> Rows:
         rows = memory[self.reads.index(read)]

@@ -1,13 +1,13 @@
 """Listing the matches of event patterns with correlated conditions, compiled.
 
 Steps, guards and rows are laid out for `sequences/kernels/runs.py`; listing is that of
-`match_graph.Graph`. What the register machine cannot hold (text functions over other events, long
+`match_graph.py`. What the register machine cannot hold (text functions over other events, long
 decimals) is left to the classes in plain Python (`runs.py`), with the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,8 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.guards.operators import TooHardError
-from ensue.operator.guard_banks import Banks, load_banks
+from ensue.guards.registers import GuardMachine
+from ensue.operator.guard_banks import load_banks
 from ensue.query.query import SkipMode
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.sequences.batch import EventBatch
@@ -26,7 +27,7 @@ from ensue.sequences.guard_code import EventGuards, compile_event_guards
 from ensue.sequences.kernels import classes as event_classes
 from ensue.sequences.kernels import match_graph
 from ensue.sequences.kernels import runs as kernels
-from ensue.sequences.match_graph import NODES, ROOTS, L, Lister
+from ensue.sequences.match_graph import NODES, Graph
 
 MAX_ENTRIES = 1 << 16  # states times combinations of the atoms that each tests
 MAX_CLASSES = 2_000_000
@@ -53,87 +54,18 @@ class EventMachine:
     steps: kernels.Steps
     most_takes: int
 
-    def stretches(
-        self, batch: EventBatch, most: int, live: NDArray[np.int64], lister: Lister[L]
-    ) -> Iterator[L]:
-        """As `match_graph.stretches`; GuardOverflowError where nothing of a row is listed yet."""
-        reach = batch.reach
-        if not len(reach.begins):
-            return
-        data = self._data(batch)
-        if data is None:
-            raise GuardOverflowError(0, int(reach.begins[0]))
-        values, machine = data
-        nodes = _nodes(min(NODES, 4096 + 16 * batch.table.num_rows))
-        classes = _classes(len(self.states), CLASSES, machine)
-        roots = np.empty((ROOTS, 3), np.int64)
-        place = np.array([0, reach.begins[0]], np.int64)
-        used = 0
-        while True:
-            status, used, found = kernels.advance(
-                self.steps,
-                machine,
-                values,
-                classes,
-                nodes,
-                roots,
-                place,
-                reach.begins,
-                reach.stops,
-                reach.fresh,
-                batch.edges,
-                live,
-                used,
-                self.most_takes,
-                self.guards.guards.cells,
-            )
-            if status == kernels.GUARD_OVERFLOW:
-                found = int(np.searchsorted(roots[:found, 0], place[1]))
-            for stretch in lister(nodes, roots, found, most):
-                most -= len(stretch.lengths)
-                yield stretch
-            if most <= 0 or status == kernels.DONE:
-                return
-            if status == kernels.GUARD_BY_ZERO:
-                raise errors.DataError(
-                    "a division by zero in a condition of an event pattern",
-                    remedy="guard it with nullif(divisor, 0)",
-                )
-            if status == kernels.GUARD_OVERFLOW:
-                raise GuardOverflowError(int(place[0]), int(place[1]))
-            low = int(values.lows[place[1]]) if len(values.lows) else 0
-            event_classes.sweep(classes, nodes.newest, low)
-            used = match_graph.compact(
-                classes.node,
-                used,
-                low,
-                nodes.rows,
-                nodes.labels,
-                nodes.lefts,
-                nodes.rights,
-                nodes.newest,
-                nodes.oldest,
-            )
-            amount = int(classes.counts[len(self.states)]) + 1
-            room = 2 * amount * (self.most_takes + 1)
-            if 2 * (used + room) > len(nodes.rows):
-                nodes = _grown(nodes, 4 * (used + room))
-            if amount * (self.most_takes + 1) > len(roots) // 2:
-                roots = np.empty((4 * amount * (self.most_takes + 1), 3), np.int64)
-            if amount * (self.most_takes + 2) > len(classes.node) // 2:
-                if amount > MAX_CLASSES:
-                    raise errors.LimitError(
-                        f"{amount:,} different partial matches are open at one row; the limit is "
-                        f"{MAX_CLASSES:,}",
-                        remedy="bound the pattern with within(...), partition it, or raise "
-                        "ensue.sequences.machine.MAX_CLASSES",
-                    )
-                classes = _more_classes(classes, 4 * amount * (self.most_takes + 2), machine)
+    def graph(self, batch: EventBatch, live: NDArray[np.int64]) -> ClassGraph:
+        """The match graph of a batch; GuardOverflowError where its numbers do not fit."""
+        machine = self._over(batch)
+        if machine is None:
+            raise GuardOverflowError(0, int(batch.reach.begins[0]))
+        return ClassGraph(self, machine, batch, live)
 
-    def _data(self, batch: EventBatch) -> tuple[kernels.Data, kernels.Machine] | None:
-        guards, compiled = self.guards, self.guards.guards
-        length = batch.table.num_rows
-        values = load_banks(compiled, batch.columns, length)
+    def _over(self, batch: EventBatch) -> kernels.Machine | None:
+        """The guards over the rows of a batch."""
+        guards, length = self.guards, batch.table.num_rows
+        live = guards.live(self.subsets, self.states)
+        values = load_banks(guards.guards, batch.columns, length, live)
         if values is None:
             return None
         order = np.zeros(0, np.float64)
@@ -143,44 +75,22 @@ class EventMachine:
             order = batch.order.astype(np.float64)
             if length and np.abs(order).max() >= _EXACT:
                 return None
-        sort_keys, sort_nulls, index = self._indexed(values, length)
-        live_ints, live_floats = guards.live(self.subsets, self.states)
-        machine = kernels.Machine(
-            compiled.code,
-            compiled.guard_offset,
-            compiled.updates,
-            compiled.applies,
-            live_ints,
-            live_floats,
-            compiled.initial_ints,
-            compiled.initial_floats,
-            values.int_constants,
-            compiled.float_constants,
-            bounds,
-            guards.last_register,
+        return kernels.Machine(
+            values,
             len(self.plan.marks.labels),
             sum(1 << i for i, test in enumerate(self.plan.tests) if test.correlated),
-            index,
-        )
-        lows = batch.low if batch.low is not None else np.empty(0, np.int64)
-        data = kernels.Data(
             batch.words[:, 0].astype(np.int64),
-            values.ints,
-            values.floats,
-            values.int_nulls,
-            values.float_nulls,
-            sort_keys,
-            sort_nulls,
-            order,
-            lows,
             batch.starts,
+            bounds,
+            guards.last_register,
+            order,
+            *self._indexed(values, length),
         )
-        return data, machine
 
     def _indexed(
-        self, values: Banks, length: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-        """Columns that classes are sorted by, and for each state how."""
+        self, values: GuardMachine, length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """For each state how its classes are sorted, and the columns that they are sorted by."""
         compiled = self.guards.guards
         numbers: dict[str, int] = {}
         keys: list[NDArray[np.int64]] = []
@@ -214,8 +124,61 @@ class EventMachine:
                     )
                     break
         if not keys:
-            return np.zeros((1, length), np.int64), np.zeros((1, length), np.bool_), index
-        return np.stack(keys), np.stack(nulls), index
+            return index, np.zeros((1, length), np.int64), np.zeros((1, length), np.bool_)
+        return index, np.stack(keys), np.stack(nulls)
+
+
+class ClassGraph(Graph):
+    """The match graph of a batch, a node per class of partial matches."""
+
+    def __init__(
+        self,
+        machine: EventMachine,
+        rows: kernels.Machine,
+        batch: EventBatch,
+        live: NDArray[np.int64],
+    ) -> None:
+        super().__init__(batch, live, min(NODES, 4096 + 16 * batch.table.num_rows))
+        self._machine, self._rows = machine, rows
+        self._classes = _classes(len(machine.states), CLASSES, rows)
+        self._status = kernels.DONE
+
+    def advance(self) -> int:
+        self._status, self.used, found = kernels.advance(
+            self._machine.steps,
+            self._rows,
+            self._classes,
+            self.walk,
+            self.nodes,
+            self.used,
+            self.roots,
+            self._machine.most_takes,
+        )
+        if self._status == kernels.GUARD_OVERFLOW:  # plain Python lists what the row completes
+            return int(np.searchsorted(self.roots[:found, 0], self.walk.place[1]))
+        return int(found)
+
+    def make_room(self) -> None:
+        if self._status == kernels.GUARD_BY_ZERO:
+            raise errors.DataError(
+                "a division by zero in a condition of an event pattern",
+                remedy="guard it with nullif(divisor, 0)",
+            )
+        if self._status == kernels.GUARD_OVERFLOW:
+            raise GuardOverflowError(*self.walk.place.tolist())
+        classes, takes = self._classes, self._machine.most_takes
+        event_classes.sweep(classes, self.nodes.newest, self.low)
+        amount = int(classes.counts[len(self._machine.states)]) + 1
+        self.compact(classes.node, amount * (takes + 1))
+        if amount * (takes + 2) > len(classes.node) // 2:
+            if amount > MAX_CLASSES:
+                raise errors.LimitError(
+                    f"{amount:,} different partial matches are open at one row; the limit is "
+                    f"{MAX_CLASSES:,}",
+                    remedy="bound the pattern with within(...), partition it, or raise "
+                    "ensue.sequences.machine.MAX_CLASSES",
+                )
+            self._classes = _more_classes(classes, 4 * amount * (takes + 2), self._rows)
 
 
 def event_machine(
@@ -293,27 +256,8 @@ def _sorting(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.where(np.isnan(values), np.int64(2**63 - 2), ordered)
 
 
-def _nodes(size: int) -> kernels.Nodes:
-    return kernels.Nodes(
-        np.empty(size, np.int64),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
-
-
-def _grown(nodes: kernels.Nodes, size: int) -> kernels.Nodes:
-    larger = _nodes(size)
-    for name in kernels.Nodes._fields:
-        old = getattr(nodes, name)
-        getattr(larger, name)[: len(old)] = old
-    return larger
-
-
 def _classes(states: int, slots: int, machine: kernels.Machine) -> event_classes.Classes:
-    ints, floats = len(machine.initial_ints), len(machine.initial_floats)
+    ints, floats = len(machine.guards.initial_ints), len(machine.guards.initial_floats)
     table = 1 << (4 * slots - 1).bit_length()
     return event_classes.Classes(
         np.full(slots, match_graph.NOTHING, np.int32),

@@ -19,11 +19,10 @@ from ensue.automaton import conditions
 from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.operator.buffer import EVENT
 from ensue.operator.match_names import EVENTS, listed_events, match_names
+from ensue.operator.status import MATCHED, STATUS, TIMEOUT
 from ensue.quantities.measures import LISTING_EVENTS, Matches, Measured
 from ensue.query import condition as c
 from ensue.sequences.batch import EventBatch
-
-COMPLETE, TIMED_OUT = "complete", "timed out"
 
 
 @dataclass
@@ -109,8 +108,8 @@ class Output:
                 names.append(atom_name(index))
                 arrays.append(measured.atom(atom))
         if self.timeouts:
-            names.append("status")
-            status = [COMPLETE if done else TIMED_OUT for done in found.complete]
+            names.append(STATUS)
+            status = [MATCHED if done else TIMEOUT for done in found.complete]
             arrays.append(pa.array(status, pa.string()))
         if EVENT in batch.columns:
             labels = np.array(found.labels, np.int64)

@@ -183,8 +183,11 @@ class Totals:
         only_counts = all(map(aggregates.counts_matches, range(len(aggregates.slots))))
         plain = only_counts and self._grouping.every is None
         in_pieces = left is not None and (self._absences or query.within is None)
+        counts = None
         if plain and not in_pieces and countable(self._plan, self.subsets):
-            for index, count in enumerate(count_partitions(batch, self.subsets)):
+            counts = count_partitions(batch, self.subsets)
+        if counts is not None:
+            for index, count in enumerate(counts):
                 if left is not None:
                     left.append(Left(int(batch.edges[index]), {}))
                 yield {None: (count, aggregates.nothing[1])} if count else {}

@@ -45,7 +45,14 @@ DEPTH = 32  # steps of a pattern that the flow of worth is followed
 LEAST_CALIBRATION = 1000
 _SLACK = 1.10
 ROWS, WORK, SECONDS, RECORDS, EACH = 0, 1, 2, 3, 4  # of totals; from EACH on, loads of patterns
-_NO_PRIORITY = np.zeros((0, 1))
+# What a state has of the sketch, by the names that it is written under.
+_LEARNED = {
+    name: name
+    for name in (
+        "completed", "node_seen", "node_completed", "direct", "flow", "rate", "lost", "unlived",
+        "mass",
+    )
+} | {"bucket_seen": "seen"}  # fmt: skip
 WORKLOADS = Room("workloads", EVERY)
 ALONE = Room("patterns outside a workload", EVERY - {Form.LATENCY_EACH})
 
@@ -65,28 +72,24 @@ class Controller:
         self._total, self._seconds, self._records = bounds.work, bounds.latency, bounds.memory
         self._single = {names.index(name): each for name, each in bounds.latency_of.items()}
         columns = min(COLUMNS, max(1, len(names)))
-        self._weights = np.zeros(columns, np.float64)
+        weights = np.zeros(columns, np.float64)
         for index, name in enumerate(names):
-            self._weights[index % columns] += sharing.weights.get(name, 1.0)
+            weights[index % columns] += sharing.weights.get(name, 1.0)
         # Only their ratios count; levels of quality have room for so many octaves.
-        if self._weights.any():
-            self._weights /= self._weights.max()
+        if weights.any():
+            weights /= weights.max()
         buckets = BUCKETS if self.active else 1
-        self.completed = np.zeros((buckets, columns), np.float32)
-        self.bucket_seen = np.zeros(buckets, np.float32)
-        self._node_seen = np.zeros(0, np.float64)
-        self._node_completed = np.zeros((0, columns), np.float64)
-        self._direct = np.zeros((0, columns), np.float64)  # matches completed from a node
-        self._flow = np.zeros((1, 1), np.float64)  # worth handed from node to node
-        self._rate = np.zeros(0, np.float64)
-        self._theta = np.zeros(0, np.float64)
-        self._steps = np.zeros(0, np.int64)  # events that a match still needs at least
-        self._unlived = np.zeros(0, np.float64)  # of `_node_seen`, what was shed before it was over
-        self._lost = np.zeros((0, columns), np.float64)  # shed since the last chunk, by node
+        flat, table = np.zeros(0), np.zeros((0, columns))
+        self.sketch = Sketch(
+            bucket_seen=np.zeros(buckets, np.float32), flow=np.zeros((1, 1)),
+            completed=np.zeros((buckets, columns), np.float32), node_seen=flat,
+            node_completed=table, weights=weights, rate=flat, theta=flat, lost=table, means=table,
+            overloaded=np.zeros((len(names) + 63) // 64, np.uint64),
+            mass=np.zeros((buckets, columns), np.float32),
+            limits=np.full(len(names) if self._single else 0, np.inf),
+            steps=np.zeros(0, np.int64), direct=table, unlived=flat, priority=np.zeros((0, 1)),
+        )  # fmt: skip
         self._given_up = np.zeros((2, columns), np.float64)  # at least, and at most
-        self._mass = np.zeros((buckets, columns), np.float32)
-        self._overloaded = np.zeros((len(names) + 63) // 64, np.uint64)
-        self._limits = np.full(len(names) if self._single else 0, np.inf)
         self.found = np.zeros(len(names), np.int64)
         self.knobs = np.zeros(at.KNOBS, np.float64)
         self.knobs[[at.LIMIT_WORK, at.LIMIT_RECORDS]] = np.inf
@@ -135,57 +138,51 @@ class Controller:
         share: float,
     ) -> None:
         """A batch: how often an event concerns each node, and how long windows are."""
-        nodes = tables.nodes
+        nodes, before = tables.nodes, self.sketch.rate
         rate = tables.concerns @ (kinds / max(1, kinds.sum()))
-        known = len(self._rate)
-        rate[:known] = np.where(self._rate > 0, (self._rate + rate[:known]) / 2, rate[:known])
-        self._rate = rate
+        known = len(before)
+        rate[:known] = np.where(before > 0, (before + rate[:known]) / 2, rate[:known])
+        self.sketch = self.sketch._replace(rate=rate)
         if not self.active:
             return
         self._share = share
-        grown = nodes - len(self._node_seen)
-        self._node_seen = np.concatenate([self._node_seen, np.zeros(grown)])
-        more = np.zeros((grown, self._node_completed.shape[1]))
-        self._node_completed = np.concatenate([self._node_completed, more])
-        self._direct = np.concatenate([self._direct, more])
-        self._lost = np.concatenate([self._lost, more])
-        self._unlived = np.concatenate([self._unlived, np.zeros(grown)])
-        followed = min(nodes, FOLLOWED)
-        flow = np.zeros((followed, followed))
-        flow[: len(self._flow), : len(self._flow)] = self._flow
-        self._flow = flow
-        size = np.array([len(self._automaton.taken_at(node)) for node in range(nodes)])
+        self._cover(nodes)
+        automaton = self._automaton
+        size = np.array([len(automaton.taken_at(node)) for node in range(nodes)])
         asked = np.array(
-            [
-                (self._automaton.relevant(node) & self._automaton.correlated).bit_count()
-                for node in range(nodes)
-            ]
+            [(automaton.relevant(node) & automaton.correlated).bit_count() for node in range(nodes)]
         )
-        self._theta = np.maximum(rate, 1e-6) * (TAU * size + (1 - TAU) * (1 + asked))
-        self._steps = np.array([self._automaton.steps(node) for node in range(nodes)], np.int64)
+        self.sketch = self.sketch._replace(
+            theta=np.maximum(rate, 1e-6) * (TAU * size + (1 - TAU) * (1 + asked)),
+            steps=np.array([automaton.steps(node) for node in range(nodes)], np.int64),
+        )
         if len(spans):
             self._window = max(self._window, float(np.quantile(spans, 0.9)))
         self.knobs[at.FADE_EVERY] = max(LEAST_FADE, self._window / 4)
+
+    def _cover(self, nodes: int) -> None:
+        """Room for nodes found since."""
+        sketch, followed = self.sketch, max(1, min(nodes, FOLLOWED))
+        flow = np.zeros((followed, followed))
+        flow[: len(sketch.flow), : len(sketch.flow)] = sketch.flow
+        names = ("node_seen", "node_completed", "direct", "lost", "unlived")
+        grown = {}
+        for name in names:
+            array = getattr(sketch, name)
+            more = np.zeros((nodes - len(array), *array.shape[1:]))
+            grown[name] = np.concatenate([array, more])
+        self.sketch = sketch._replace(flow=flow, **grown)
 
     def arrays(self, partials: Partials) -> Sketch:
         if self.active:
             self.prices.rescale()
             self._set_prices()
             self._set_limits(partials)
-        nodes = max(1, len(self._rate))
-        if not self.active:
-            flat, table = np.zeros(nodes), np.zeros((nodes, 1))
-            return Sketch(
-                self.bucket_seen, self._flow, self.completed, flat, table, self._weights,
-                self._rate, flat, table, table, self._overloaded, self._mass, self._limits,
-                np.ones(nodes, np.int64), table, flat, _NO_PRIORITY,
-            )  # fmt: skip
-        return Sketch(
-            self.bucket_seen, self._flow, self.completed, self._node_seen, self._node_completed,
-            self._weights, self._rate, self._theta, self._lost, self._means(nodes),
-            self._overloaded, self._mass, self._limits, self._steps, self._direct, self._unlived,
-            _NO_PRIORITY if self._rank is None else self._rank(self._rate),
-        )  # fmt: skip
+            rate = self.sketch.rate
+            self.sketch = self.sketch._replace(means=self._means(max(1, len(rate))))
+            if self._rank is not None:
+                self.sketch = self.sketch._replace(priority=self._rank(rate))
+        return self.sketch
 
     def _means(self, nodes: int, lived: bool = False) -> NDArray[np.float64]:
         """Matches per partial match with a whole window, for each node and pattern.
@@ -194,23 +191,24 @@ class Controller:
         reaches the first one at once; buckets tell only how they differ from their node. With
         `lived`, per time that partial matches had before they were shed.
         """
-        columns = len(self._weights)
+        sketch = self.sketch
+        columns = len(sketch.weights)
         member = np.zeros((nodes, columns))
         for node in range(nodes):
             for pattern, _ in self._automaton.nodes[node]:
                 member[node, pattern % columns] = 1.0
-        own = self._direct + LITTLE * member
-        seen = self._node_seen[:, None] + 1.0
+        own = sketch.direct + LITTLE * member
+        seen = sketch.node_seen[:, None] + 1.0
         if lived:
-            seen = np.maximum(seen - self._unlived[:, None], LEAST_LIVED * seen)
-        parent, child = np.nonzero(self._flow)
-        share = self._flow[parent, child][:, None]
+            seen = np.maximum(seen - sketch.unlived[:, None], LEAST_LIVED * seen)
+        parent, child = np.nonzero(sketch.flow)
+        share = sketch.flow[parent, child][:, None]
         found = own / seen
         for _ in range(min(nodes, DEPTH)):
             total = own.copy()
             np.add.at(total, parent, share * found[child])
             found = total / seen
-        beyond = self._node_completed[FOLLOWED:] + LITTLE * member[FOLLOWED:]
+        beyond = sketch.node_completed[FOLLOWED:] + LITTLE * member[FOLLOWED:]
         found[FOLLOWED:] = beyond / seen[FOLLOWED:]
         least = 1e-9
         result: NDArray[np.float64] = np.maximum(found * member, least)
@@ -239,17 +237,17 @@ class Controller:
             self._sum[:EACH] += (rows, work, seconds, float(partials.meta[at.RECORDS]) * rows)
             self._sum[EACH:] += loads * rows
         priced = bool(self.knobs[at.PRICED])
-        if priced and self.prices.lost.any():
-            means = self._means(len(self._node_seen))
-            means /= (means * self._weights).sum(axis=1, keepdims=True)
-            self._given_up += (self.prices.lost[: len(means), None] * means).sum(axis=0)
-            self.prices.lost[:] = 0.0
-            self._lost[:] = 0.0
-        elif self._lost.any():
+        sketch, passed = self.sketch, self.prices.arrays().lost
+        if priced and passed.any():
+            means = self._means(len(sketch.node_seen))
+            means /= (means * sketch.weights).sum(axis=1, keepdims=True)
+            self._given_up += (passed[: len(means), None] * means).sum(axis=0)
+            passed[:] = sketch.lost[:] = 0.0
+        elif sketch.lost.any():
             for row, lived in enumerate((False, True)):
-                means = self._means(len(self._node_seen), lived)
-                self._given_up[row] += (self._lost * means).sum(axis=0)
-            self._lost[:] = 0.0
+                means = self._means(len(sketch.node_seen), lived)
+                self._given_up[row] += (sketch.lost * means).sum(axis=0)
+            sketch.lost[:] = 0.0
         self.prices.since += work
         self._rows += rows
         self._fixed = min(self._fixed, seconds / rows)
@@ -262,7 +260,7 @@ class Controller:
         """Expected work of the next event per pattern (l_i)."""
         found = np.zeros(len(self._names))
         for node in np.flatnonzero(partials.lists.waiting > 0.0).tolist():
-            part = partials.lists.waiting[node] * self._rate[node]
+            part = partials.lists.waiting[node] * self.sketch.rate[node]
             for pattern, _ in self._automaton.nodes[node]:
                 found[pattern] += part
         return found
@@ -279,7 +277,7 @@ class Controller:
         self._calibrated = self._sum[ROWS] > 0
         self.found[:] = 0
         self.totals[:] = 0
-        self._lost[:] = self._given_up[:] = self._mass[:] = 0
+        self.sketch.lost[:] = self._given_up[:] = self.sketch.mass[:] = 0
         self._set_prices()
 
     def _set_limits(self, partials: Partials) -> None:
@@ -303,16 +301,17 @@ class Controller:
             self.knobs[at.LIMIT_RECORDS] = max(records, 1.0)
         for pattern, bound in self._single.items():
             if bound.share:
-                self._limits[pattern] = bound.amount * self._sum[EACH + pattern] / rows
+                self.sketch.limits[pattern] = bound.amount * self._sum[EACH + pattern] / rows
             elif self._timing > 0.0:
-                self._limits[pattern] = max(bound.amount / self._timing, 0.5)
+                self.sketch.limits[pattern] = max(bound.amount / self._timing, 0.5)
 
     def _set_prices(self) -> None:
         """The index of visits anew, where much was learned since; in use where a bound holds."""
         held = self._may_price and not self.calibrating and not self._learning
         priced = held and (self.prices.ready or self._taught)
         if priced and (not self.prices.ready or self.prices.due()):
-            self.prices.solve(self._rate * self._share, self._window, self._weights)
+            rate = self.sketch.rate * self._share
+            self.prices.solve(rate, self._window, self.sketch.weights)
         self.knobs[at.PRICED] = priced
 
     def _warn(self, rows: int, seconds: float, partials: Partials) -> None:
@@ -340,27 +339,19 @@ class Controller:
         """All that was learned, by name."""
         scalars = (self._window, float(self._rows), self._timing, float(self._calibrated))
         return {
-            "seen": self.bucket_seen, "completed": self.completed, "node_seen": self._node_seen,
-            "node_completed": self._node_completed, "direct": self._direct, "flow": self._flow,
-            "rate": self._rate, "lost": self._lost, "given_up": self._given_up,
-            "unlived": self._unlived, "mass": self._mass, "found": self.found,
-            "calibration": self._sum, "totals": self.totals, "scalars": np.array(scalars),
+            **{told: getattr(self.sketch, name) for name, told in _LEARNED.items()},
+            "given_up": self._given_up, "found": self.found, "calibration": self._sum,
+            "totals": self.totals, "scalars": np.array(scalars),
         }  # fmt: skip
 
     def restore(self, values: Callable[[str], NDArray[Any]]) -> None:
         """What `learned` told."""
-        nodes = len(values("rate"))
-        columns = len(self._weights)
-        followed = max(1, min(nodes, FOLLOWED))
-        self._node_seen, self._rate = np.zeros(nodes), np.zeros(nodes)
-        self._unlived, self._lost = np.zeros(nodes), np.zeros((nodes, columns))
-        self._node_completed, self._direct = np.zeros((nodes, columns)), np.zeros((nodes, columns))
-        self._flow = np.zeros((followed, followed))
-        for name, array in self.learned().items():
-            array[...] = values(name).reshape(array.shape)
-            if name == "scalars":
-                self._window, rows, self._timing, calibrated = array.tolist()
-                self._rows, self._calibrated = int(rows), bool(calibrated)
+        restored = {name: values(told) for name, told in _LEARNED.items()}
+        self.sketch = self.sketch._replace(**restored)
+        self._given_up, self.found = values("given_up"), values("found")
+        self._sum, self.totals = values("calibration"), values("totals")
+        self._window, rows, self._timing, calibrated = values("scalars").tolist()
+        self._rows, self._calibrated = int(rows), bool(calibrated)
 
     def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.prices.restore(arrays)
@@ -369,7 +360,7 @@ class Controller:
     def carry(self, before: Controller, stayed: Collection[str]) -> None:
         """What was found and given up under the patterns from before, of those that stay."""
         self.totals += before.totals
-        columns, gone = len(self._weights), len(before._weights)
+        columns, gone = len(self.sketch.weights), len(before.sketch.weights)
         for index, name in enumerate(self._names):
             if name in stayed:
                 old = before._names.index(name)
@@ -381,7 +372,5 @@ class Controller:
 
     def estimates(self) -> dict[str, Estimate]:
         """Recall per pattern."""
-        return estimates(
-            self._names, self.found, self._given_up, self._mass, self.completed, self.bucket_seen,
-            bool(self.knobs[at.PRICED]),
-        )  # fmt: skip
+        priced = bool(self.knobs[at.PRICED])
+        return estimates(self._names, self.found, self._given_up, self.sketch, priced)

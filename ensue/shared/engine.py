@@ -21,7 +21,6 @@ from ensue.automaton.share_automaton import SharedAutomaton
 from ensue.operator.budget import Budget
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.sequences.batch import EventBatch
-from ensue.sequences.counts import event_classes
 from ensue.shared.constants import AHEAD, AVERAGED
 from ensue.shared.controller import Controller
 from ensue.shared.features import Bins, compile_features
@@ -104,7 +103,7 @@ class Engine:
         control, length = self.controller, int(starts[-1])
         batch = EventBatch(self.union.plan, None, table, starts)
         guards = guards_of(self.compiled.guards, batch.columns, length)
-        of_row, kinds = event_classes(batch)
+        of_row, kinds = batch.classes
         tables = build(self.automaton, kinds, used)
         windows = windows_of(self.union, table, starts, self.words)
         classes, sequence = np.zeros(1, np.int32), None
@@ -122,7 +121,9 @@ class Engine:
             concerned = self.event_classes.of_kinds(kinds, tables.concerns)
             control.prices.cover(self.bins.bases(), concerned)
         rows = rows_of(self.union, windows, of_row, classes)
-        return Prepared(rows, parts_of(starts, sequence), tables, guards, windows.sizes)
+        features = self.bins.arrays(guards.code, guards.offset)
+        parts = parts_of(starts, sequence)
+        return Prepared(rows, parts, tables, guards, features, windows.sizes)
 
     def run(
         self, prepared: Prepared, partials: Partials, stop: int, complete: bool
@@ -133,33 +134,24 @@ class Engine:
         meta[at.STRIDE] = tables.most
         work = np.zeros(prepared.length, np.int32)
         control = self.controller
-        features = self.bins.arrays(prepared.guards.code, prepared.guards.offset)
         for until in control.stops(int(meta[at.POSITION]), stop):
             spent, began, before = 0.0, time.thread_time(), int(meta[at.WORK])
             self.bins.settled = control.prices.ready
             self.bins.learn()
-            sketch, prices = control.arrays(partials), control.prices.arrays()
+            given = self._handed(prepared, partials)
             rows_before = int(meta[at.POSITION])
-            while True:
-                status = loop.run_rows(
-                    until, complete, prepared.rows, parts, tables.steps, prepared.guards, features,
-                    partials.arena, partials.lists, self._found, sketch, prices, meta,
-                    control.knobs, work, self._scratch,
-                )  # fmt: skip
-                if status == loop.FULL:
-                    # What is done with matches is not matching: its time does not count.
-                    spent += time.thread_time() - began
-                    yield from self._drained(partials)
-                    began = time.thread_time()
-                    self._make_room(partials)
-                    continue
-                if status == loop.GUARD_OVERFLOW:
-                    raise TooLargeError
-                if status == loop.GUARD_BY_ZERO:
-                    raise errors.DataError(
-                        "a division by zero in DEFINE", remedy="guard it with nullif(divisor, 0)"
-                    )
-                break
+            while (status := loop.run_rows(until, complete, given, work)) == loop.FULL:
+                # What is done with matches is not matching: its time does not count.
+                spent += time.thread_time() - began
+                yield from self._drained(partials)
+                began = time.thread_time()
+                given = self._more_room(partials, given)
+            if status == loop.GUARD_OVERFLOW:
+                raise TooLargeError
+            if status == loop.GUARD_BY_ZERO:
+                raise errors.DataError(
+                    "a division by zero in DEFINE", remedy="guard it with nullif(divisor, 0)"
+                )
             spent += time.thread_time() - began
             self.seconds += spent
             rows = int(meta[at.POSITION]) - rows_before
@@ -175,19 +167,23 @@ class Engine:
         rows = prepared.rows
         floors = np.searchsorted(rows.order[:stop], now - prepared.sizes)
         low = np.concatenate([rows.low[:, :stop], floors[:, None]], axis=1)
-        rows = rows._replace(low=low, end=stop + 1)
         parts = parts_of(np.array([0, stop + 1]), None)
         parts.reached[:] = stop
         partials.cover(prepared.tables.nodes)
-        control = self.controller
-        while not loop.sweep(
-            0, len(partials.lists.head), 0, False, rows, parts, prepared.tables.steps,
-            partials.arena, partials.lists, self._found, control.arrays(partials),
-            control.prices.arrays(), partials.meta, control.knobs, self._scratch,
-        ):  # fmt: skip
+        given = self._handed(prepared, partials)._replace(rows=rows._replace(low=low), parts=parts)
+        while not loop.sweep(0, given):
             yield from self._drained(partials)
-            self._make_room(partials)
+            given = self._more_room(partials, given)
         yield from self._drained(partials)
+
+    def _handed(self, prepared: Prepared, partials: Partials) -> layout.Handed:
+        control = self.controller
+        sketch, prices = control.arrays(partials), control.prices.arrays()
+        return layout.Handed(
+            prepared.rows, prepared.parts, prepared.tables.steps, prepared.guards,
+            prepared.features, partials.arena, partials.lists, self._found, sketch, prices,
+            partials.meta, control.knobs, self._scratch,
+        )  # fmt: skip
 
     def held(self, prepared: Prepared, partials: Partials) -> tuple[int, float]:
         """The earliest row that an open partial match has, and when the first window ends."""
@@ -215,7 +211,7 @@ class Engine:
             )  # fmt: skip
         partials.meta[[at.CHAINS, at.ENTRIES, at.WRITTEN]] = 0
 
-    def _make_room(self, partials: Partials) -> None:
+    def _more_room(self, partials: Partials, given: layout.Handed) -> layout.Handed:
         """Output was drained: what is short is doubled until a visit fits again."""
         most = int(partials.meta[at.STRIDE]) + 2
         longest = int(partials.arena.length.max()) + 2
@@ -236,6 +232,7 @@ class Engine:
             self._found = _new_found(
                 *(max(2 * size, room) for size, room in zip(sizes, least, strict=True))
             )
+        return given._replace(arena=partials.arena, found=self._found)
 
 
 def _new_found(chains: int, events: int, entries: int) -> layout.Found:

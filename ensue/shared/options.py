@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.share import Union
+from ensue.draw.table import PrintedTable
 from ensue.query.query import SkipMode
 from ensue.shared.recall import Estimate
 
@@ -34,9 +35,9 @@ class Sharing:
 DEFAULT = Sharing()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
-    """What a run did and gave up."""
+    """What a run did and gave up; prints as a table."""
 
     patterns: Mapping[str, Estimate]
     rows: int
@@ -46,6 +47,25 @@ class Report:
     created: int
     seconds: float
     most_records: int
+
+    def _printed(self) -> PrintedTable:
+        names = ("pattern", "found", "lost (estimate)", "recall", "between", "and")
+        rows = [
+            (name, e.found, round(e.lost, 1), round(e.recall, 4), round(e.low, 4), round(e.high, 4))
+            for name, e in self.patterns.items()
+        ]
+        note = (
+            f"{self.rows:,} rows in {self.seconds:.2f} s of CPU, {self.work:,} units of work; "
+            f"{self.shed:,} of {self.created:,} partial matches shed in {self.selections:,} "
+            f"selections, at most {self.most_records:,} kept"
+        )
+        return PrintedTable(names, rows, note)
+
+    def __repr__(self) -> str:
+        return str(self._printed())
+
+    def _repr_html_(self) -> str:
+        return self._printed()._repr_html_()
 
 
 def joined_report(reports: Sequence[Report | None]) -> Report | None:

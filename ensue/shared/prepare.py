@@ -16,7 +16,7 @@ from ensue.guards.compile import Guards as Compiled
 from ensue.operator.guard_banks import load_banks
 from ensue.query.query import Window, WindowKind
 from ensue.sequences.batch import EventBatch
-from ensue.shared.kernels.layout import Guards, Parts, Rows
+from ensue.shared.kernels.layout import Features, Guards, Parts, Rows
 from ensue.shared.tables import Tables, words_of
 
 MAX_LISTS = 1 << 20  # states times partitions that take turns; above, one comes after the other
@@ -35,6 +35,7 @@ class Prepared:
     parts: Parts
     tables: Tables
     guards: Guards
+    features: Features
     sizes: NDArray[np.float64]  # of the windows, where they are of time
 
     @property
@@ -116,7 +117,7 @@ def parts_of(starts: NDArray[np.int64], sequence: NDArray[np.int64] | None) -> P
     taking_turns = sequence is not None
     return Parts(
         sequence=np.arange(length, dtype=np.int64) if sequence is None else sequence,
-        part=np.repeat(np.arange(partitions, dtype=np.int32), np.diff(starts)),
+        part=np.repeat(np.arange(partitions, dtype=np.int64), np.diff(starts)),
         starts=starts,
         weight=np.diff(starts) / max(1, length) if taking_turns else np.ones(partitions),
         reached=np.zeros(partitions, np.int64),
@@ -159,8 +160,6 @@ def rows_of(
         masks=windows.masks,
         order=windows.order,
         bounds=np.array(bounds, np.float64),
-        begin=0,
-        end=len(kinds),
         position=position,
         size=size,
         event_class=classes,

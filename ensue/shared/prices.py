@@ -27,11 +27,6 @@ MOST_CLASSES = 64  # of one kind of event
 BINS = 16
 GREATEST = 1e4
 
-_STORED = (
-    "asked", "taken", "done", "distinct", "latest", "owner", "visits", "leaving", "born", "waited",
-    "log_cell", "log_child", "logged", "events", "pays", "best", "gain", "value", "levels",
-    "scale", "lost", "first", "width", "slot",
-)  # fmt: skip
 _WRITTEN_AS = {"pays": "index"}
 
 
@@ -40,33 +35,27 @@ class Prices:
         self._automaton = automaton
         self.active = active
         cells, owners = (CELLS, buckets) if active else (1, 1)
-        self.asked, self.taken, self.done, self.distinct = (
-            np.zeros(cells, np.float32) for _ in range(4)
-        )
-        self.latest = np.full(cells, -1, np.int64)
-        self.owner = np.full(owners, -1, np.int32)
-        self.visits, self.leaving, self.born, self.waited = (
-            np.zeros(owners, np.float32) for _ in range(4)
-        )
-        self.log_cell = np.zeros((1, 1), np.int32)
-        self.log_child = np.zeros((1, 1), np.int32)
-        self.logged = np.zeros(1)
-        self.events = np.zeros((1, 1), np.float32)
-        self.pays = np.zeros((cells, AGES), np.uint8)
-        self.best = np.zeros((owners, AGES), np.uint8)
-        self.gain = np.zeros((cells, AGES), np.float32)
-        self.value = np.zeros((owners, AGES), np.float32)
-        self.levels = np.zeros(LEVELS + 2)
-        self.scale = np.ones(1)
-        self.lost = np.zeros(1)
-        # Where the buckets and cells of a node begin, and which classes it tells apart.
-        self.first = np.zeros((1, 2), np.int64)
-        self.width = np.ones(1, np.int64)
-        self.slot = np.zeros((1, 1), np.int16)
+        asked, taken, done, distinct = (np.zeros(cells, np.float32) for _ in range(4))
+        visits, leaving, born, waited = (np.zeros(owners, np.float32) for _ in range(4))
+        self._now = layout.Prices(
+            asked=asked, taken=taken, done=done, owner=np.full(owners, -1, np.int32),
+            visits=visits, leaving=leaving, born=born, waited=waited,
+            log_cell=np.zeros((1, 1), np.int32), log_child=np.zeros((1, 1), np.int32),
+            logged=np.zeros(1), events=np.zeros((1, 1), np.float32),
+            pays=np.zeros((cells, AGES), np.uint8), best=np.zeros((owners, AGES), np.uint8),
+            gain=np.zeros((cells, AGES), np.float32), value=np.zeros((owners, AGES), np.float32),
+            levels=np.zeros(LEVELS + 2), scale=np.ones(1), lost=np.zeros(1),
+            latest=np.full(cells, -1, np.int64), distinct=distinct,
+            first=np.zeros((1, 2), np.int64), width=np.ones(1, np.int64),
+            slot=np.zeros((1, 1), np.int16),
+        )  # fmt: skip
         self.ready = False
         self.since = 0.0  # visits since it was solved, which do not fade as the counts do
         # What was asked, taken and done then.
         self._before = tuple(np.zeros(cells, np.float32) for _ in range(3))
+
+    def arrays(self) -> layout.Prices:
+        return self._now
 
     def cover(self, bases: list[int], classes: NDArray[np.bool_]) -> None:
         """Room for nodes: where their buckets begin, and which classes of events concern each."""
@@ -74,28 +63,33 @@ class Prices:
         if not self.active or nodes == 0:
             return
         self._place(bases, classes)
-        if nodes <= len(self.events) and self.events.shape[1] == CLASSES:
+        now = self._now
+        known, size = len(now.events), max(LEAST_SAMPLE, SAMPLE // nodes)
+        if nodes <= known and now.events.shape[1] == CLASSES:
             return
-        size = max(LEAST_SAMPLE, SAMPLE // nodes)
-        known = len(self.events)
 
-        def grown(array: NDArray[Any], width: int) -> NDArray[Any]:
-            found = np.zeros((nodes, width), array.dtype)
-            kept = min(width, array.shape[1])
-            found[:known, :kept] = array[:, :kept]
+        def grown(array: NDArray[Any], *width: int) -> NDArray[Any]:
+            found = np.zeros((nodes, *width), array.dtype)
+            kept = tuple(
+                slice(min(length, had))
+                for length, had in zip(found.shape, array.shape, strict=True)
+            )
+            found[kept] = array[kept]
             return found
 
-        self.log_cell, self.log_child = grown(self.log_cell, size), grown(self.log_child, size)
-        self.events = grown(self.events, CLASSES)
-        self.logged = np.concatenate([self.logged, np.zeros(nodes - known)])
-        self.lost = np.concatenate([self.lost, np.zeros(nodes - known)])
+        self._now = now._replace(
+            log_cell=grown(now.log_cell, size), log_child=grown(now.log_child, size),
+            events=grown(now.events, CLASSES), logged=grown(now.logged), lost=grown(now.lost),
+        )  # fmt: skip
 
     def _place(self, bases: list[int], classes: NDArray[np.bool_]) -> None:
-        nodes, known = len(bases) - 1, len(self.first) if self.slot.shape[1] > 1 else 0
+        """Where the buckets and cells of a node begin, and which classes it tells apart."""
+        now = self._now
+        nodes, known = len(bases) - 1, len(now.first) if now.slot.shape[1] > 1 else 0
         first, width = np.zeros((nodes, 2), np.int64), np.ones(nodes, np.int64)
         slot = np.full((nodes, CLASSES), -1, np.int16)
         if known:
-            first[:known], width[:known], slot[:known] = self.first, self.width, self.slot
+            first[:known], width[:known], slot[:known] = now.first, now.width, now.slot
         for node in range(nodes):
             if node >= known:
                 first[node, BUCKET] = bases[node]
@@ -106,42 +100,39 @@ class Prices:
             fresh = np.flatnonzero(classes[node] & (slot[node] < 0))
             used = int(slot[node].max()) + 1
             slot[node, fresh] = (used + np.arange(len(fresh))) % width[node]
-        self.first, self.width, self.slot = first, width, slot
-
-    def arrays(self) -> layout.Prices:
-        return layout.Prices(**{name: getattr(self, name) for name in layout.Prices._fields})
+        self._now = now._replace(first=first, width=width, slot=slot)
 
     def rescale(self) -> None:
         """Counts as if what is added now were one again, before they lose precision."""
-        if self.scale[0] < GREATEST:
+        now = self._now
+        if now.scale[0] < GREATEST:
             return
-        for array in (*self._counts(), *self._before):
-            np.divide(array, self.scale[0], out=array)
-        self.scale[0] = 1.0
-
-    def _counts(self) -> tuple[NDArray[np.float32], ...]:
-        return (
-            self.asked, self.taken, self.done, self.visits, self.leaving, self.born, self.waited,
-            self.events, self.distinct,
+        counts = (
+            now.asked, now.taken, now.done, now.visits, now.leaving, now.born, now.waited,
+            now.events, now.distinct,
         )  # fmt: skip
+        for array in (*counts, *self._before):
+            np.divide(array, now.scale[0], out=array)
+        now.scale[0] = 1.0
 
     def learned(self) -> dict[str, NDArray[Any]]:
         """All that is known, by name."""
         scalars = np.array([self.since, float(self.ready)])
-        told = {_WRITTEN_AS.get(name, name): getattr(self, name) for name in _STORED}
+        told = {_WRITTEN_AS.get(name, name): array for name, array in self._now._asdict().items()}
         return {**told, "before": np.stack(self._before), "scalars": scalars}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """What `learned` told."""
-        for name in _STORED:
-            setattr(self, name, arrays[_WRITTEN_AS.get(name, name)].copy())
+        names = {name: _WRITTEN_AS.get(name, name) for name in layout.Prices._fields}
+        self._now = layout.Prices(**{name: arrays[told].copy() for name, told in names.items()})
         if "before" in arrays:
             self._before = tuple(arrays["before"].copy())
         self.since, self.ready = float(arrays["scalars"][0]), bool(arrays["scalars"][1])
 
     def due(self) -> bool:
         """Whether much was counted since, and it is not what was expected."""
-        counted = float(self.visits.sum()) / float(self.scale[0])
+        now = self._now
+        counted = float(now.visits.sum()) / float(now.scale[0])
         if self.since <= max(ANEW * counted, LEAST_ANEW):
             return False
         return self.since > ANYWAY * counted or self._surprised()
@@ -151,15 +142,15 @@ class Prices:
 
         Or whether many had no like before.
         """
-        asked, *before = self._before
+        now, (asked, *before) = self._now, self._before
         known = asked > 0
-        new = self.asked - asked
+        new = now.asked - asked
         if float(new[~known].sum()) > UNKNOWN * float(new.sum()):
             return True
         more = new[known] / asked[known]
-        for now, then in zip((self.taken, self.done), before, strict=True):
-            expected = float((more * then[known]).sum()) / float(self.scale[0])
-            found = float((now[known] - then[known]).sum()) / float(self.scale[0])
+        for count, then in zip((now.taken, now.done), before, strict=True):
+            expected = float((more * then[known]).sum()) / float(now.scale[0])
+            found = float((count[known] - then[known]).sum()) / float(now.scale[0])
             low, high = sorted((expected, found))
             if high > LEAST_OFF and high > OFF * low:
                 return True
@@ -167,25 +158,27 @@ class Prices:
 
     def _loops(self) -> bool:
         """Whether partial matches of a node lead to others of the same node."""
-        for node, logged in enumerate(self.logged.tolist()):
-            children = self.log_child[node, : min(int(logged), self.log_child.shape[1])]
-            if (self.owner[children] == node).any():
+        now = self._now
+        for node, logged in enumerate(now.logged.tolist()):
+            children = now.log_child[node, : min(int(logged), now.log_child.shape[1])]
+            if (now.owner[children] == node).any():
                 return True
         return False
 
     def solve(self, rate: NDArray[np.float64], window: float, weights: NDArray[np.float64]) -> None:
         """Index and values anew; `rate` are visits of a partial match of each node per row."""
-        nodes = len(self.events)
+        now = self._now
+        nodes = len(now.events)
         steps = np.array([self._automaton.steps(node) for node in range(nodes)])
         solve(
             np.argsort(steps, kind="stable").astype(np.int64),
             np.maximum(rate[:nodes] * window / AGES, 1e-9),
             2.0 * float(weights.max()),
             2 if self._loops() else 1,
-            self.arrays(),
+            now,
         )
         self.since = 0.0
-        self._before = (self.asked.copy(), self.taken.copy(), self.done.copy())
+        self._before = (now.asked.copy(), now.taken.copy(), now.done.copy())
         self.ready = True
 
 

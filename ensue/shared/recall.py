@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.shared.constants import LOST_HARDLY, LOST_LESS, LOST_MORE
+from ensue.shared.kernels.layout import Sketch
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,7 @@ def estimates(
     names: Sequence[str],
     found: NDArray[np.int64],
     given_up: NDArray[np.float64],
-    mass: NDArray[np.float32],
-    completed: NDArray[np.float32],
-    seen: NDArray[np.float32],
+    sketch: Sketch,
     priced: bool,
 ) -> dict[str, Estimate]:
     """Recall per pattern from the sketch: what was shed, at the rates of what was kept.
@@ -46,8 +45,9 @@ def estimates(
         least, most = (given_up[:, column] / sharing[column]).tolist()
         spread = 0.0
         if most:
-            own = mass[:, column].astype(np.float64) / sharing[column]
-            rate_spread = (completed[:, column] + 1.0) / (seen + 2.0) ** 2
+            own = sketch.mass[:, column].astype(np.float64) / sharing[column]
+            seen = sketch.bucket_seen + 2.0
+            rate_spread = (sketch.completed[:, column] + 1.0) / seen**2
             spread = 1.96 * math.sqrt(most + float((own**2 * rate_spread).sum()))
         got = int(found[index])
         lost = math.sqrt(least * most)

@@ -60,13 +60,13 @@ class ChosenRows(RowsEvaluator):
         self._rows = np.zeros(0, np.int64)
         self.matched = np.zeros(len(keep), np.bool_)
 
-    def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
+    def _match(self, batch: Batch) -> Iterator[pa.Table]:
         self._rows = batch.columns[ROW].to_numpy()
         some = np.flatnonzero(np.diff(batch.starts))  # of others no row says which they are
         here = self._part[self._rows[batch.starts[some]]]
         batch.cursor[some, 1] += np.where(self._begun[here], 0, self._before[here])
         self._begun[here] = True
-        yield from super()._run(KeptStarts.of(batch, self._keep[self._rows]), table)
+        yield from super()._match(KeptStarts.of(batch, self._keep[self._rows]))
 
     def _output(self, batch: Batch, matches: Matches) -> pa.Table:
         self.matched[self._rows[matches.match[:, 1]]] = True

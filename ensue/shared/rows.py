@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.program import ACCEPT, START
 from ensue.kernels.automaton import NEVER
+from ensue.operator import ties
 from ensue.operator.arrange import arrange, arrays_of
 from ensue.operator.batch import Batch
 from ensue.operator.budget import Budget
+from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
 from ensue.quantities.measures import Matches
 from ensue.query.query import Query
@@ -110,10 +112,10 @@ class SheddingRows(RowsEvaluator):
     def _max_rows(self) -> int:
         return BLOCK
 
-    def _run(self, batch: Batch, table: pa.Table) -> Iterator[pa.Table]:
+    def _match(self, batch: Batch) -> Iterator[pa.Table]:
         self.learn()
         self._block = block = self._decide(batch)
-        yield from super()._run(KeptStarts.of(batch, block.keep), table)
+        yield from super()._match(KeptStarts.of(batch, block.keep))
 
     def _output(self, batch: Batch, matches: Matches) -> pa.Table:
         if self._block is not None:  # else this is the shape of no matches
@@ -150,6 +152,7 @@ def run_rows(
     finish: Callable[[Plan, pa.Table], pa.Table],
     log: dict[str, list[tuple[int, int]]] | None = None,
     history: pa.Table | None = None,
+    notices: Notices | None = None,
 ) -> tuple[dict[str, pa.Table], Report | None]:
     """The matches of each pattern; `log` receives the work of each block."""
     plans = {name: plan(query) for name, query in queries.items()}
@@ -160,6 +163,7 @@ def run_rows(
     joined = joined_plan(list(plans.values()))
     first = next(iter(queries.values()))
     arranged, starts = arrange(prepare(joined, table), first.partition_by, first.order_by)
+    ties.check(joined, arranged, notices or Notices())
     found: dict[str, pa.Table] = {}
     past = None
     if history is not None and bounds is not None and history.num_rows:

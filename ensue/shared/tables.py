@@ -20,6 +20,7 @@ from ensue.shared.kernels.layout import Steps
 
 MAX_NODES = 50_000
 _ALL = (1 << 64) - 1
+_NONE = -1  # in place of a node, a label, a target
 
 
 def words_of(bitmaps: Sequence[int], words: int) -> NDArray[np.uint64]:
@@ -46,15 +47,11 @@ class _Writer:
         self.guard_offset: list[int] = [0]
         self.guard: list[int] = []
         self.base: list[int] = []
-        self.take_offset: list[int] = [0]
+        self.change_offset: list[int] = [0]
         self.stay: list[int] = []
-        self.move_offset: list[int] = [0]
-        self.accept: list[int] = []
-        self.takes: list[tuple[int, int]] = []
+        self.changes: list[tuple[int, int]] = []  # label and target, either may be none
         self.going: list[int] = []
         self.matched: list[int] = []
-        self.moves: list[int] = []
-        self.moving: list[int] = []
         self.most = 1
         self.patient: dict[
             int, bool
@@ -85,16 +82,18 @@ class _Writer:
 
     def _outcome(self, outcome: Outcome) -> None:
         for taken in outcome.taken:
-            self.takes.append((taken.label, taken.target))
-            self.going.append(taken.going)
-            self.matched.append(taken.accepted)
-        self.take_offset.append(len(self.takes))
-        self.stay.append(outcome.stay)
+            self._change(taken.label, taken.target, taken.going, taken.accepted)
         for node, patterns in outcome.moved:
-            self.moves.append(node)
-            self.moving.append(patterns)
-        self.move_offset.append(len(self.moves))
-        self.accept.append(outcome.accepted)
+            self._change(_NONE, node, patterns, 0)
+        if outcome.accepted:
+            self._change(_NONE, _NONE, 0, outcome.accepted)
+        self.change_offset.append(len(self.changes))
+        self.stay.append(outcome.stay)
+
+    def _change(self, label: int, target: int, going: int, accepted: int) -> None:
+        self.changes.append((label, target))
+        self.going.append(going)
+        self.matched.append(accepted)
 
 
 def build(automaton: SharedAutomaton, kinds: Sequence[int], used: Sequence[int]) -> Tables:
@@ -102,7 +101,7 @@ def build(automaton: SharedAutomaton, kinds: Sequence[int], used: Sequence[int])
     patterns = len(automaton.union.members)
     writer = _Writer((patterns + 63) // 64)
     react: list[list[tuple[int, int, int]]] = [[] for _ in kinds]
-    starts: list[list[tuple[int, int]]] = [[] for _ in kinds]
+    starts: list[list[tuple[int, int, int]]] = [[] for _ in kinds]
     seen: set[int] = set()
     stack = [*automaton.starts, *used]
     while stack:
@@ -126,30 +125,27 @@ def build(automaton: SharedAutomaton, kinds: Sequence[int], used: Sequence[int])
             begin, end = writer.components(found)
             for kind in members:
                 if node in automaton.starts:
-                    starts[kind].append((begin, end))
+                    starts[kind].append((_NONE, begin, end))
                 else:
                     react[kind].append((node, begin, end))
             for component in found:
                 for outcome in component.outcomes:
                     stack.extend(taken.target for taken in outcome.taken if taken.target >= 0)
                     stack.extend(target for target, _ in outcome.moved)
-    return _laid_out(automaton, writer, react, starts)
+    return _laid_out(automaton, writer, [a + b for a, b in zip(starts, react, strict=True)])
 
 
 def _laid_out(
-    automaton: SharedAutomaton,
-    writer: _Writer,
-    react: list[list[tuple[int, int, int]]],
-    starts: list[list[tuple[int, int]]],
+    automaton: SharedAutomaton, writer: _Writer, react: list[list[tuple[int, int, int]]]
 ) -> Tables:
     nodes = len(automaton.nodes)
     concerns = np.zeros((nodes, len(react)), np.bool_)
     for kind, found in enumerate(react):
         for node, _, _ in found:
-            concerns[node, kind] = True
+            if node != _NONE:
+                concerns[node, kind] = True
     react_node, begin, end = _columns([entry for found in react for entry in found], 3)
-    start_begin, start_end = _columns([entry for found in starts for entry in found], 2)
-    take_label, take_target = _columns(writer.takes, 2)
+    change_label, change_target = _columns(writer.changes, 2)
     words = writer.words
 
     def masks(bitmaps: Sequence[int]) -> NDArray[np.uint64]:
@@ -160,23 +156,16 @@ def _laid_out(
         react_node=react_node,
         react_begin=begin,
         react_end=end,
-        start_offset=np.cumsum([0, *map(len, starts)]).astype(np.int64),
-        start_begin=start_begin,
-        start_end=start_end,
         component_mask=masks(writer.mask),
         guard_offset=np.array(writer.guard_offset, np.int32),
         guard=np.array(writer.guard or [0], np.int32),
         outcome=np.array(writer.base or [0], np.int32),
-        take_offset=np.array(writer.take_offset, np.int32),
+        change_offset=np.array(writer.change_offset, np.int32),
         stay=masks(writer.stay),
-        move_offset=np.array(writer.move_offset, np.int32),
-        accept=masks(writer.accept),
-        take_label=take_label,
-        take_target=take_target,
-        take_going=masks(writer.going),
-        take_accept=masks(writer.matched),
-        move_node=np.array(writer.moves or [0], np.int32),
-        move_mask=masks(writer.moving),
+        change_label=change_label.astype(np.int64),
+        change_target=change_target,
+        change_going=masks(writer.going),
+        change_accept=masks(writer.matched),
         pending=masks([automaton.pending(node) for node in range(nodes)]),
         labels=automaton.union.labels,
         node_bits=masks([automaton.bitmap(node) for node in range(nodes)]),

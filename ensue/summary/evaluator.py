@@ -149,7 +149,7 @@ class Summary(Turns, Refusing):
         read = reading.read(self._conditions, query.labels, self._total, table, given)
         found = _Rows(
             read.masks,
-            self._classes(read.masks),
+            self._selection.machine.classes_of(read.masks),
             read.values,
             self._groups.codes(table) if self._groups is not None else read.masks,
             reading.times_of(query, table),
@@ -205,11 +205,6 @@ class Summary(Turns, Refusing):
                 else GroupedStore(self._selection, number, self._groups)
             )
         return self._stores[key]
-
-    def _classes(self, masks: NDArray[np.int64]) -> NDArray[np.int64]:
-        distinct, inverse = np.unique(masks, return_inverse=True)
-        numbers = np.array([self._selection.machine.class_of(int(m)) for m in distinct], np.int64)
-        return numbers[inverse] if len(distinct) else np.zeros(0, np.int64)
 
     def _keep_budget(self) -> None:
         """One memory for all keys: drop the least beneficial events of all.
@@ -273,12 +268,14 @@ class Summary(Turns, Refusing):
 
     def result(self) -> Any:
         """Aggregates over the matches among the retained events; a table by key if partitioned."""
-        if not self._query.partition_by:
-            return self._answer(()).as_dict(self._total is not None)
-        return {
-            key[0] if len(key) == 1 else key: found.as_dict(self._total is not None)
-            for key, found in self._answers().items()
-        }
+        found = {key[0] if len(key) == 1 else key: told for key, told, _ in self.answered()}
+        return found if self._query.partition_by else found[()]
+
+    def answered(self) -> list[tuple[Key, dict[str, Any], Store | None]]:
+        """By key the aggregates, and the store that they are of."""
+        found = self._answers() if self._query.partition_by else {(): self._answer(())}
+        valued, known = self._total is not None, self._stores.get
+        return [(key, exact.as_dict(valued), known(key)) for key, exact in found.items()]
 
     def count(self) -> int:
         """The number of matches over all keys."""
@@ -292,6 +289,11 @@ class Summary(Turns, Refusing):
         table = self._held[0][1]
         return table.drop_columns([intake.VALUE]) if intake.VALUE in table.column_names else table
 
+    def places(self, store: Store) -> NDArray[np.int64]:
+        """Where the events of a store stand among `events`."""
+        self._compact(always=True)
+        return np.searchsorted(self._held[0][0], store.ids)
+
     def contribution(self) -> pa.Table:
         """The retained events with `matches`: how many each takes part in, as text of digits."""
         table = self.events()
@@ -300,12 +302,11 @@ class Summary(Turns, Refusing):
                 "the events have a column 'matches', the name that contribution() gives to its own",
                 remedy="rename the column",
             )
-        ids = self._held[0][0] if self._held else np.zeros(0, np.int64)
-        shares = [0] * len(ids)
+        shares = [0] * table.num_rows
         for key, store in self._stores.items():
             found = self._answer(key, shares=True).contribution
-            for place, share in zip(np.searchsorted(ids, store.ids), found, strict=True):
-                shares[int(place)] = share
+            for place, share in zip(self.places(store).tolist(), found, strict=True):
+                shares[place] = share
         if max(shares, default=0) < 10**38:
             column = pa.array(shares, pa.decimal128(38, 0))
         else:
@@ -352,10 +353,9 @@ class Summary(Turns, Refusing):
         if store is None:
             return answer(self._selection, None, reading.scaled(None, 0), shares)
         self._compact(always=True)
-        ids, table = self._held[0]
-        found = None
+        table, found = self._held[0][1], None
         if intake.VALUE in table.column_names:
-            found = flat(table, intake.VALUE).take(pa.array(np.searchsorted(ids, store.ids)))
+            found = flat(table, intake.VALUE).take(pa.array(self.places(store)))
         return answer(self._selection, store, reading.scaled(found, store.count), shares)
 
     @property

@@ -9,8 +9,9 @@ open. The matches through an event come from the same two tables with the starts
 the other side. Cost: O(events · states · arcs of an event) additions, against open starts in place
 of states when every start is followed on its own.
 
-Numbers are pairs (count, sum) with (a, x)(b, y) = (ab, ay + bx), Python integers, so nothing is
-ever rounded; values are integers of one common scale (`reading.Scale`).
+A vector holds the counts by state, and behind them, where sums are asked for, the sums by state:
+(a, x)(b, y) = (ab, ay + bx). Python integers, so nothing is ever rounded; values are integers of
+one common scale (`reading.Scale`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ensue.summary.machine import Arc, Machine
+from ensue.summary.machine import Arc, ClassedAutomaton
 
 Vector = list[int]
 
@@ -34,7 +35,7 @@ class Exact:
 
 
 def measure(
-    machine: Machine,
+    machine: ClassedAutomaton,
     times: Sequence[int | float],
     classes: Sequence[int],
     values: Sequence[int],
@@ -50,7 +51,7 @@ def measure(
 class _Run:
     def __init__(
         self,
-        machine: Machine,
+        machine: ClassedAutomaton,
         times: Sequence[int | float],
         classes: Sequence[int],
         values: Sequence[int],
@@ -63,6 +64,7 @@ class _Run:
         self._arcs: list[list[Arc]] = [machine.arcs[c] for c in classes]
         self._values = values
         self._sums = bool(machine.valued) and any(values)
+        self._nothing: Vector = [0] * (self._states * (1 + self._sums))
         self._ends = _window_ends(times, window)
         self.count = 0
         self.total = 0
@@ -81,122 +83,94 @@ class _Run:
             at = block
 
     def _block(self, starts: list[int], pivot: int, shares: bool) -> None:
-        first, last = starts[0], self._ends[starts[-1]]
+        states, first, last = self._states, starts[0], self._ends[starts[-1]]
         tails = self._tails(first, pivot)
-        ways, done = self._completions(pivot, last)
-        reach: dict[int, tuple[Vector, Vector]] = {}
+        ways = self._ways(pivot, last)
+        done = [self._completed(columns) for columns in ways]
+        reach: dict[int, Vector] = {}
         for s in starts:
-            counts, sums = [0] * self._states, [0] * self._states
-            rows, row_sums = tails[s - first]
+            found = self._nothing
             for p, q, label in self._arcs[s]:
                 if p == 0:
-                    value = self._values[s] if label in self._valued else 0
-                    _add(counts, rows[q])
-                    if self._sums:
-                        _add(sums, row_sums[q])
-                        _add_times(sums, rows[q], value)
-            reach[s] = counts, sums
-            right, right_sum = done[self._ends[s] - pivot]
-            self.count += _dot(counts, right)
-            if self._sums:
-                self.total += _dot(counts, right_sum) + _dot(sums, right)
+                    found = _sum(found, self._valued_by(s, label, tails[s - first][q]))
+            reach[s] = found
+            right = done[self._ends[s] - pivot]
+            self.count += _dot(found, right[:states])
+            self.total += _dot(found, right[states:]) + _dot(found[states:], right)
         if shares:
-            self._left_shares(starts, first, pivot, tails, done)
+            self._left_shares(set(starts), first, pivot, tails, done)
             self._right_shares(starts, pivot, last, ways, reach)
 
-    def _tails(self, first: int, pivot: int) -> list[tuple[list[Vector], list[Vector]]]:
+    def _valued_by(self, event: int, label: int, vector: Vector) -> Vector:
+        """The vector with the value of the event, by this label, once per way."""
+        value = self._values[event] if self._sums and label in self._valued else 0
+        if not value:
+            return vector
+        counts, sums = vector[: self._states], vector[self._states :]
+        return counts + [x + value * y for x, y in zip(sums, counts, strict=True)]
+
+    def _staying(self, event: int, vectors: list[Vector]) -> list[Vector]:
+        """By state what is there after the event without taking it."""
+        kept = list(vectors)
+        if not self._fork:
+            for p, _, _ in self._arcs[event]:
+                if p != 0:
+                    kept[p] = [0] * len(vectors[p])
+        return kept
+
+    def _units(self) -> list[Vector]:
+        return [[int(z == q) for q in range(len(self._nothing))] for z in range(self._states)]
+
+    def _tails(self, first: int, pivot: int) -> list[list[Vector]]:
         """By event of the block: from each state after it, ways to each state at the pivot."""
-        states = self._states
-        rows = [[int(z == q) for q in range(states)] for z in range(states)]
-        sums = [[0] * states for _ in range(states)]
-        found = [(rows, sums)]
+        rows = self._units()
+        found = [rows]
         for i in range(pivot, first, -1):
-            new_rows, new_sums = list(rows), list(sums)
-            moved: set[int] = set()
+            new = self._staying(i, rows)
             for p, q, label in self._arcs[i]:
-                if p == 0:
-                    continue
-                if not self._fork and p not in moved:
-                    moved.add(p)
-                    new_rows[p], new_sums[p] = [0] * states, [0] * states
-                new_rows[p] = _sum(new_rows[p], rows[q])
-                if self._sums:
-                    value = self._values[i] if label in self._valued else 0
-                    new_sums[p] = _sum(new_sums[p], sums[q])
-                    if value:
-                        new_sums[p] = [
-                            x + value * y for x, y in zip(new_sums[p], rows[q], strict=True)
-                        ]
-            rows, sums = new_rows, new_sums
-            found.append((rows, sums))
+                if p != 0:
+                    new[p] = _sum(new[p], self._valued_by(i, label, rows[q]))
+            rows = new
+            found.append(rows)
         found.reverse()
         return found
 
-    def _completions(
-        self, pivot: int, last: int
-    ) -> tuple[list[list[Vector]], list[tuple[Vector, Vector]]]:
-        """Ways from each state at the pivot: to each state (transposed), and to complete."""
-        states = self._states
-        # columns[z][q]: ways from q at the pivot to z now.
-        columns = [[int(z == q) for q in range(states)] for z in range(states)]
-        sums = [[0] * states for _ in range(states)]
-        ways, done = [columns], [self._completed(columns, sums)]
+    def _ways(self, pivot: int, last: int) -> list[list[Vector]]:
+        """By event from the pivot on, and by state after it: ways from each state at the pivot."""
+        columns = self._units()
+        found = [columns]
         for i in range(pivot + 1, last + 1):
-            new, new_sums = list(columns), list(sums)
-            if not self._fork:
-                for p, _, _ in self._arcs[i]:
-                    if p != 0:
-                        new[p], new_sums[p] = [0] * states, [0] * states
+            new = self._staying(i, columns)
             for p, q, label in self._arcs[i]:
-                if p == 0:
-                    continue
-                new[q] = _sum(new[q], columns[p])
-                if self._sums:
-                    value = self._values[i] if label in self._valued else 0
-                    new_sums[q] = _sum(new_sums[q], sums[p])
-                    if value:
-                        new_sums[q] = [
-                            x + value * y for x, y in zip(new_sums[q], columns[p], strict=True)
-                        ]
-            columns, sums = new, new_sums
-            ways.append(columns)
-            done.append(self._completed(columns, sums))
-        return ways, done
+                if p != 0:
+                    new[q] = _sum(new[q], self._valued_by(i, label, columns[p]))
+            columns = new
+            found.append(columns)
+        return found
 
-    def _completed(self, columns: list[Vector], sums: list[Vector]) -> tuple[Vector, Vector]:
-        counts, totals = [0] * self._states, [0] * self._states
+    def _completed(self, columns: list[Vector]) -> Vector:
+        found = self._nothing
         for z in self._final:
-            _add(counts, columns[z])
-            if self._sums:
-                _add(totals, sums[z])
-        return counts, totals
+            found = _sum(found, columns[z])
+        return found
 
     def _left_shares(
         self,
-        starts: list[int],
+        starts: set[int],
         first: int,
         pivot: int,
-        tails: list[tuple[list[Vector], list[Vector]]],
-        done: list[tuple[Vector, Vector]],
+        tails: list[list[Vector]],
+        done: list[Vector],
     ) -> None:
         # ahead[z][q]: over the starts so far, (ways to z now) · (ways to complete from q in time).
         states = self._states
-        opening = set(starts)
-        ahead = [[0] * states for _ in range(states)]
+        ahead = [[0] * states] * states
         for i in range(first, pivot + 1):
-            rows = tails[i - first][0]
-            new = list(ahead)
-            if not self._fork:
-                for p, _, _ in self._arcs[i]:
-                    if p != 0:
-                        new[p] = [0] * states
+            new = self._staying(i, ahead)
             for p, q, label in self._arcs[i]:
-                if p == 0:
-                    source = done[self._ends[i] - pivot][0] if i in opening else None
-                else:
-                    source = ahead[p]
-                if source is not None:
-                    self._share(i, label, _dot(source, rows[q]))
+                if p != 0 or i in starts:
+                    source = ahead[p] if p != 0 else done[self._ends[i] - pivot][:states]
+                    self._share(i, label, _dot(source, tails[i - first][q]))
                     new[q] = _sum(new[q], source)
             ahead = new
 
@@ -206,26 +180,21 @@ class _Run:
         pivot: int,
         last: int,
         ways: list[list[Vector]],
-        reach: dict[int, tuple[Vector, Vector]],
+        reach: dict[int, Vector],
     ) -> None:
         # behind[z][q]: over open starts, (ways from start to q) · (ways to complete from z).
         states = self._states
-        behind = [[0] * states for _ in range(states)]
+        behind = [[0] * states] * states
         opened = len(starts)
         for i in range(last, pivot, -1):
             while opened and self._ends[starts[opened - 1]] >= i:
                 opened -= 1
                 for z in self._final:
-                    behind[z] = _sum(behind[z], reach[starts[opened]][0])
-            before = ways[i - pivot - 1]
-            new = list(behind)
-            if not self._fork:
-                for p, _, _ in self._arcs[i]:
-                    if p != 0:
-                        new[p] = [0] * states
+                    behind[z] = _sum(behind[z], reach[starts[opened]][:states])
+            new = self._staying(i, behind)
             for p, q, label in self._arcs[i]:
                 if p != 0:
-                    self._share(i, label, _dot(before[p], behind[q]))
+                    self._share(i, label, _dot(behind[q], ways[i - pivot - 1][p]))
                     new[p] = _sum(new[p], behind[q])
             behind = new
 
@@ -250,16 +219,6 @@ def _sum(left: Vector, right: Vector) -> Vector:
     return [x + y for x, y in zip(left, right, strict=True)]
 
 
-def _add(left: Vector, right: Vector) -> None:
-    for i, value in enumerate(right):
-        left[i] += value
-
-
-def _add_times(left: Vector, right: Vector, factor: int) -> None:
-    if factor:
-        for i, value in enumerate(right):
-            left[i] += factor * value
-
-
 def _dot(left: Vector, right: Vector) -> int:
-    return sum(x * y for x, y in zip(left, right, strict=True) if x and y)
+    """Over the states that both have: of one of them it is the counts, or the sums."""
+    return sum(x * y for x, y in zip(left, right, strict=False) if x and y)

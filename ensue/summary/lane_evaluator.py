@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from copy import copy
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,15 +28,15 @@ from ensue.operator.protocol import (
     Output,
     Snapshot,
     Watermark,
-    key_at,
     key_value,
 )
-from ensue.query.query import OrderKey, Query
+from ensue.query.query import OrderKey
 from ensue.summary import reading
-from ensue.summary.batch import BITS, BatchSummaries, number_shown
+from ensue.summary.batch import BITS
 from ensue.summary.evaluator import Summary
 from ensue.summary.intake import VALUE
-from ensue.summary.options import SummaryOptions, bound_total, selection_of
+from ensue.summary.options import SummaryOptions, asked_total
+from ensue.summary.table import EVENTS, answer_schema, answer_table
 
 
 class SummaryEvaluator(LaneDefaults):
@@ -65,8 +64,13 @@ class SummaryEvaluator(LaneDefaults):
         self._query = plan.query
         self._ties = [OrderKey(name) for name in (EVENT, CONTENT) if name in schema.names][:1]
         own = pa.schema([field for field in schema if not field.name.startswith(PREFIX)])
-        kind = schema.field(VALUE).type if VALUE in schema.names else None
-        self._found = answer_schema(self._query, self._options, own, kind)
+        given, total = own, asked_total(self._query, self._options, own.names)
+        if VALUE in schema.names:
+            given = own.append(schema.field(VALUE))
+        elif total is not None:
+            kind = reading.values(total, own.empty_table(), np.zeros(0, np.bool_)).type
+            given = own.append(pa.field(VALUE, kind))
+        self._found = answer_schema(self._query, self._options, own.names, given)
         self.summary = Summary(self._query, self._options)
         if state is not None:
             self.summary = self.summary.restore(state)
@@ -117,33 +121,25 @@ class SummaryEvaluator(LaneDefaults):
 
     def _answers(self, wanted: set[Key] | None) -> pa.Table:
         found, names = self._found, self._query.partition_by
-        result = self.summary.result() if names else {(): self.summary.result()}
-        events = self.summary.events()
-        places: dict[Key, list[int]] = {}
-        for place in range(events.num_rows):
-            places.setdefault(key_at(events, place, names), []).append(place)
-        retained: list[int] = []
-        ends = [0]
-        columns: dict[str, list[Any]] = {name: [] for name in found.names[:-1]}
-        for told, answer in result.items():
-            values = told if isinstance(told, tuple) else (told,)
-            key = tuple(map(key_value, values))
-            if wanted is not None and key not in wanted:
-                continue
-            for name, value in zip(names, values, strict=True):
-                columns[name].append(value)
-            retained += places.get(key, [])
-            ends.append(len(retained))
-            for name in found.names[len(names) : -1]:
-                columns[name].append(number_shown(answer.get(name), found.field(name).type, name))
-        arrays = [pa.array(columns[name], found.field(name).type) for name in columns]
-        listed = found.field("events").type
-        fields = list(listed.value_type)
+        keys: list[Key] = []
+        answers = []
+        none = np.zeros(0, np.int64)
+        places = [none]
+        for key, answer, store in self.summary.answered():
+            if wanted is None or tuple(map(key_value, key)) in wanted:
+                keys.append(key)
+                answers.append(answer)
+                places.append(self.summary.places(store) if store and store.count else none)
+        columns = [
+            pa.array([key[i] for key in keys], found.field(name).type)
+            for i, name in enumerate(names)
+        ]
+        retained = np.concatenate(places)
         # Before the first event nobody knows its columns.
-        rows = events.take(retained) if retained else pa.schema(fields).empty_table()
-        rows = pa.StructArray.from_arrays([flat(rows, f.name) for f in fields], fields=fields)
-        arrays.append(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), rows, listed))
-        return pa.table(arrays, schema=found)
+        nothing = pa.schema(list(found.field(EVENTS).type.value_type)).empty_table()
+        rows = self.summary.events().take(pa.array(retained)) if len(retained) else nothing
+        ends = np.cumsum([len(part) for part in places])
+        return answer_table(found, columns, answers, rows, ends.tolist())
 
     # -- what a lane asks ------------------------------------------------------------------------
 
@@ -173,30 +169,3 @@ class SummaryEvaluator(LaneDefaults):
     def snapshot_together(self) -> Snapshot:
         """All keys as one shared blob."""
         return Snapshot(shared=self.summary.snapshot())
-
-
-def answer_schema(
-    query: Query, options: SummaryOptions, own: pa.Schema, kind: pa.DataType | None
-) -> pa.Schema:
-    """As a batch's, without its metrics: keys, count, what was asked, retained events.
-
-    `kind` is that of the values, where they come with the rows.
-    """
-    total, given = None, own
-    if options.total is not None:
-        asked = reading.total_of(options.total, query, options.total_text or "")
-        total = bound_total(asked, given.names)
-        if total is not None and kind is None:
-            kind = reading.values(total, given.empty_table(), np.zeros(0, np.bool_)).type
-        if total is not None:
-            given = given.append(pa.field(VALUE, kind))
-    summaries = BatchSummaries(
-        query=query,
-        selection=selection_of(query, options, total),
-        total=total,
-        groups=None,
-        columns=own.names,
-        text=options.counts == "text",
-    )
-    shown = summaries.schema(given)
-    return shown.remove(shown.get_field_index("metrics"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ensue.automaton.counting import CountingAutomaton
 from ensue.summary.kernels.arrays import Arcs
@@ -19,7 +20,7 @@ Arc = tuple[int, int, int]  # source, target, label
 
 
 @dataclass
-class Machine:
+class ClassedAutomaton:
     """Classes grow as sets of labels are seen; class numbers never change."""
 
     automaton: CountingAutomaton
@@ -47,6 +48,11 @@ class Machine:
         self.ordered.append(ordered)
         self._arrays = None
         return len(self.masks) - 1
+
+    def classes_of(self, masks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The class of each mask."""
+        distinct, inverse = np.unique(masks, return_inverse=True)
+        return np.array([self.class_of(int(mask)) for mask in distinct], np.int64)[inverse]
 
     @property
     def classes(self) -> int:

@@ -12,7 +12,7 @@ from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.query import Query, WindowKind
 from ensue.summary import reading
-from ensue.summary.machine import Machine
+from ensue.summary.machine import ClassedAutomaton
 from ensue.summary.store import MODES, NO_WINDOW, Selection
 
 
@@ -97,7 +97,7 @@ def selection_of(query: Query, options: SummaryOptions, total: reading.Total | N
         )
     valued = total.labels if total is not None else frozenset()
     return Selection(
-        machine=Machine(automaton, policy is nodes.Policy.ANY, valued),
+        machine=ClassedAutomaton(automaton, policy is nodes.Policy.ANY, valued),
         size=options.size,
         mode=MODES[options.select],
         window=window,
@@ -134,6 +134,16 @@ def _probabilities(
             "or leave them out to have them learned",
         )
     return {labels.index(name): float(p) for name, p in given.items() if name != "*"}
+
+
+def asked_total(
+    query: Query, options: SummaryOptions, names: Sequence[str]
+) -> reading.Total | None:
+    """What `total=` asks for, with the input's own spelling of its columns."""
+    if options.total is None:
+        return None
+    asked = reading.total_of(options.total, query, options.total_text or "")
+    return bound_total(asked, names)
 
 
 def bound_total(total: reading.Total | None, names: Sequence[str]) -> reading.Total | None:

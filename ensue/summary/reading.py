@@ -36,6 +36,10 @@ class Total:
     value: c.Condition  # over columns
     labels: frozenset[int]
 
+    def needs(self, masks: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Rows whose value counts, by their labels."""
+        return masks & sum(1 << label for label in self.labels) != 0
+
 
 def row_conditions(query: Query) -> tuple[c.Condition, ...]:
     """The definition of each label as a condition over columns."""
@@ -164,7 +168,7 @@ def read(
     held = masks(conditions, labels, table) if given is None else given.masks
     if total is None:
         return Read(held)
-    needed = held & sum(1 << label for label in total.labels) != 0
+    needed = total.needs(held)
     if given is None or given.values is None:
         return Read(held, values(total, table, needed))
     return Read(held, checked_values(total, given.values, needed))

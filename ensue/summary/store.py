@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
 from ensue.summary.kernels.arrays import Retained, Tables, make_lanes
-from ensue.summary.machine import Machine
+from ensue.summary.machine import ClassedAutomaton
 
 MODES = {
     "benefit": kernel.BENEFIT,
@@ -34,7 +34,7 @@ LEARN_EVERY = 256
 class Selection:
     """How events are chosen; `probability` by class, learned where `learn`."""
 
-    machine: Machine
+    machine: ClassedAutomaton
     size: int
     mode: int
     window: int | float
@@ -237,10 +237,8 @@ class Store:
         """What `columns`, `numbers` and `levels` were; COUNT and SETTLED are among the numbers."""
         count = len(columns["time"])
         self._reserve(count + 1)
-        distinct, inverse = np.unique(columns["mask"], return_inverse=True)
-        classes = [self._selection.machine.class_of(int(mask)) for mask in distinct]
         self._events.times[:count] = columns["time"]
-        self._events.classes[:count] = np.array(classes, np.int64)[inverse] if count else 0
+        self._events.classes[:count] = self._selection.machine.classes_of(columns["mask"])
         self._events.weights[:count] = columns["weight"]
         self._events.ids[:count] = columns["id"]
         self._events.past[:count] = columns["past"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ensue.summary.answers import Answer
 from ensue.summary.kernels.exact import measure_keys
 from ensue.summary.limbs import Limbs
-from ensue.summary.machine import Machine
+from ensue.summary.machine import ClassedAutomaton
 from ensue.summary.reading import Scale
 
 Numbers = NDArray[np.int64]
@@ -54,7 +54,7 @@ def plain_readings(starts: Numbers, classes: Numbers) -> Readings:
 
 
 def value_readings(
-    machine: Machine,
+    machine: ClassedAutomaton,
     starts: Numbers,
     wanted: NDArray[np.bool_],
     masks: Numbers,
@@ -79,13 +79,11 @@ def value_readings(
     rows = np.arange(bounds[-1]) - np.repeat(bounds[:-1] - starts[key], lengths)
     here = np.repeat(value, lengths)
     seen = np.where((bound[rows] == here) & (here >= 0), masks[rows], masks[rows] & ~keyed)
-    distinct, inverse = np.unique(seen, return_inverse=True)
-    classes = np.array([machine.class_of(int(m)) if m else -1 for m in distinct], np.int64)
-    return Readings(key, sign, bounds, rows, classes[inverse] if len(rows) else rows)
+    return Readings(key, sign, bounds, rows, machine.classes_of(seen))
 
 
 def answers_together(
-    machine: Machine,
+    machine: ClassedAutomaton,
     readings: Readings,
     starts: Numbers,
     wanted: NDArray[np.bool_],

@@ -32,6 +32,7 @@ from ensue.missing.exact import ExactMissing, GuardedMissing
 from ensue.missing.tracks import Tracks
 from ensue.operator import state
 from ensue.operator.budget import Bound, Bounds
+from ensue.operator.pieces import InPieces
 from ensue.operator.protocol import Capabilities, Snapshot
 from ensue.operator.replay import Replay
 from ensue.operator.rerun import Rerun
@@ -45,7 +46,6 @@ from ensue.revision.operator import Operator
 from ensue.revision.ordered import OrderedRevisions
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.rows.flat import FlatRows
-from ensue.rows.pieces import PiecewiseRows
 from ensue.run.lanes.arcs import arcs_work
 from ensue.run.lanes.edits import edits_work
 from ensue.run.lanes.shared import shared_work
@@ -58,9 +58,8 @@ from ensue.run.lanes.works import (
     summary_work,
     totals_work,
 )
-from ensue.run.pattern_branch import PatternBranch
-from ensue.run.shared_branch import SharedBranch, _Straight
-from ensue.run.totals_branch import TotalsBranch
+from ensue.run.pattern_branch import PatternBranch, TotalsBranch
+from ensue.run.shared_branch import SharedBranch
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.totals import Grouping
 from ensue.sequences.totals_evaluator import TotalsEvaluator
@@ -208,7 +207,7 @@ EXAMPLES: dict[str, Driver] = {
     # evaluators of the protocol
     "rows": d.Evaluates(RowsEvaluator, RUN, by.runs),
     "rows in a lane": d.Evaluates(FlatRows, RUN, by.runs),
-    "rows in pieces": d.Evaluates(PiecewiseRows, RUN, by.runs),
+    "rows in pieces": d.Evaluates(lambda: RowsEvaluator(prompt=True), RUN, by.runs),
     "rows of chosen starts": d.Evaluates(
         lambda: ChosenRows(np.ones(COUNT, np.bool_), PLACE, PLACE[:1]), RUN, by.runs, numbered=True
     ),
@@ -277,13 +276,13 @@ EXAMPLES: dict[str, Driver] = {
 }
 INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Tracks: "missing under a budget",
+    InPieces: "rows",  # what evaluators that hold rows share
     Straight: "matcher that waits",
     Replay: "matcher",
     PatternBranch: "matcher",
     TotalsBranch: "matcher of totals",
     Rerun: "matcher of totals",
     SharedBranch: "matcher under a budget",
-    _Straight: "matcher under a budget",
     Operator: "revision",
     OrderedRevisions: "automaton stage",
 }

@@ -16,7 +16,7 @@ import pytest
 
 import ensue
 from ensue import errors
-from ensue.capabilities import TABLE, No, Task, Way
+from ensue.capabilities import TABLE, No, Task, Way, Yes
 from ensue.operator.protocol import Events, PatternChange
 from tests import where
 from tests.where import AUTOMATON, BLOCK_SUM, BOTH, EDGES, EVENTS, NEAR, ROWS, SEQUENCE, SPECULATION
@@ -239,6 +239,32 @@ def test_every_cell_is_called() -> None:
     on_spark = {(Task.SUMMARIZE, Way.EDITS)}  # called beside the other cells of Spark
     assert set(CALLS) == set(cells) - silent - on_spark
     assert not any(hasattr(GRAPH, name) for name in ("insert", "retract", "matcher", "revise"))
+
+
+# What users hold of each task where its events come one by one.
+HELD: dict[Task, Callable[[], Any]] = {
+    Task.ROWS: lambda: ROWS.matcher(**SPECULATION),
+    Task.EVENTS: lambda: SEQUENCE.matcher(**SPECULATION),
+    Task.AGGREGATE: lambda: SEQUENCE.matcher(**TOTALS, **SPECULATION),
+    Task.SUMMARIZE: lambda: SEQUENCE.summarize(size=10, **SPECULATION),
+    Task.MISSING: lambda: NEAR.matcher(**SPECULATION),
+    Task.WORKLOAD: lambda: BOTH.matcher(**SPECULATION),
+    Task.AUTOMATON: AUTOMATON.matcher,
+    Task.QUANTIFY: _quantified,
+}
+
+
+@pytest.mark.parametrize("task", HELD, ids=lambda task: task.name.lower())
+def test_a_cell_is_what_the_operator_declares(task: Task) -> None:
+    declared, cells = HELD[task]().capabilities, TABLE[task]
+    assert declared.retraction == isinstance(cells[Way.DISORDER], Yes)
+    assert declared.revision == isinstance(cells[Way.EDITS], Yes)
+    assert not declared.shedding or isinstance(cells[Way.BUDGET], Yes)
+
+
+def test_what_is_held_under_a_budget_declares_that_it_sheds() -> None:
+    for pattern in (SEQUENCE, NEAR, BOTH):
+        assert pattern.matcher(budget=ENOUGH).capabilities.shedding
 
 
 def test_the_page_is_the_table() -> None:

@@ -12,7 +12,8 @@ import pytest
 import ensue
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
-from ensue.run.lanes.work import STATUS, Work
+from ensue.operator.status import STATUS
+from ensue.run.lanes.work import Work
 from ensue.run.lanes.works import AskedAutomaton, automaton_work
 from tests.lanes import streams
 

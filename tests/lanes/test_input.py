@@ -291,6 +291,14 @@ def test_of_a_pattern_the_part_that_differs_is_named(change: dict[str, Any], tol
     assert f"set {next(iter(change))} back" in caught.value.remedy
 
 
+def test_how_a_version_words_a_query_is_no_difference() -> None:
+    now = state.asked(PATTERN.query)
+    _, mark, fingerprint = now["pattern"].partition(" (fingerprint ")
+    before = {"pattern": "A B+[greedy]" + mark + fingerprint, "define": "worded otherwise"}
+    blob = state.to_bytes({}, {**now, **before, "measures": "at, x"})
+    assert list(state.from_bytes(blob, now)) == ["description"]
+
+
 def test_a_damaged_or_foreign_state_is_refused() -> None:
     work, rows = made(table_of([("k", 0, "A", 1)]))
     stream = Stream(work)

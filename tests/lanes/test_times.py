@@ -26,13 +26,14 @@ from ensue.operator.arrange import flat
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
 from ensue.operator.prepare import finish
+from ensue.operator.status import LATE, MATCHED, REJECTED, STATUS
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query
 from ensue.run import local
 from ensue.run.lanes.edits import edits_work
 from ensue.run.lanes.lane import Lane
-from ensue.run.lanes.work import LATE, MATCHED, REJECTED, SHOWN, STATUS, TEXT, Settings, Work
+from ensue.run.lanes.work import SHOWN, TEXT, Settings, Work
 from ensue.run.lanes.works import (
     Asked,
     AskedAutomaton,

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 PROGRAMS = ("initdb", "pg_ctl", "psql")
 
 
 class Server:
-    """Talked to with psql, so that no driver is needed."""
+    """Asked with psql, so that no driver is needed."""
 
     def __init__(self, folder: Path, owner: dict[str, Any]) -> None:
         self.folder, self.owner = folder, owner
@@ -31,27 +33,25 @@ class Server:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def copied(self, before: list[str], copy: str, rows: list[Any], after: list[str]) -> None:
-        """Statements, rows into a table, statements."""
-        lines = ["\t".join("\\N" if v is None else str(v) for v in row) for row in rows]
-        told = [*(f"{text};" for text in before), f"{copy};", *lines, "\\."]
-        self.psql("\n".join([*told, *(f"{text};" for text in after), ""]))
+    @property
+    def connection(self) -> str:
+        """What drivers are given."""
+        return f"host={self.folder} user=ensue dbname=postgres"
 
 
 @contextmanager
-def server() -> Iterator[Server | None]:
-    """A server on a socket of its own; None where there is no PostgreSQL."""
+def server() -> Iterator[Server]:
+    """A server on a socket of its own; the test is skipped where there is no PostgreSQL."""
     owner: dict[str, Any] = {}
     if os.geteuid() == 0:  # which PostgreSQL refuses to run as
         names = {user.pw_name: user for user in pwd.getpwall()}
         if "postgres" not in names:
-            yield None
-            return
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
         user = names["postgres"]
         owner = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-    if not all(map(shutil.which, PROGRAMS)):
-        yield None
-        return
+    for program in PROGRAMS:
+        if shutil.which(program) is None:
+            pytest.skip(f"there is no PostgreSQL here: {program} is not on PATH")
     folder = Path(tempfile.mkdtemp(prefix="pg"))  # the path of a socket must be short
     try:
         if owner:

@@ -67,6 +67,26 @@ def test_every_format_out(folder: Path) -> None:
     assert (folder / "out.csv").read_text().startswith("s,v,vs\nx,1,")
 
 
+def test_tables_of_the_catalog_in_and_out(folder: Path, spark: Any) -> None:
+    """Three names with the catalog, as lakes have them."""
+    spark.sql(f"CREATE DATABASE lake LOCATION '{folder / 'lake'}'")
+    try:
+        spark.read.parquet(str(folder / "ticks.parquet")).write.saveAsTable("lake.ticks")
+        query = folder / "tables.sql"
+        query.write_text(STATEMENT.replace("FROM ticks", "FROM spark_catalog.lake.ticks"))
+        into = [str(query), "--into", "spark_catalog.lake.falls"]
+        call(*into, "--conf", "spark.sql.sources.default=parquet")
+        found = [{"s": "x", "v": 1, "vs": [3, 2, 1]}]
+        assert spark.table("lake.falls").toArrow().to_pylist() == found
+        call(*into, "--mode", "append")
+        assert spark.table("lake.falls").count() == 2
+        call(*into, "--mode", "overwrite")
+        assert spark.table("lake.falls").count() == 1
+        assert call(str(query)) == 's,v,vs\nx,1,"[3, 2, 1]"\n'
+    finally:
+        spark.sql("DROP DATABASE lake CASCADE")
+
+
 def test_mistakes_are_named(folder: Path) -> None:
     query = str(folder / "query.sql")
     for arguments, words in [
@@ -75,6 +95,9 @@ def test_mistakes_are_named(folder: Path) -> None:
         ([query, "-t", "ticks=nowhere.csv"], "does not exist"),
         ([query, "-t", f"ticks={query}"], "suffix"),
         ([query, "--format", "xml"], "not known"),
+        ([query, "--conf", "spark.jars"], "a name and a value"),
+        ([query, "--into", "falls", "--mode", "upsert"], "'upsert' is not known"),
+        ([query, "--into", "falls", "-o", "out.csv"], "two places"),
     ]:
         with pytest.raises(errors.EnsueError, match=words):
             call(*arguments)

@@ -18,6 +18,7 @@ import json, sys
 from pathlib import Path
 import ensue
 from ensue.java import ensure_java
+from ensue.spark.errors import own_errors
 ensure_java()
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -43,6 +44,7 @@ near = (
 far = ensue.pattern("A B+").define(B="B.x > A.x AND SUM(B.x) < 9").partition_by("k").order_by("t")
 out["matches"] = {
     "near": sorted(map(list, near.matches(df).collect())),
+    "step": sorted(map(list, df.transform(near.matches).collect())),
     "far": far.count(df),
     "near_local": sorted(map(list, near.matches(df.toArrow()).to_pandas().values.tolist())),
     "far_local": far.count(df.toArrow()),
@@ -68,6 +70,15 @@ try:
     ensue.sql("SELECT * FROM ticks MATCH_RECOGNIZE (MEASURES A.nope AS x PATTERN (A))", spark=spark)
 except ensue.EnsueError as problem:
     error = [type(problem).__name__, problem.line]
+try:
+    near.define(A="nosuch(x) > 1").matches(df)
+except ensue.EnsueError as problem:
+    out["matches"]["refused"] = type(problem).__name__
+try:
+    with own_errors():
+        near.after_match("to first A").matches(df).collect()
+except ensue.EnsueError as problem:
+    out["matches"]["raised"] = type(problem).__name__
 out["sql"] = [[list(r) for r in joined.collect()], [list(r) for r in window.collect()], error]
 
 query.awaitTermination(120)
@@ -92,16 +103,19 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     found = [line for line in done.stdout.splitlines() if "RESULT" in line]
     assert found, done.stderr[-3000:]
+    assert "QueryContextLogger" not in done.stderr  # a refusal is Ensue's to tell
     result: dict[str, Any] = json.loads(found[0].partition("RESULT")[2])
     return result
 
 
 def test_the_same_matches(answers: dict[str, Any]) -> None:
     out = answers["matches"]
-    assert out["near"] == out["near_local"]
+    assert out["near"] == out["near_local"] == out["step"]
     assert len(out["near"]) > 3
     assert out["far"] == out["far_local"] > 2
     assert out["column"] == "UnsupportedInputError"
+    assert out["refused"] == "ColumnTypeError"
+    assert out["raised"] == "SkipTargetError"
 
 
 def test_the_same_statements(answers: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ def by_hand(kinds: str, times: list[int], size: int, to_next: bool) -> list[tupl
                 if end == len(kinds):
                     break  # the partition ended: no later row proves the window over
                 if times[end] - times[start] > size:
-                    result.append((times[start], times[end - 1], end - start, None, "timed out"))
+                    result.append((times[start], times[end - 1], end - start, None, "timeout"))
                     break
                 if kinds[end] == "p":
                     number += 1
@@ -57,7 +57,7 @@ def test_against_a_search_by_hand(spark: Any) -> None:
         for to_next in (True, False):
             found = by_hand(kinds, times, 7, to_next)
             expected[to_next] += [(user, *row) for row in found]
-    assert any(row[-1] == "timed out" for row in expected[True])
+    assert any(row[-1] == "timeout" for row in expected[True])
     frame = spark.createDataFrame(data, "u STRING, t INT, k STRING")
     frame.createOrReplaceTempView("visits")
     frame.selectExpr("u", "timestamp_seconds(t) AS t", "k").createOrReplaceTempView("timed")
@@ -68,7 +68,7 @@ def test_against_a_search_by_hand(spark: Any) -> None:
     timed = ensue.sql(statement("PAST LAST ROW", "INTERVAL '7' SECOND", "timed"), spark=spark)
     counts = {row.status: row["count"] for row in timed.groupBy("status").count().collect()}
     assert counts == {
-        kind: sum(row[-1] == kind for row in expected[False]) for kind in ("matched", "timed out")
+        kind: sum(row[-1] == kind for row in expected[False]) for kind in ("matched", "timeout")
     }
 
 

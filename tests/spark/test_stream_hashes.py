@@ -16,8 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 import ensue
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.run.lanes.hashes import Hashes, covers, spark_hashes
-from ensue.run.spark.stream import Options, Prepared, _hashed
+from ensue.run.spark.stream import Prepared, _hashed
 from ensue.run.spark.stream_operator import LANE
+from ensue.run.spark.stream_options import StreamOptions
 
 _ROWS = 200
 _NUMBERS = random.Random(7)
@@ -92,7 +93,7 @@ def test_a_withdrawal_has_the_content_of_its_event(spark: SparkSession) -> None:
     stream = spark.readStream.format("rate").load().selectExpr(*texts)
     stream = stream.withWatermark("ts", "1 second")
     columns = [F.col(name) for name in stream.columns]
-    prepared = Prepared.of(pattern.query, stream, Options(changes="op"), columns)
+    prepared = Prepared.of(pattern.query, stream, StreamOptions(changes="op"), columns)
     assert prepared.hashes is not None
     assert prepared.hashes.content == ("ts", "k", "kind")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.run.lanes.work import LATE, MATCHED, REJECTED
+from ensue.operator.status import LATE, MATCHED, REJECTED
 from ensue.spark.control import Control
 from tests import oracle
 from tests.lanes import times

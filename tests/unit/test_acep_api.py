@@ -164,7 +164,7 @@ def test_without_and_until() -> None:
     [
         ("start -> gps ->> payment", "next"),
         ("start ->> (gps payment)", "strict"),
-        ("gps+ ->> payment", "strict"),
+        ("gps+[strict] ->> payment", "strict"),
         ("start gps", "strict"),
         ("start ->> within 5 us gps", "bounded joint"),
     ],

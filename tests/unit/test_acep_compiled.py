@@ -12,7 +12,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.missing import budget as budgets
-from ensue.missing import compiled, exact, guarded
+from ensue.missing import compiled, guarded
 from tests.unit.test_acep_budget import asked, shown
 from tests.unit.test_acep_exhaustive import asked as unbounded
 from tests.unit.test_acep_exhaustive import check, said, table
@@ -57,7 +57,6 @@ class PlainOnly(compiled.Compiler):
 def in_python(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(ask: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(exact, "Compiler", PlainOnly)
             patch.setattr(budgets, "Compiler", PlainOnly)
             return ask()
 

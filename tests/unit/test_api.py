@@ -13,6 +13,7 @@ from ensue import errors
 TABLE = pa.table(
     {"k": ["a", "a", "a", "b"], "t": [3, 1, 2, 1], "kind": ["pay", "view", "cart", "view"]}
 )
+VIEWS = pa.schema({"k": pa.string_view(), "t": pa.int64(), "kind": pa.string_view()})
 BOUGHT = ensue.pattern("view cart+ pay", types="kind").partition_by("k").order_by("t")
 
 
@@ -37,6 +38,7 @@ def test_the_listing() -> None:
     [
         (TABLE, pa.Table),
         (TABLE.to_batches()[0], pa.Table),
+        (TABLE.cast(VIEWS), pa.Table),
         (TABLE.to_pandas(), pd.DataFrame),
         (pl.from_arrow(TABLE), pl.DataFrame),
     ],
@@ -95,7 +97,7 @@ def test_explain_shows_the_split_and_the_reason() -> None:
     )
     text = query.explain(TABLE)
     assert "row: by Spark before the shuffle (in process: on Arrow columns): `t` > 1" in text
-    assert "neighbours: on Arrow columns after the sort: t > PREV(t, 1)" in text
+    assert "neighbours: on Arrow columns after the sort: t > PREV(t)" in text
     assert "correlated: a guard for every partial match: t > (A.t + 0)" in text
     assert "engine: threads" in text
     assert "because conditions read the match so far" in text
@@ -138,7 +140,7 @@ def test_sql_text() -> None:
         "  PATTERN (A (B | C)+?)\n"
         "  WITHIN INTERVAL '90' MINUTE\n"
         "  SUBSET U = (A, B)\n"
-        "  DEFINE B AS x > PREV(x, 1)\n"
+        "  DEFINE B AS x > PREV(x)\n"
         ")"
     )
 

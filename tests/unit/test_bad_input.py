@@ -120,7 +120,7 @@ def test_unknown_variable_in_a_measure() -> None:
     ("build", "error", "says"),
     [
         (lambda: base().define(Z="true"), errors.UnknownVariableError, "'Z'"),
-        (lambda: base().define(A="true").define(A="false"), errors.DuplicateNameError, "twice"),
+        (lambda: base().define(A="true", a="false"), errors.DuplicateNameError, "twice"),
         (lambda: base().measures(a="1").measures(A="2").query, errors.DuplicateNameError, "two"),
         (lambda: base().partition_by("k").measures(K="1").query, errors.DuplicateNameError, "'K'"),
         (lambda: base().measures(__ensue_x="1").query, errors.ReservedNameError, "__ensue"),

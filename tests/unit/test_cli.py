@@ -33,4 +33,4 @@ def test_a_mistake_ends_with_its_message() -> None:
 
 
 def test_version() -> None:
-    assert ensue("version").stdout.strip() == "0.1.0"
+    assert ensue("version").stdout.strip() == "0.2.0"

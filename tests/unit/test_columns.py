@@ -271,7 +271,7 @@ def test_unknown_functions_are_named_with_near_spellings() -> None:
         run("uper(s)", rows(s=["a"]))
     assert "'uper'" in caught.value.problem
     assert "upper" in caught.value.problem
-    assert "run on Spark" in caught.value.remedy
+    assert "on Spark, a condition on one row may use" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

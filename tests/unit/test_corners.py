@@ -139,7 +139,7 @@ def test_state_of_another_query_is_refused() -> None:
     ("build", "error"),
     [
         (lambda: PAIR.order_by(1), errors.QueryError),
-        (lambda: PAIR.partition_by(["a", "b"]), errors.QueryError),
+        (lambda: PAIR.partition_by(["a", 1]), errors.QueryError),
         (lambda: PAIR.after_match(5), errors.QueryError),
         (lambda: PAIR.rows_per_match(5), errors.QueryError),
         (lambda: ensue.pattern(5), errors.QueryError),

@@ -18,6 +18,7 @@ import pytest
 import ensue
 from ensue.paths import budget as path_budget
 from ensue.paths.budget import Retrieval
+from ensue.paths.kernels.budget import Piece
 
 CASES = int(os.environ.get("ENSUE_CASES", "40"))
 EASY, HARD, EACH = 2.0, 200.0, 20_000
@@ -31,14 +32,12 @@ class Searches:
         self.now = 0.0
         monkeypatch.setattr(path_budget.time, "thread_time", lambda: self.now)
 
-    def __call__(
-        self, begin: int, end: int, work: float, held: int, saved: float
-    ) -> tuple[Any, ...]:
+    def __call__(self, begin: int, end: int, work: float, held: int, saved: float) -> Piece:
         used = np.minimum(self.needs[begin:end], work + saved / max(end - begin, 1))
         self.now += float(used.sum()) * 1e-6
         left = saved + work * (end - begin) - float(used.sum())
-        empty = np.zeros(0)
-        return (*[empty] * 7, used, np.full(end - begin, 24.0), empty, max(left, 0.0))
+        empty, held_each = np.zeros(0), np.full(end - begin, 24.0)
+        return Piece(*[empty] * 5, used, held_each, empty, max(left, 0.0), end - begin, None)
 
 
 def test_sorted_questions_tell_their_mean_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +56,7 @@ def test_time_is_kept_and_no_question_starves(
     searches = Searches(monkeypatch)
     bound = share * (EASY + HARD) / 2 * 1e-6
     pieces = path_budget._Search._timed(searches, 2 * EACH, 1e18, 0, bound)
-    used = np.concatenate([piece[7] for piece in pieces])
+    used = np.concatenate([piece.work for piece in pieces])
     assert len(used) == 2 * EACH
     assert searches.now <= 1.1 * bound * 2 * EACH
     assert searches.now >= 0.7 * bound * 2 * EACH
@@ -76,7 +75,7 @@ class Slices:
         self.slices: list[int] = []
         monkeypatch.setattr(path_budget.time, "thread_time", lambda: self.now)
 
-    def __call__(self, begin: int, end: int, *given: Any) -> tuple[Any, ...]:
+    def __call__(self, begin: int, end: int, *given: Any) -> Piece:
         steps, paused = given[3], given[5]
         assert paused == (self.taken if self.slices else None)
         done = min(steps, self.need - self.taken)
@@ -85,7 +84,7 @@ class Slices:
         self.slices.append(done)
         over = int(self.taken == self.need)
         work, complete = np.array([self.taken]), np.array([True])
-        return (*[np.zeros(0)] * 7, work, work, complete, 0.0, over, self.taken)
+        return Piece(*[np.zeros(0)] * 5, work, work, complete, 0.0, over, self.taken)
 
 
 @pytest.mark.parametrize("microseconds", [1, 100, 10_000, 1_000_000])
@@ -94,7 +93,7 @@ def test_a_question_goes_on_while_time_allows_and_stops_soon_after(
 ) -> None:
     slices = Slices(monkeypatch, 10**9)
     piece, spent = path_budget._sliced(slices, 0, 1e18, 0, microseconds * 1e-6)
-    assert not piece[path_budget.COMPLETE][0]
+    assert not piece.complete[0]
     assert microseconds <= slices.taken <= microseconds + path_budget._FIRST_SLICE
     assert spent == pytest.approx(slices.taken * 1e-6)
     assert len(slices.slices) <= 60 + microseconds * 1e-6 / path_budget._SLICE
@@ -103,7 +102,7 @@ def test_a_question_goes_on_while_time_allows_and_stops_soon_after(
 def test_a_question_that_ends_in_time_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     slices = Slices(monkeypatch, 12_345)
     piece, _ = path_budget._sliced(slices, 0, 1e18, 0, 1.0)
-    assert piece[path_budget.COMPLETE][0] and slices.taken == 12_345
+    assert piece.complete[0] and slices.taken == 12_345
 
 
 def paths(found: Retrieval) -> Counter[tuple[Any, ...]]:

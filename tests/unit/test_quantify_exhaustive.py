@@ -14,6 +14,7 @@ from numba.core import config
 
 from ensue import errors
 from ensue import quantify as q
+from ensue.quantities.bound import Batch
 from ensue.quantities.checks import check
 from ensue.quantities.folds import COLLECTS, FOLDS
 from ensue.quantities.model import (
@@ -28,7 +29,7 @@ from ensue.quantities.model import (
     Silent,
     Step,
 )
-from ensue.quantities.run import Engine
+from ensue.quantities.run import BoundAutomaton
 from ensue.quantities.tokens import UNDEFINED
 from ensue.query import condition as c
 from tests.oracle_quantify import NOTHING, evaluate, outputs
@@ -79,8 +80,8 @@ def compare(automaton: Automaton, streams: list[tuple[int, ...]] = STREAMS) -> s
         return "empty cycle"
     except errors.DistributivityError:
         return "not distributive"
-    engine = Engine(automaton, SCHEMA, report)
-    plain = Engine(automaton, SCHEMA, report, compiled=False)
+    engine = BoundAutomaton(automaton, SCHEMA, report)
+    plain = BoundAutomaton(automaton, SCHEMA, report, compiled=False)
     events = [[{"x": x} for x in stream] for stream in streams]
     expected = [evaluate(automaton, stream) for stream in events]
     twice = any(len(outputs(automaton, stream)) > 1 for stream in events)
@@ -88,7 +89,7 @@ def compare(automaton: Automaton, streams: list[tuple[int, ...]] = STREAMS) -> s
     table = pa.table({"x": pa.array([x for stream in streams for x in stream], pa.int64())})
     starts = np.cumsum([0, *map(len, streams)], dtype=np.int64)
     for evaluator in (engine, plain):
-        found = evaluator.run(table, starts)
+        found = evaluator.run(Batch.whole(table, starts), evaluator.memory(), False)
         for stream, value, end, defined in zip(
             streams, expected, found.ends.to_pylist(), found.ends_defined, strict=True
         ):

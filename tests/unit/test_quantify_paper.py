@@ -7,6 +7,7 @@ import pytest
 
 from ensue import errors
 from ensue import quantify as q
+from ensue.quantities.run import BoundAutomaton
 from ensue.quantities.tokens import Configuration
 from tests.oracle_quantify import NOTHING, evaluate, value_of
 
@@ -216,7 +217,8 @@ def test_linear_space_is_what_it_says() -> None:
     sizes = []
     for length in (10, 20, 40):
         table = numbers(*range(length))
-        engine = f.stage.bind(table.schema).engine  # type: ignore[attr-defined]
+        engine = f.stage.bind(table.schema)
+        assert isinstance(engine, BoundAutomaton)
         configuration = engine._configuration()
         for holds, weights in engine._events(table, 0):
             configuration.next(holds, weights)

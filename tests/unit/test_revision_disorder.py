@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ensue.revision.kernels import output
+from ensue.revision.kernels import layout
 from ensue.revision.operator import Operator
 from ensue.revision.parts import Settings, Times
 from ensue.scalar import kinds as k
@@ -16,7 +16,7 @@ from examples.afa_trading import prices, q1
 
 KINDS = {"ts": k.BIGINT, "price": k.DOUBLE, "change": k.DOUBLE}
 COUNT, WINDOW = 6_000, 300
-SHOWN = [output.OPERATION, output.FIRST_LE, output.LAST_LE, output.LIFETIME_RE]
+SHOWN = [layout.OPERATION, layout.FIRST_LE, layout.LAST_LE, layout.LIFETIME_RE]
 
 
 def net(order: np.ndarray, sequenced: bool, batch: int) -> tuple[Counter[tuple[int, ...]], int]:

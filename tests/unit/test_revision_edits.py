@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ensue.api.automaton_text import make_arc
-from ensue.automaton.registers import Machine
+from ensue.automaton.registers import RegisterAutomaton
 from ensue.errors import NoFinalStateError, UnknownArcError
 from ensue.revision.operator import Operator
 from ensue.revision.parts import Settings
@@ -20,13 +20,13 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 FENCES = ["kind = 'a'", "kind = 'b'", "x > 1", "n < 2", None]
 
 
-def machine(fences: list[str | None]) -> Machine:
+def machine(fences: list[str | None]) -> RegisterAutomaton:
     arcs = [
         make_arc(FIELDS, f"q{place}", f"q{place + 1}", fence, {"n": "n + x"}, name=f"a{place}")
         for place, fence in enumerate(fences)
     ]
     arcs.append(make_arc(FIELDS, "q1", "q1", "kind = 'b'", name="skip"))
-    return Machine(FIELDS, tuple(arcs), ("q0",), frozenset({f"q{len(fences)}"}))
+    return RegisterAutomaton(FIELDS, tuple(arcs), ("q0",), frozenset({f"q{len(fences)}"}))
 
 
 class Counted:

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.revision.kernels import store as layout
+from ensue.automaton.registers import MINUS_INFINITY
+from ensue.revision.kernels import layout
 from examples.afa_trading import q1
 
 # e1 is the large drop; then down, down, up, up, down (e8, which arrives last), up; e7 comes too
@@ -169,7 +170,7 @@ def test_effective_punctuation_is_the_lesser_of_both_inputs() -> None:
     matcher.insert(ticks(1, 2, 3, 4, 5, 6, 7))
     operator = matcher.evaluator.operator()
     matcher.advance(6)
-    assert operator.settled == layout.MINUS_INFINITY
+    assert operator.settled == MINUS_INFINITY
     assert operator.events == 7
     changes = matcher.revise(remove=["a5"], add={
         "b5": {"source": "q2", "target": "q3", "when": "change > 0"}

@@ -22,7 +22,7 @@ from ensue.errors import (
     UnsupportedError,
 )
 from ensue.revision.arc_schedule import ArcSchedule, Palette
-from ensue.revision.kernels.store import NONE
+from ensue.revision.kernels.layout import NONE
 from tests import oracle_revision as oracle
 from tests.revision_cases import (
     INF,

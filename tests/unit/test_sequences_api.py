@@ -155,7 +155,7 @@ def test_limit_and_sample(pattern: ensue.Pattern) -> None:
 def test_timed_out_partial_matches() -> None:
     pattern = ensue.pattern("A -> B -> C", types="kind").order_by("id").within(2)
     found = pattern.matches(events("ABCABXX"), timeouts=True).to_pylist()
-    assert [(m["status"], len(m["events"])) for m in found] == [("complete", 3), ("timed out", 2)]
+    assert [(m["status"], len(m["events"])) for m in found] == [("matched", 3), ("timeout", 2)]
     with pytest.raises(errors.QueryError, match="there is no within"):
         ABC.matches(events("ABC"), timeouts=True)
 
@@ -163,7 +163,7 @@ def test_timed_out_partial_matches() -> None:
 def test_a_grown_match_is_not_also_timed_out() -> None:
     pattern = ensue.pattern("A -> B+", types="kind").order_by("id").within(3)
     found = pattern.matches(events("ABBXX"), timeouts=True).to_pylist()
-    assert [m["status"] for m in found] == ["complete", "complete"]
+    assert [m["status"] for m in found] == ["matched", "matched"]
 
 
 def test_measures_read_the_events_of_the_match() -> None:
@@ -330,13 +330,13 @@ def test_partial_matches_that_exceed_the_bound_of_a_joint_are_timed_out() -> Non
     late = chain.within(7, between="previous and current").order_by("t")
     found = late.matches(table, timeouts=True).to_pylist()
     assert [([e["row"] for e in m["events"]], m["status"]) for m in found] == [
-        ([0, 2], "timed out"),
-        ([1, 2], "timed out"),
+        ([0, 2], "timeout"),
+        ([1, 2], "timeout"),
     ]
     in_time = chain.within(8, between="previous and current").order_by("t")
     rows = [m["status"] for m in in_time.matches(table, timeouts=True).to_pylist()]
     # both also waited for another E, in vain
-    assert rows == ["complete", "complete", "timed out", "timed out"]
+    assert rows == ["matched", "matched", "timeout", "timeout"]
 
 
 def test_sql_of_event_patterns_is_refused_by_name() -> None:

@@ -247,7 +247,8 @@ def test_a_visit_weighs_the_size_and_the_conditions_of_a_partial_match() -> None
     ready = local.prepare(union.plan, table)
     engine = Engine(union, ready.schema, budget=ensue.Budget(work=9))
     engine.prepare(ready, np.array([0, 7]), [])
-    cost = engine.controller._theta / np.maximum(engine.controller._rate, 1e-6)
+    sketch = engine.controller.sketch
+    cost = sketch.theta / np.maximum(sketch.rate, 1e-6)
     assert cost.min() >= 0.5 and cost.max() > cost.min()
 
 

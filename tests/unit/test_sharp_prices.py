@@ -51,36 +51,38 @@ def one_node() -> Prices:
     classes = np.zeros((1, 1024), np.bool_)
     classes[0, [0, 1]] = True
     prices.cover([0, 2], classes)
-    prices.owner[:2], prices.born[:2] = 0, 100
+    now = prices.arrays()
+    now.owner[:2], now.born[:2] = 0, 100
     for bucket in (0, 1):
         for event in (0, 1):
-            cell = cell_of(0, bucket, event, prices.arrays())
-            prices.asked[cell] = prices.distinct[cell] = 1000
-            prices.visits[bucket] += 1000
-            prices.events[0, event] = 1000
+            cell = cell_of(0, bucket, event, now)
+            now.asked[cell] = now.distinct[cell] = 1000
+            now.visits[bucket] += 1000
+            now.events[0, event] = 1000
     return prices
 
 
 @pytest.mark.compiled
 def test_the_index_is_the_price_at_which_a_visit_pays() -> None:
     prices = one_node()
+    now = prices.arrays()
     wanted = {(0, 0): 0.5, (0, 1): 0.05, (1, 0): 0.2, (1, 1): 0.0}
     for (bucket, event), share in wanted.items():
-        prices.done[cell_of(0, bucket, event, prices.arrays())] = 1000 * share
+        now.done[cell_of(0, bucket, event, now)] = 1000 * share
     prices.solve(np.array([0.1]), 80.0, np.ones(1))
     assert prices.ready
     for (bucket, event), share in wanted.items():
-        index = prices.pays[cell_of(0, bucket, event, prices.arrays())]
+        index = now.pays[cell_of(0, bucket, event, now)]
         assert (index == index[0]).all()  # a visit that completes matches gains as much at any age
         if share:
             assert abs(int(index[0]) - level_of(share)) <= 2
         else:
             assert index[0] < level_of(0.02)
-    assert prices.best[0, 0] == prices.pays[cell_of(0, 0, 0, prices.arrays()), 0]
+    assert now.best[0, 0] == now.pays[cell_of(0, 0, 0, now), 0]
     # Ten visits in a whole window, half of each class; the newest partial match has 7.5 to come.
-    assert prices.value[0, AGES - 1] == pytest.approx(7.5 * 0.275, rel=0.05)
-    assert np.all(np.diff(prices.value[0]) > 0)
-    assert prices.best[3, 0] == 255  # a bucket that was never seen is tried
+    assert now.value[0, AGES - 1] == pytest.approx(7.5 * 0.275, rel=0.05)
+    assert np.all(np.diff(now.value[0]) > 0)
+    assert now.best[3, 0] == 255  # a bucket that was never seen is tried
 
 
 def test_bins_of_age_and_stages() -> None:

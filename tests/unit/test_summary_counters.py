@@ -10,7 +10,7 @@ from ensue.automaton.counting import counting_automaton
 from ensue.front.grammar import parse_pattern
 from ensue.query import nodes
 from ensue.summary.exact import measure
-from ensue.summary.machine import Machine
+from ensue.summary.machine import ClassedAutomaton
 from tests import oracle_summary as oracle
 from tests.state_summary import StateSummary
 
@@ -29,17 +29,21 @@ PATTERNS = [
 ]
 
 
-def machine_of(text: str, fork: bool = True, valued: frozenset[int] = frozenset()) -> Machine:
+def machine_of(
+    text: str, fork: bool = True, valued: frozenset[int] = frozenset()
+) -> ClassedAutomaton:
     pattern = parse_pattern(text)
-    return Machine(counting_automaton(pattern, nodes.labels(pattern)), fork, valued)
+    return ClassedAutomaton(counting_automaton(pattern, nodes.labels(pattern)), fork, valued)
 
 
-def mask_of(machine: Machine, labels: str) -> int:
+def mask_of(machine: ClassedAutomaton, labels: str) -> int:
     known = machine.automaton.labels
     return sum(1 << known.index(letter) for letter in set(labels) if letter in known)
 
 
-def random_events(machine: Machine, chance: random.Random, length: int) -> list[oracle.Event]:
+def random_events(
+    machine: ClassedAutomaton, chance: random.Random, length: int
+) -> list[oracle.Event]:
     known = "".join(machine.automaton.labels)
     time, events = 0, []
     for _ in range(length):
@@ -72,7 +76,11 @@ def test_counters_after_every_operation(text: str) -> None:
 
 
 def _check(
-    machine: Machine, summary: StateSummary, held: list[oracle.Event], window: float, now: int
+    machine: ClassedAutomaton,
+    summary: StateSummary,
+    held: list[oracle.Event],
+    window: float,
+    now: int,
 ) -> None:
     total, active, local, active_local = oracle.counters(machine.automaton, held, window, now)
     assert summary.counters == total

@@ -16,16 +16,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.guards.machine import (
-    MISSING_ROW,
-    OVERFLOW,
-    TRUE,
-    miss_registers,
-    run_guard,
-    update_registers,
+from ensue.guards.machine import MISSING_ROW, OVERFLOW, TRUE, miss_registers
+from ensue.guards.registers import (
+    GuardMachine,
+    ask_guard,
+    copy_registers,
+    hash_registers,
+    reset_registers,
+    same_registers,
+    take_row,
 )
+from ensue.kernels.calls import inlined
 from ensue.missing.kernels.nodes import (
     GENERATION,
+    MOST,
     NONE,
     USED,
     Machine,
@@ -37,38 +41,19 @@ from ensue.missing.kernels.nodes import (
 
 
 class Guards(NamedTuple):
-    """Conditions by label, and the rows of a batch that they read."""
+    """Conditions by label, cut into parts, and the rows of a batch that they read."""
 
     active: bool  # False: no condition reads another event
+    machine: GuardMachine  # a guard per part
     part_offset: NDArray[np.int64]  # [label]
-    code: NDArray[np.int64]
-    code_offset: NDArray[np.int64]  # [part]
     row_offset: NDArray[np.int64]  # [part], into rows
     rows: NDArray[np.int64]  # registers of rows
     gone: NDArray[np.int64]  # [part]: labels aggregated, as bits
-    updates: NDArray[np.int64]
-    applies: NDArray[np.bool_]
-    live_ints: NDArray[np.bool_]  # [state, register]
-    live_floats: NDArray[np.bool_]
-    live_gone: NDArray[np.int64]
-    initial_ints: NDArray[np.int64]
-    initial_floats: NDArray[np.float64]
-    int_constants: NDArray[np.int64]
-    float_constants: NDArray[np.float64]
-    ints: NDArray[np.int64]  # [column, row]
-    floats: NDArray[np.float64]
-    int_nulls: NDArray[np.bool_]
-    float_nulls: NDArray[np.bool_]
+    live_gone: NDArray[np.int64]  # [state]
     letters: NDArray[np.int32]  # [state]
     skipped_offset: NDArray[np.int64]  # [link]
     skipped: NDArray[np.int32]  # labels
     inside: NDArray[np.int64]  # first and last row that PREV and NEXT may read
-    here_ints: NDArray[np.int64]  # registers of the candidate that is asked
-    here_floats: NDArray[np.float64]
-    here_gone: NDArray[np.int64]
-    cell_ints: NDArray[np.int64]
-    cell_floats: NDArray[np.float64]
-    cell_nulls: NDArray[np.bool_]
 
 
 class Registers(NamedTuple):
@@ -79,107 +64,55 @@ class Registers(NamedTuple):
     gone: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def join(
-    guards: Guards, registers: Registers, before: int, link: int, target: int, row: int
+    guards: Guards, registers: Registers, node: int, before: int, link: int, target: int, row: int
 ) -> bool:
-    """The registers behind a link and its event, into `here_*`; False: a sum leaves 64 bits."""
-    ints, floats = guards.here_ints, guards.here_floats
+    """The registers of a node behind a link and its event; False: a sum leaves 64 bits."""
+    ints, floats = registers.ints[node], registers.floats[node]
     if before == NONE:
-        ints[:] = guards.initial_ints
-        floats[:] = guards.initial_floats
-        guards.here_gone[0] = 0
+        copy_registers(guards.machine.initial_ints, guards.machine.initial_floats, ints, floats)
+        registers.gone[node] = 0
     else:
-        ints[:] = registers.ints[before]
-        floats[:] = registers.floats[before]
-        guards.here_gone[0] = registers.gone[before]
+        copy_registers(registers.ints[before], registers.floats[before], ints, floats)
+        registers.gone[node] = registers.gone[before]
     for place in range(guards.skipped_offset[link], guards.skipped_offset[link + 1]):
         label = guards.skipped[place]
-        miss_registers(guards.updates, guards.applies[label], ints)
-        guards.here_gone[0] |= np.int64(1) << np.int64(label)
-    return update_registers(
-        guards.updates,
-        guards.applies[guards.letters[target]],
-        row,
-        ints,
-        floats,
-        guards.ints,
-        guards.floats,
-        guards.int_nulls,
-        guards.float_nulls,
-    )
+        miss_registers(guards.machine.updates, guards.machine.applies[label], ints)
+        registers.gone[node] |= np.int64(1) << np.int64(label)
+    return take_row(guards.machine, guards.letters[target], row, ints, floats)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def asked(
-    guards: Guards, registers: Registers, before: int, link: int, target: int, row: int
+    guards: Guards, registers: Registers, node: int, before: int, link: int, target: int, row: int
 ) -> int:
-    """Whether the event may join: TRUE, FALSE, OVERFLOW or BY_ZERO; `here_*` are its registers."""
-    if not join(guards, registers, before, link, target, row):
+    """Whether the event may join: TRUE, FALSE, OVERFLOW or BY_ZERO.
+
+    `node` is the one that it would be, whose registers are overwritten.
+    """
+    if not join(guards, registers, node, before, link, target, row):
         return OVERFLOW
+    ints, floats = registers.ints[node], registers.floats[node]
+    first, last = guards.inside[0], guards.inside[1]
     label = guards.letters[target]
     for part in range(guards.part_offset[label], guards.part_offset[label + 1]):
-        free = guards.gone[part] & guards.here_gone[0] != 0
+        free = guards.gone[part] & registers.gone[node] != 0
         for place in range(guards.row_offset[part], guards.row_offset[part + 1]):
-            free = free or guards.here_ints[guards.rows[place]] == MISSING_ROW
+            free = free or ints[guards.rows[place]] == MISSING_ROW
         if free:
             continue
-        verdict = run_guard(
-            guards.code,
-            guards.code_offset[part],
-            guards.code_offset[part + 1],
-            row,
-            row,
-            guards.inside[0],
-            guards.inside[1],
-            0,
-            guards.here_ints,
-            guards.here_floats,
-            guards.ints,
-            guards.floats,
-            guards.int_nulls,
-            guards.float_nulls,
-            guards.int_constants,
-            guards.float_constants,
-            guards.cell_ints,
-            guards.cell_floats,
-            guards.cell_nulls,
-        )
+        verdict = ask_guard(guards.machine, part, row, row, first, last, 0, ints, floats)
         if verdict != TRUE:
             return verdict
     return TRUE
 
 
-@njit(cache=True, nogil=True)
-def _forget(guards: Guards, state: int) -> None:
+@inlined
+def _forget(guards: Guards, registers: Registers, node: int, state: int) -> None:
     """Resets what nothing ahead reads."""
-    for index in range(guards.here_ints.shape[0]):
-        if not guards.live_ints[state, index]:
-            guards.here_ints[index] = guards.initial_ints[index]
-    for index in range(guards.here_floats.shape[0]):
-        if not guards.live_floats[state, index]:
-            guards.here_floats[index] = guards.initial_floats[index]
-    guards.here_gone[0] &= guards.live_gone[state]
-
-
-@njit(cache=True, nogil=True)
-def _keep(guards: Guards, registers: Registers, node: int) -> None:
-    registers.ints[node] = guards.here_ints
-    registers.floats[node] = guards.here_floats
-    registers.gone[node] = guards.here_gone[0]
-
-
-@njit(cache=True, nogil=True)
-def _same(guards: Guards, registers: Registers, node: int) -> bool:
-    if registers.gone[node] != guards.here_gone[0]:
-        return False
-    for index in range(guards.here_ints.shape[0]):
-        if registers.ints[node, index] != guards.here_ints[index]:
-            return False
-    for index in range(guards.here_floats.shape[0]):
-        if registers.floats[node, index] != guards.here_floats[index]:
-            return False
-    return True
+    reset_registers(guards.machine, state, registers.ints[node], registers.floats[node])
+    registers.gone[node] &= guards.live_gone[state]
 
 
 @njit(cache=True, nogil=True)
@@ -197,21 +130,15 @@ def extend_guarded(
     row: int,
     time: float,
 ) -> int:
-    """As `acep_nodes.extend`; the registers of the node are those in `here_*`."""
-    _forget(guards, target)
+    """As `nodes.extend`; the registers of the node to come are there, see `join`."""
+    fresh = nodes.registers[USED]
+    _forget(guards, registers, fresh, target)
     first = row if before == NONE else nodes.first[before]
-    node = NONE
-    slot, key = 0, np.int64(0)
+    node, slot, key = NONE, 0, 0
     if machine.merge:
         mask = scratch.keys.shape[0] - 1
-        mixed = np.uint64(target) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(error)
-        mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed += np.uint64(first)
-        for index in range(guards.here_ints.shape[0]):
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed += np.uint64(guards.here_ints[index])
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        key = np.int64((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(1))
+        seed = (np.int64(first) * machine.finals.shape[0] + target) * (machine.bound[MOST] + 1)
+        key = hash_registers(seed + error, registers.ints, registers.floats, fresh)
         slot = key & mask
         while scratch.stamps[slot] == scratch.counters[GENERATION]:
             known = scratch.values[slot]
@@ -220,14 +147,21 @@ def extend_guarded(
                 and nodes.state[known] == target
                 and nodes.error[known] == error
                 and nodes.first[known] == first
-                and _same(guards, registers, known)
+                and registers.gone[known] == registers.gone[fresh]
+                and same_registers(
+                    registers.ints,
+                    registers.floats,
+                    known,
+                    registers.ints,
+                    registers.floats,
+                    fresh,
+                )
             ):
                 node = known
                 break
             slot = (slot + 1) & mask
     if node == NONE:
         node = new_node(nodes, before, target, error, first, row, time)
-        _keep(guards, registers, node)
         if machine.merge:
             scratch.keys[slot] = key
             scratch.stamps[slot] = scratch.counters[GENERATION]
@@ -247,8 +181,7 @@ def rebuild(nodes: Nodes, guards: Guards, registers: Registers, shift: int) -> b
         link = nodes.head[node]
         state = nodes.state[node]
         row = nodes.row[node] + shift
-        if not join(guards, registers, nodes.before[link], nodes.via[link], state, row):
+        if not join(guards, registers, node, nodes.before[link], nodes.via[link], state, row):
             return False
-        _forget(guards, state)
-        _keep(guards, registers, node)
+        _forget(guards, registers, node, state)
     return True

@@ -146,7 +146,8 @@ def run(
             for index in range(chosen):
                 candidate = choice.order[index] if limited else index
                 before, via = choice.nodes[candidate], choice.links[candidate]
-                verdict = asked(guards, registers, before, via, choice.targets[candidate], here)
+                target = choice.targets[candidate]
+                verdict = asked(guards, registers, nodes.registers[USED], before, via, target, here)
                 if verdict < 0:
                     return GUARD_FAILED
                 choice.holds[candidate] = verdict == TRUE
@@ -183,7 +184,7 @@ def run(
             if not guards.active:
                 extend(machine, nodes, scratch, before, target, error, via, vector, row, time, low)
             elif choice.holds[candidate]:
-                join(guards, registers, before, via, target, here)
+                join(guards, registers, nodes.registers[USED], before, via, target, here)
                 extend_guarded(
                     machine, nodes, guards, registers, scratch, before, target, error, via, vector,
                     row, time,

@@ -21,20 +21,39 @@ time is expected to allow (`horizon`) is known a little better each time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.hashing import longer
-from ensue.paths.kernels.graph import first_entry, state_after
-from ensue.paths.kernels.paths import NO_RETURN, TRAIL, WALK
+from ensue.paths.kernels.graph import Adjacency, Moves, doubled, first_entry, next_entry
+from ensue.paths.kernels.paths import EDGE, NO_RETURN, NODE, PARENT, STATE, SYMBOL, repeats
 
 CONTRIBUTION, RANDOM, SELECTIVITY = 0, 1, 2
 ROW_BYTES = 36
 ANSWER_BYTES = 16  # and 8 per step
+# Columns of a partial path's row behind those that all searches have: its length; the symbol it
+# goes on over, as an index of visit_symbol; how many of its entries are done; the row that follows
+# in its cluster, or its place in `live`.
+DEPTH, VISIT, DONE, BEHIND, COLUMNS = range(5, 10)
 QUESTION, ROWS, ACTIVES, LIVES, BYTES, WORK, ROOTS_DONE, OUTS, BEGUN = range(9)  # of a pause
+
+
+class Piece(NamedTuple):
+    """What was found for some questions."""
+
+    found: NDArray[np.int32]  # one row per path: question, query, end
+    score: NDArray[np.float32]
+    offset: NDArray[np.int64]  # of each path's labels
+    nodes: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    work: NDArray[np.int64]  # per question
+    bytes: NDArray[np.int64]  # per question: the most that were held
+    complete: NDArray[np.bool_]  # per question: nothing was left out
+    savings: float
+    done: int  # questions
+    paused: Any  # where it stands
 
 
 @njit(cache=True, nogil=True)
@@ -50,18 +69,8 @@ def _random(state: np.uint64) -> np.uint64:
 def nothing_yet(visits: int, questions: int) -> tuple[Any, ...]:
     """Where a search stands that has not begun."""
     size = 256
-    table = (
-        np.empty(size, np.int32),  # parent
-        np.empty(size, np.int32),  # node
-        np.empty(size, np.int32),  # the symbol and the edge it came over
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),  # state
-        np.empty(size, np.int32),  # depth
-        np.empty(size, np.int32),  # the symbol it goes on over, as an index of visit_symbol
-        np.empty(size, np.int32),  # how many of its entries are done
-        np.empty(size, np.int32),  # the row that follows in its cluster; or its place in `live`
-        np.empty(size, np.int32),  # rows that have children left, for the random strategy
-    )
+    partials = np.empty((size, COLUMNS), np.int32)
+    live = np.empty(size, np.int32)  # rows that have children left, for the random strategy
     clusters = (
         np.full(visits, -1, np.int32),  # first row
         np.full(visits, -1, np.int32),  # first of those that wait behind the others
@@ -70,9 +79,7 @@ def nothing_yet(visits: int, questions: int) -> tuple[Any, ...]:
         np.zeros(visits, np.bool_),
     )
     paths = (
-        np.empty(size, np.int32),  # question
-        np.empty(size, np.int32),  # query
-        np.empty(size, np.int32),  # end
+        np.empty((size, 3), np.int32),  # question, query, end
         np.empty(size, np.float32),  # score
         np.zeros(size + 1, np.int64),  # offset of the labels
         np.empty(4 * size, np.int32),  # nodes
@@ -83,13 +90,13 @@ def nothing_yet(visits: int, questions: int) -> tuple[Any, ...]:
         np.zeros(questions, np.int64),
         np.ones(questions, np.bool_),
     )
-    return np.zeros(9, np.int64), np.zeros(1, np.uint64), table, clusters, paths, told
+    return np.zeros(9, np.int64), np.zeros(1, np.uint64), partials, live, clusters, paths, told
 
 
 @njit(cache=True, nogil=True)
 def search_best(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     sharing: Any,  # (offset, query, similarity): queries a state is shared by, and how alike
     targets: Any,  # (offset, state): the states that visit v can lead to
     remaining: NDArray[np.int32],  # per state: least steps to acceptance
@@ -109,22 +116,16 @@ def search_best(
     steps: int,  # until the next pause
     horizon: float,  # work that a question is expected to have time for
     paused: Any,  # `nothing_yet`, or what the call before returned
-) -> tuple[Any, ...]:
-    """(question, query, end, score, labels' offset, nodes, labels) of the paths found; per question
-    the work done, the most bytes held, and whether nothing was left out; then the savings, how many
-    questions are done, and where it stands. After a pause, the paths are only those so far."""
-    offset, neighbour, edge, entry_symbol, symbols = graph
-    (
-        transitions, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset,
-        accept_query,
-    ) = machine  # fmt: skip
+) -> Piece:
+    """The questions' paths; after a pause, only those so far."""
+    visit_offset, visit_symbol = automaton.visit_offset, automaton.visit_symbol
+    accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
     sharing_offset, sharing_query, sharing_similarity = sharing
     target_offset, target_state = targets
     questions = weight.shape[0]
-    stand, seeded, table, clusters, paths, told = paused
-    parent, node, via_symbol, via_edge, state, depth, visit, cursor, following_row, live = table
+    stand, seeded, partials, live, clusters, paths, told = paused
     first, waiting, priority, active, is_active = clusters
-    out_question, out_query, out_end, out_score, out_offset, out_nodes, out_labels = paths
+    found, out_score, out_offset, out_nodes, out_labels = paths
     work_done, most_bytes, complete = told
     outs = stand[OUTS]
     chance = np.uint64(seed * 2 + 1) * np.uint64(0x9E3779B97F4A7C15)
@@ -183,52 +184,31 @@ def search_best(
                 if at < 0:
                     break
                 # Its next child.
-                s, here = state[at], node[at]
-                there = following = symbol = via = -1
-                v, done = visit[at], cursor[at]
-                candidate = visit_symbol[v]
-                low = first_entry(offset, entry_symbol, symbols, here, candidate)
-                high = first_entry(offset, entry_symbol, symbols, here, candidate + 1)
-                while low + done < high:
-                    entry = low + done
-                    done += 1
-                    target = state_after(
-                        transitions, symbol_class, entry_class, s, candidate, entry
-                    )
-                    if target < 0:
-                        continue
-                    other = neighbour[entry]
-                    if mode == NO_RETURN:
-                        if depth[at] >= 1:
-                            origin = at
-                            while parent[origin] >= 0:
-                                origin = parent[origin]
-                            if other == node[origin]:
-                                continue
-                    elif mode != WALK:
-                        back, again = at, False
-                        while back >= 0 and not again:
-                            again = (
-                                via_edge[back] == edge[entry]
-                                if mode == TRAIL
-                                else node[back] == other
-                            )
-                            back = parent[back]
-                        if again:
-                            continue
-                    there, following, symbol, via = other, target, candidate, edge[entry]
-                    break
+                s, here, v = partials[at, STATE], partials[at, NODE], partials[at, VISIT]
+                there = symbol = via = -1
+                start = at
+                while mode == NO_RETURN and partials[start, PARENT] >= 0:
+                    start = partials[start, PARENT]
+                low = first_entry(graph, here, visit_symbol[v])
+                high = first_entry(graph, here, visit_symbol[v] + 1)
+                entry, following = next_entry(automaton, s, v, low + partials[at, DONE] - 1, high)
+                while following >= 0:
+                    other, via = graph.neighbour[entry], graph.edge[entry]
+                    if not repeats(mode, partials, at, other, via, partials[start, NODE]):
+                        there, symbol = other, visit_symbol[v]
+                        break
+                    entry, following = next_entry(automaton, s, v, entry, high)
                 if there < 0:
                     # No child is left: the row leaves its cluster, and its memory if it is last.
                     if strategy == RANDOM:
-                        place = following_row[at]
+                        place = partials[at, BEHIND]
                         lives -= 1
                         live[place] = live[lives]
-                        following_row[live[place]] = place
+                        partials[live[place], BEHIND] = place
                     elif first[v] == at:
-                        first[v] = following_row[at]
+                        first[v] = partials[at, BEHIND]
                     else:
-                        waiting[v] = following_row[at]
+                        waiting[v] = partials[at, BEHIND]
                     if at == rows - 1:
                         rows -= 1
                         used_bytes -= ROW_BYTES
@@ -236,40 +216,35 @@ def search_best(
                 if work >= allowed or used_bytes >= byte_bound:
                     complete[k] = False
                     break
-                cursor[at] = done
+                partials[at, DONE] = entry + 1 - low
                 work += 1
 
-            length = 0 if at < 0 else depth[at] + 1
+            length = 0 if at < 0 else partials[at, DEPTH] + 1
             if accept_offset[following] < accept_offset[following + 1]:
                 for a in range(accept_offset[following], accept_offset[following + 1]):
                     query = accept_query[a]
                     if weight[k, query] <= 0.0:
                         continue
-                    if outs == out_query.shape[0]:
-                        out_question = longer(out_question)
-                        out_query = longer(out_query)
-                        out_end = longer(out_end)
-                        out_score = np.concatenate((out_score, np.empty_like(out_score)))
-                        out_offset = np.concatenate((out_offset, np.empty_like(out_offset)))
+                    if outs == found.shape[0]:
+                        found, out_score = doubled(found), doubled(out_score)
+                        out_offset = doubled(out_offset)
                     place = out_offset[outs]
                     while place + outs + length + 1 > out_nodes.shape[0]:
-                        out_nodes = longer(out_nodes)
+                        out_nodes = doubled(out_nodes)
                     while place + length > out_labels.shape[0]:
-                        out_labels = longer(out_labels)
+                        out_labels = doubled(out_labels)
                     out_offset[outs + 1] = place + length
                     out_nodes[place + outs + length] = there
                     if length:
                         out_labels[place + length - 1] = symbol
                     back, step = at, length - 1
                     while back >= 0:
-                        out_nodes[place + outs + step] = node[back]
+                        out_nodes[place + outs + step] = partials[back, NODE]
                         if step:
-                            out_labels[place + step - 1] = via_symbol[back]
-                        back = parent[back]
+                            out_labels[place + step - 1] = partials[back, SYMBOL]
+                        back = partials[back, PARENT]
                         step -= 1
-                    out_question[outs] = k
-                    out_query[outs] = query
-                    out_end[outs] = there
+                    found[outs, 0], found[outs, 1], found[outs, 2] = k, query, there
                     out_score[outs] = weight[k, query]
                     outs += 1
                     used_bytes += ANSWER_BYTES + 8 * length
@@ -277,36 +252,21 @@ def search_best(
             if length == hops:
                 continue
             for v in range(visit_offset[following], visit_offset[following + 1]):
-                low = first_entry(offset, entry_symbol, symbols, there, visit_symbol[v])
-                neighbours = (
-                    first_entry(offset, entry_symbol, symbols, there, visit_symbol[v] + 1) - low
-                )
+                low = first_entry(graph, there, visit_symbol[v])
+                neighbours = first_entry(graph, there, visit_symbol[v] + 1) - low
                 if neighbours == 0:
                     continue
-                if rows == parent.shape[0]:
-                    parent = longer(parent)
-                    node = longer(node)
-                    via_symbol = longer(via_symbol)
-                    via_edge = longer(via_edge)
-                    state = longer(state)
-                    depth = longer(depth)
-                    visit = longer(visit)
-                    cursor = longer(cursor)
-                    following_row = longer(following_row)
-                    live = longer(live)
-                parent[rows] = at
-                node[rows] = there
-                via_symbol[rows] = symbol
-                via_edge[rows] = via
-                state[rows] = following
-                depth[rows] = length
-                visit[rows] = v
-                cursor[rows] = 0
+                if rows == partials.shape[0]:
+                    partials, live = doubled(partials), doubled(live)
+                partials[rows, PARENT], partials[rows, NODE] = at, there
+                partials[rows, SYMBOL], partials[rows, EDGE] = symbol, via
+                partials[rows, STATE], partials[rows, DEPTH] = following, length
+                partials[rows, VISIT], partials[rows, DONE] = v, 0
                 used_bytes += ROW_BYTES
                 most_bytes[k] = max(most_bytes[k], used_bytes)
                 if strategy == RANDOM:
                     live[lives] = rows
-                    following_row[rows] = lives
+                    partials[rows, BEHIND] = lives
                     lives += 1
                     rows += 1
                     continue
@@ -334,10 +294,10 @@ def search_best(
                                     likeness = max(likeness, sharing_similarity[p])
                         priority[v] = best_share + 1e-3 * likeness + 1e-6 * total
                 if neighbours * average**least > min(np.float64(allowed), horizon) - work:
-                    following_row[rows] = waiting[v]
+                    partials[rows, BEHIND] = waiting[v]
                     waiting[v] = rows
                 else:
-                    following_row[rows] = first[v]
+                    partials[rows, BEHIND] = first[v]
                     first[v] = rows
                 rows += 1
         if pause:
@@ -355,14 +315,10 @@ def search_best(
         savings = max(savings + work_bound - work, 0.0)
         done_questions = k + 1
     stand[OUTS] = outs
-    table = (
-        parent, node, via_symbol, via_edge, state, depth, visit, cursor, following_row, live,
-    )  # fmt: skip
-    paths = (out_question, out_query, out_end, out_score, out_offset, out_nodes, out_labels)
-    stands = (stand, seeded, table, clusters, paths, told)
-    return (
-        out_question[:outs], out_query[:outs], out_end[:outs], out_score[:outs],
-        out_offset[: outs + 1], out_nodes[: out_offset[outs] + outs],
-        out_labels[: out_offset[outs]], work_done, most_bytes, complete, savings, done_questions,
-        stands,
+    paths = (found, out_score, out_offset, out_nodes, out_labels)
+    stands = (stand, seeded, partials, live, clusters, paths, told)
+    return Piece(
+        found[:outs], out_score[:outs], out_offset[: outs + 1],
+        out_nodes[: out_offset[outs] + outs], out_labels[: out_offset[outs]], work_done,
+        most_bytes, complete, savings, done_questions, stands,
     )  # fmt: skip

@@ -8,20 +8,18 @@ them); a floating-point copy tells how large the result is.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.hashing import grown, slot_of
-from ensue.paths.kernels.graph import first_entry, state_after
+from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
 
 
 @njit(cache=True, nogil=True)
 def count_paths(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     origin_node: NDArray[np.int32],
     origin_state: NDArray[np.int32],
     queries: int,
@@ -31,11 +29,8 @@ def count_paths(
     modulus: np.uint64,
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], int]:
     """Counts modulo `modulus` and as floats, per origin and query; and the work."""
-    offset, neighbour, _, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
-        machine
-    )
-    states = table.shape[0]
+    accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
+    states = automaton.table.shape[0]
     exact = np.zeros((origin_node.shape[0], queries), np.uint64)
     rough = np.zeros((origin_node.shape[0], queries), np.float64)
     keys = np.zeros(1024, np.int64)
@@ -75,38 +70,36 @@ def count_paths(
             used = 0
             for f in range(size):
                 s, here = now_key[f] % states, now_key[f] // states
-                for v in range(visit_offset[s], visit_offset[s + 1]):
-                    symbol = visit_symbol[v]
-                    low = first_entry(offset, entry_symbol, symbols, here, symbol)
-                    high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
-                    for entry in range(low, high):
-                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
-                        if following < 0:
-                            continue
-                        there = neighbour[entry]
-                        if no_return and depth > 1 and there == start:
-                            continue
-                        work += 1
-                        key = np.int64(there) * states + following
-                        slot = slot_of(keys, stamps, generation, key)
-                        if stamps[slot] != generation:
-                            keys[slot] = key
-                            stamps[slot] = generation
-                            index[slot] = used
-                            if used == next_key.shape[0]:
-                                next_key = np.concatenate((next_key, np.empty_like(next_key)))
-                                next_count = np.concatenate((next_count, np.empty_like(next_count)))
-                                next_rough = np.concatenate((next_rough, np.empty_like(next_rough)))
-                            next_key[used] = key
-                            next_count[used] = 0
-                            next_rough[used] = 0.0
-                            used += 1
-                            if 2 * used > keys.shape[0]:
-                                keys, stamps, index = grown(keys, stamps, index, generation)
-                                slot = slot_of(keys, stamps, generation, key)
-                        place = index[slot]
-                        next_count[place] = (next_count[place] + now_count[f]) % modulus
-                        next_rough[place] += now_rough[f]
+                visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+                while True:
+                    visit, entry, high, following = next_move(
+                        graph, automaton, s, here, visit, entry, high
+                    )
+                    if following < 0:
+                        break
+                    there = graph.neighbour[entry]
+                    if no_return and depth > 1 and there == start:
+                        continue
+                    work += 1
+                    key = np.int64(there) * states + following
+                    slot = slot_of(keys, stamps, generation, key)
+                    if stamps[slot] != generation:
+                        keys[slot] = key
+                        stamps[slot] = generation
+                        index[slot] = used
+                        if used == next_key.shape[0]:
+                            next_key, next_count = doubled(next_key), doubled(next_count)
+                            next_rough = doubled(next_rough)
+                        next_key[used] = key
+                        next_count[used] = 0
+                        next_rough[used] = 0.0
+                        used += 1
+                        if 2 * used > keys.shape[0]:
+                            keys, stamps, index = grown(keys, stamps, index, generation)
+                            slot = slot_of(keys, stamps, generation, key)
+                    place = index[slot]
+                    next_count[place] = (next_count[place] + now_count[f]) % modulus
+                    next_rough[place] += now_rough[f]
             now_key, next_key = next_key, now_key
             now_count, next_count = next_count, now_count
             now_rough, next_rough = next_rough, now_rough
@@ -116,22 +109,18 @@ def count_paths(
 
 @njit(cache=True, nogil=True)
 def meets_cycle(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     origin_node: NDArray[np.int32],
     origin_state: NDArray[np.int32],
 ) -> int:
     """A node on a cycle of the product that some origin reaches, or -1: depth-first, O(product)."""
-    offset, neighbour, _, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, _, _ = machine
-    states = table.shape[0]
+    states = automaton.table.shape[0]
     keys = np.zeros(1024, np.int64)
     stamps = np.zeros(1024, np.int32)
     color = np.zeros(1024, np.int64)  # 1: on the present path, 2: done
     used = 0
-    stack_key = np.empty(1024, np.int64)
-    stack_visit = np.empty(1024, np.int64)
-    stack_entry = np.empty(1024, np.int64)
+    stack = np.empty((1024, 4), np.int64)  # the key, and where its moves go on
     for o in range(origin_node.shape[0]):
         if origin_state[o] < 0:
             continue
@@ -150,35 +139,23 @@ def meets_cycle(
                     used += 1
                     if 2 * used > keys.shape[0]:
                         keys, stamps, color = grown(keys, stamps, color, 1)
-                    if depth == stack_key.shape[0]:
-                        stack_key = np.concatenate((stack_key, np.empty_like(stack_key)))
-                        stack_visit = np.concatenate((stack_visit, np.empty_like(stack_visit)))
-                        stack_entry = np.concatenate((stack_entry, np.empty_like(stack_entry)))
-                    stack_key[depth] = pending
-                    stack_visit[depth] = visit_offset[pending % states]
-                    stack_entry[depth] = 0
+                    if depth == stack.shape[0]:
+                        stack = doubled(stack)
+                    stack[depth, 0] = pending
+                    stack[depth, 1] = automaton.visit_offset[pending % states] - 1
+                    stack[depth, 2:] = 0
                     depth += 1
                 pending = -1
             if depth == 0:
                 break
-            key = stack_key[depth - 1]
-            s, here = key % states, key // states
-            v = stack_visit[depth - 1]
-            if v == visit_offset[s + 1]:
-                slot = slot_of(keys, stamps, 1, key)
-                color[slot] = 2
-                depth -= 1
-                continue
-            symbol = visit_symbol[v]
-            low = first_entry(offset, entry_symbol, symbols, here, symbol)
-            high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
-            entry = low + stack_entry[depth - 1]
-            if entry == high:
-                stack_visit[depth - 1] += 1
-                stack_entry[depth - 1] = 0
-                continue
-            stack_entry[depth - 1] += 1
-            following = state_after(table, symbol_class, entry_class, s, symbol, entry)
+            top = stack[depth - 1]
+            key = top[0]
+            top[1], top[2], top[3], following = next_move(
+                graph, automaton, key % states, key // states, top[1], top[2], top[3]
+            )
             if following >= 0:
-                pending = np.int64(neighbour[entry]) * states + following
+                pending = np.int64(graph.neighbour[top[2]]) * states + following
+            else:
+                color[slot_of(keys, stamps, 1, key)] = 2
+                depth -= 1
     return -1

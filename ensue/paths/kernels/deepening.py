@@ -4,23 +4,20 @@ A hub's second level may have tens of millions of partial paths when the first t
 all that is wanted. So the search goes down to one length after the other and writes the paths of
 exactly that length, depth first, until the limit is reached. Children come in the same order as in
 `paths/kernels/paths.py`, so the answers and their order are the same. Memory is one path. Work:
-each length walks the shorter beginnings again; `steps` (edges looked at, in all) bounds it. A
+each length walks the shorter beginnings again; `steps` (edges crossed, in all) bounds it. A
 beginning whose state needs more steps to accept than are left is not entered.
 
-`graph` and `machine` are as in `paths/kernels/paths.py`.
+`graph` and `automaton` are those of `paths/kernels/graph.py`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.hashing import longer
-from ensue.paths.kernels.graph import first_entry, state_after
-from ensue.paths.kernels.paths import NO_RETURN, TRAIL, WALK
+from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
+from ensue.paths.kernels.paths import EDGE, NODE, PARENT, ROW, STATE, SYMBOL, Rows, repeats
 
 NEVER = np.int32(2**31 - 1)
 
@@ -50,32 +47,9 @@ def steps_to_accept(
 
 
 @njit(cache=True, nogil=True)
-def _met_before(
-    mode: int,
-    nodes: NDArray[np.int32],
-    edges: NDArray[np.int32],
-    depth: int,
-    next_node: int,
-    next_edge: int,
-) -> bool:
-    """Whether the path of `depth` steps may not go on over this edge to this node."""
-    if mode == WALK:
-        return False
-    if mode == NO_RETURN:
-        return depth > 0 and next_node == nodes[0]
-    for at in range(depth + 1):
-        if mode == TRAIL:
-            if at and edges[at] == next_edge:
-                return True
-        elif nodes[at] == next_node:
-            return True
-    return False
-
-
-@njit(cache=True, nogil=True)
 def deepen_paths(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     origin_node: NDArray[np.int32],
     origin_state: NDArray[np.int32],
     origin_asks: NDArray[np.int32],  # how many queries the origin has
@@ -85,26 +59,16 @@ def deepen_paths(
     limit: int,  # per origin and query
     wanted: NDArray[np.bool_],  # per node: may end there; empty: anywhere
     steps: int,  # at most, all origins together
-) -> tuple[Any, ...]:
-    """Query, origin and length of each path, all their nodes and symbols, work, and whether
-    `steps` was reached."""
-    offset, neighbour, edge, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
-        machine
-    )
-    needs = steps_to_accept(table, accept_offset)
-    found_query = np.empty(1024, np.int32)
-    found_origin = np.empty(1024, np.int32)
-    found_length = np.empty(1024, np.int32)
-    all_nodes = np.empty(4096, np.int32)
-    all_labels = np.empty(4096, np.int32)
+) -> tuple[Rows, NDArray[np.int32], NDArray[np.int32], int, bool]:
+    """Rows of origin, query and length, one per path; all their nodes and symbols; work; and
+    whether `steps` was reached."""
+    accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
+    needs = steps_to_accept(automaton.table, accept_offset)
+    found = np.empty((1024, 3), np.int32)
+    all_nodes, all_labels = np.empty(4096, np.int32), np.empty(4096, np.int32)
     founds = written = crossed = work = 0
-    # The path and, for each of its nodes, where its children continue.
-    nodes = np.empty(16, np.int32)
-    edges = np.empty(16, np.int32)
-    labels = np.empty(16, np.int32)
-    states = np.empty(16, np.int32)
-    visits, entries, highs = np.empty((3, 16), np.int64)
+    # The path and, for each of its nodes, where its moves continue.
+    path, visit = np.empty((16, ROW), np.int32), np.empty((16, 3), np.int64)
     taken = np.zeros(queries, np.int64)
 
     for o in range(origin_node.shape[0]):
@@ -116,19 +80,18 @@ def deepen_paths(
             if full == origin_asks[o]:
                 break
             reached = False  # some path has this length, accepted or not
-            if target + 2 > nodes.shape[0]:
-                nodes, edges, labels = longer(nodes), longer(edges), longer(labels)
-                states = longer(states)
-                visits, entries, highs = np.empty((3, nodes.shape[0]), np.int64)
-            depth = 0
-            nodes[0], edges[0], states[0] = origin_node[o], -1, origin_state[o]
-            visits[0] = visit_offset[origin_state[o]] - 1
-            entries[0] = highs[0] = 0
+            if target + 2 > path.shape[0]:
+                path, visit = doubled(path), doubled(visit)
+            depth, state = 0, origin_state[o]
+            path[0, PARENT] = path[0, EDGE] = -1
+            path[0, NODE] = origin_node[o]
+            path[0, STATE] = state
+            visit[0, 0], visit[0, 1], visit[0, 2] = automaton.visit_offset[state] - 1, 0, 0
             while depth >= 0:
-                s = states[depth]
+                s = path[depth, STATE]
                 if depth == target:
                     reached = True
-                    ends = wanted.shape[0] == 0 or wanted[nodes[depth]]
+                    ends = wanted.shape[0] == 0 or wanted[path[depth, NODE]]
                     for a in range(accept_offset[s], accept_offset[s + 1]) if ends else range(0):
                         slot = accept_query[a]
                         if taken[slot] >= limit:
@@ -136,63 +99,46 @@ def deepen_paths(
                         taken[slot] += 1
                         if taken[slot] == limit:
                             full += 1
-                        if founds == found_query.shape[0]:
-                            found_query = longer(found_query)
-                            found_origin = longer(found_origin)
-                            found_length = longer(found_length)
+                        if founds == found.shape[0]:
+                            found = doubled(found)
                         while written + depth + 1 > all_nodes.shape[0]:
-                            all_nodes = longer(all_nodes)
+                            all_nodes = doubled(all_nodes)
                         while crossed + depth > all_labels.shape[0]:
-                            all_labels = longer(all_labels)
-                        found_query[founds] = slot
-                        found_origin[founds] = o
-                        found_length[founds] = depth
+                            all_labels = doubled(all_labels)
+                        found[founds, 0], found[founds, 1], found[founds, 2] = o, slot, depth
                         founds += 1
-                        all_nodes[written : written + depth + 1] = nodes[: depth + 1]
-                        all_labels[crossed : crossed + depth] = labels[1 : depth + 1]
+                        all_nodes[written : written + depth + 1] = path[: depth + 1, NODE]
+                        all_labels[crossed : crossed + depth] = path[1 : depth + 1, SYMBOL]
                         written += depth + 1
                         crossed += depth
                     if full == origin_asks[o]:
                         break
                     depth -= 1
                     continue
-                if entries[depth] == highs[depth]:
-                    visits[depth] += 1
-                    if visits[depth] == visit_offset[s + 1]:
-                        depth -= 1
-                        continue
-                    symbol = visit_symbol[visits[depth]]
-                    here = nodes[depth]
-                    entries[depth] = first_entry(offset, entry_symbol, symbols, here, symbol)
-                    highs[depth] = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
+                now = visit[depth]
+                now[0], now[1], now[2], state = next_move(
+                    graph, automaton, s, path[depth, NODE], now[0], now[1], now[2]
+                )
+                if state < 0:
+                    depth -= 1
                     continue
-                symbol = visit_symbol[visits[depth]]
-                entry = entries[depth]
-                entries[depth] += 1
                 work += 1
                 if work > steps:
-                    return (
-                        found_query[:founds], found_origin[:founds], found_length[:founds],
-                        all_nodes[:written], all_labels[:crossed], work, True,
-                    )  # fmt: skip
-                following = state_after(table, symbol_class, entry_class, s, symbol, entry)
-                if following < 0:
-                    continue
-                there = neighbour[entry]
-                if _met_before(mode, nodes, edges, depth, there, edge[entry]):
+                    nodes, labels = all_nodes[:written], all_labels[:crossed]
+                    return found[:founds], nodes, labels, work, True
+                there, edge = graph.neighbour[now[1]], graph.edge[now[1]]
+                if repeats(mode, path, depth, there, edge, origin_node[o]):
                     continue
                 # A state that cannot accept in time still tells that longer paths may exist.
-                if needs[following] > target - depth - 1:
-                    reached = reached or needs[following] != NEVER
+                if needs[state] > target - depth - 1:
+                    reached = reached or needs[state] != NEVER
                     continue
                 depth += 1
-                nodes[depth], edges[depth], labels[depth] = there, edge[entry], symbol
-                states[depth] = following
-                visits[depth] = visit_offset[following] - 1
-                entries[depth] = highs[depth] = 0
+                path[depth, PARENT], path[depth, NODE] = depth - 1, there
+                path[depth, SYMBOL] = automaton.visit_symbol[now[0]]
+                path[depth, EDGE], path[depth, STATE] = edge, state
+                visit[depth, 0] = automaton.visit_offset[state] - 1
+                visit[depth, 1:] = 0
             if not reached:
                 break
-    return (
-        found_query[:founds], found_origin[:founds], found_length[:founds],
-        all_nodes[:written], all_labels[:crossed], work, False,
-    )  # fmt: skip
+    return found[:founds], all_nodes[:written], all_labels[:crossed], work, False

@@ -15,16 +15,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.hashing import grown, longer, slot_of
-from ensue.paths.kernels.graph import first_entry, state_after
+from ensue.kernels.hashing import grown, slot_of
+from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
 
 _NO_VALUES = np.zeros(0, np.int64)
 
 
 @njit(cache=True, nogil=True)
 def search_ends(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     origin_node: NDArray[np.int32],
     origin_state: NDArray[np.int32],
     queries: int,
@@ -35,31 +35,24 @@ def search_ends(
     several: bool,  # two states can accept one query at one node: ends need a set of their own
     count_only: bool,
 ) -> tuple[Any, ...]:
-    """(origin, node, query) of each distinct end, counts per origin and query, and the work."""
-    offset, neighbour, _, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
-        machine
-    )
-    states = table.shape[0]
-    out_origin = np.empty(1024, np.int32)
-    out_node = np.empty(1024, np.int32)
-    out_query = np.empty(1024, np.int32)
+    """Rows of origin, node and query, one per distinct end; counts per origin and query; work."""
+    accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
+    states = automaton.table.shape[0]
+    found = np.empty((1024, 3), np.int32)  # origin, node, query
     counts = np.zeros((origin_node.shape[0] if count_only else 0, queries), np.int64)
     taken = np.zeros(queries, np.int64)
     keys = np.zeros(1024, np.int64)
     stamps = np.zeros(1024, np.int32)
     end_keys = np.zeros(1024, np.int64)
     end_stamps = np.zeros(1024, np.int32)
-    queue_node = np.empty(1024, np.int32)
-    queue_state = np.empty(1024, np.int32)
+    queue = np.empty((1024, 2), np.int32)  # node, state
     outs = work = 0
     for o in range(origin_node.shape[0]):
         generation = o + 1
         if origin_state[o] < 0:
             continue
         start = origin_node[o]
-        queue_node[0] = start
-        queue_state[0] = origin_state[o]
+        queue[0, 0], queue[0, 1] = start, origin_state[o]
         key = np.int64(start) * states + origin_state[o]
         slot = slot_of(keys, stamps, generation, key)
         keys[slot] = key
@@ -71,7 +64,7 @@ def search_ends(
         while True:
             begin, end = end, used
             for at in range(begin, end):
-                s, here = queue_state[at], queue_node[at]
+                here, s = queue[at, 0], queue[at, 1]
                 if accept_offset[s] == accept_offset[s + 1]:
                     continue
                 if wanted.shape[0] and not wanted[here]:
@@ -97,46 +90,39 @@ def search_ends(
                     if count_only:
                         counts[o, query] += 1
                         continue
-                    if outs == out_node.shape[0]:
-                        out_origin = longer(out_origin)
-                        out_node = longer(out_node)
-                        out_query = longer(out_query)
-                    out_origin[outs] = o
-                    out_node[outs] = here
-                    out_query[outs] = query
+                    if outs == found.shape[0]:
+                        found = doubled(found)
+                    found[outs, 0], found[outs, 1], found[outs, 2] = o, here, query
                     outs += 1
             if begin == end or depth == hops:
                 break
             depth += 1
             for at in range(begin, end):
-                s, here = queue_state[at], queue_node[at]
-                for v in range(visit_offset[s], visit_offset[s + 1]):
-                    symbol = visit_symbol[v]
-                    low = first_entry(offset, entry_symbol, symbols, here, symbol)
-                    high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
-                    for entry in range(low, high):
-                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
-                        if following < 0:
-                            continue
-                        there = neighbour[entry]
-                        if no_return and depth > 1 and there == start:
-                            continue
-                        work += 1
-                        key = np.int64(there) * states + following
-                        slot = slot_of(keys, stamps, generation, key)
-                        if stamps[slot] == generation:
-                            continue
-                        keys[slot] = key
-                        stamps[slot] = generation
-                        if used == queue_node.shape[0]:
-                            queue_node = longer(queue_node)
-                            queue_state = longer(queue_state)
-                        queue_node[used] = there
-                        queue_state[used] = following
-                        used += 1
-                        if 2 * used > keys.shape[0]:
-                            keys, stamps, _ = grown(keys, stamps, _NO_VALUES, generation)
-    return out_origin[:outs], out_node[:outs], out_query[:outs], counts, work
+                here, s = queue[at, 0], queue[at, 1]
+                visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+                while True:
+                    visit, entry, high, following = next_move(
+                        graph, automaton, s, here, visit, entry, high
+                    )
+                    if following < 0:
+                        break
+                    there = graph.neighbour[entry]
+                    if no_return and depth > 1 and there == start:
+                        continue
+                    work += 1
+                    key = np.int64(there) * states + following
+                    slot = slot_of(keys, stamps, generation, key)
+                    if stamps[slot] == generation:
+                        continue
+                    keys[slot] = key
+                    stamps[slot] = generation
+                    if used == queue.shape[0]:
+                        queue = doubled(queue)
+                    queue[used, 0], queue[used, 1] = there, following
+                    used += 1
+                    if 2 * used > keys.shape[0]:
+                        keys, stamps, _ = grown(keys, stamps, _NO_VALUES, generation)
+    return found[:outs], counts, work
 
 
 @njit(cache=True, nogil=True)
@@ -152,8 +138,8 @@ def _lowest(word: np.uint64) -> int:
 
 @njit(cache=True, nogil=True)
 def search_ends_bits(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     origin_node: NDArray[np.int32],
     first_state: int,
     hops: int,
@@ -161,10 +147,8 @@ def search_ends_bits(
     wanted: NDArray[np.bool_],
     count_only: bool,
 ) -> tuple[Any, ...]:
-    """As `search_ends`, for one query and many origins; (origin, node), counts, work."""
-    offset, neighbour, _, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, _ = machine
-    states = table.shape[0]
+    """As `search_ends`, for one query and many origins; rows of origin and node."""
+    accept_offset, states = automaton.accept_offset, automaton.table.shape[0]
     nodes = wanted.shape[0]
     seen = np.zeros(nodes * states, np.uint64)
     now = np.zeros(nodes * states, np.uint64)
@@ -173,8 +157,7 @@ def search_ends_bits(
     own = np.zeros(nodes, np.uint64)  # bits of the origins that are this node
     frontier = np.empty(1024, np.int64)
     following_frontier = np.empty(1024, np.int64)
-    out_origin = np.empty(1024, np.int32)
-    out_node = np.empty(1024, np.int32)
+    found = np.empty((1024, 2), np.int32)  # origin, node
     counts = np.zeros(origin_node.shape[0], np.int64)
     planes = np.zeros(64, np.uint64)
     one = np.uint64(1)
@@ -192,7 +175,7 @@ def search_ends_bits(
             key = np.int64(origin_node[base + lane]) * states + first_state
             if now[key] == none:
                 if size == frontier.shape[0]:
-                    frontier = np.concatenate((frontier, np.empty_like(frontier)))
+                    frontier = doubled(frontier)
                 frontier[size] = key
                 size += 1
             now[key] |= bit
@@ -210,11 +193,9 @@ def search_ends_bits(
                 while fresh:
                     lane = _lowest(fresh)
                     fresh &= fresh - one
-                    if outs == out_node.shape[0]:
-                        out_origin = longer(out_origin)
-                        out_node = longer(out_node)
-                    out_origin[outs] = base + lane
-                    out_node[outs] = here
+                    if outs == found.shape[0]:
+                        found = doubled(found)
+                    found[outs, 0], found[outs, 1] = base + lane, here
                     outs += 1
             if depth == hops:
                 for f in range(size):
@@ -227,31 +208,28 @@ def search_ends_bits(
                 bits = now[key]
                 now[key] = none
                 s, here = key % states, key // states
-                for v in range(visit_offset[s], visit_offset[s + 1]):
-                    symbol = visit_symbol[v]
-                    low = first_entry(offset, entry_symbol, symbols, here, symbol)
-                    high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
-                    for entry in range(low, high):
-                        following = state_after(table, symbol_class, entry_class, s, symbol, entry)
-                        if following < 0:
-                            continue
-                        work += 1
-                        there = neighbour[entry]
-                        next_key = np.int64(there) * states + following
-                        fresh = bits & ~seen[next_key]
-                        if no_return and depth > 1:
-                            fresh &= ~own[there]
-                        if fresh == none:
-                            continue
-                        seen[next_key] |= fresh
-                        if later[next_key] == none:
-                            if following_size == following_frontier.shape[0]:
-                                following_frontier = np.concatenate(
-                                    (following_frontier, np.empty_like(following_frontier))
-                                )
-                            following_frontier[following_size] = next_key
-                            following_size += 1
-                        later[next_key] |= fresh
+                visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+                while True:
+                    visit, entry, high, following = next_move(
+                        graph, automaton, s, here, visit, entry, high
+                    )
+                    if following < 0:
+                        break
+                    work += 1
+                    there = graph.neighbour[entry]
+                    next_key = np.int64(there) * states + following
+                    fresh = bits & ~seen[next_key]
+                    if no_return and depth > 1:
+                        fresh &= ~own[there]
+                    if fresh == none:
+                        continue
+                    seen[next_key] |= fresh
+                    if later[next_key] == none:
+                        if following_size == following_frontier.shape[0]:
+                            following_frontier = doubled(following_frontier)
+                        following_frontier[following_size] = next_key
+                        following_size += 1
+                    later[next_key] |= fresh
             now, later = later, now
             frontier, following_frontier = following_frontier, frontier
             size = following_size
@@ -269,4 +247,4 @@ def search_ends_bits(
                 for lane in range(lanes):
                     bit = (planes[place] >> np.uint64(lane)) & one
                     counts[base + lane] += np.int64(bit) << place
-    return out_origin[:outs], out_node[:outs], counts, work
+    return found[:outs], counts, work

@@ -9,11 +9,39 @@ binary search in `entry_symbol`.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import inlined
+
+
+class Adjacency(NamedTuple):
+    """A graph; see the module."""
+
+    offset: NDArray[np.int32]
+    neighbour: NDArray[np.int32]
+    edge: NDArray[np.int32]
+    entry_symbol: NDArray[np.int32]
+    symbols: int
+
+
+class Moves(NamedTuple):
+    """An automaton over classes of edges.
+
+    State s can leave over the symbols visit_symbol[visit_offset[s] ...]. The class of an entry is
+    its symbol's, or entry_class of the entry where conditions decide (symbol_class < 0).
+    """
+
+    table: NDArray[np.int32]  # [state, class]: the next state, or below 0
+    visit_offset: NDArray[np.int32]
+    visit_symbol: NDArray[np.int32]
+    symbol_class: NDArray[np.int32]
+    entry_class: NDArray[np.int32]
+    accept_offset: NDArray[np.int32]
+    accept_query: NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
@@ -50,21 +78,15 @@ def build_dense(
     return offset, neighbour, edge
 
 
-@njit(cache=True, nogil=True)
-def first_entry(
-    offset: NDArray[np.int32],
-    entry_symbol: NDArray[np.int32],
-    symbols: int,
-    node: int,
-    symbol: int,
-) -> int:
+@inlined
+def first_entry(graph: Adjacency, node: int, symbol: int) -> int:
     """Where the entries of (node, symbol) begin; those of the next symbol begin at their end."""
-    if entry_symbol.shape[0] == 0:
-        return offset[np.int64(node) * symbols + symbol]
-    low, high = offset[node], offset[node + 1]
+    if graph.entry_symbol.shape[0] == 0:
+        return graph.offset[np.int64(node) * graph.symbols + symbol]
+    low, high = graph.offset[node], graph.offset[node + 1]
     while low < high:
         middle = (low + high) >> 1
-        if entry_symbol[middle] < symbol:
+        if graph.entry_symbol[middle] < symbol:
             low = middle + 1
         else:
             high = middle
@@ -72,16 +94,45 @@ def first_entry(
 
 
 @inlined
-def state_after(
-    table: NDArray[np.int32],
-    symbol_class: NDArray[np.int32],
-    entry_class: NDArray[np.int32],
+def next_entry(automaton: Moves, state: int, visit: int, entry: int, high: int) -> tuple[int, Any]:
+    """The next entry of a symbol that can be crossed, and the state behind it; below 0: none."""
+    entry += 1
+    while entry < high:
+        kind = automaton.symbol_class[automaton.visit_symbol[visit]]
+        if kind < 0:
+            kind = automaton.entry_class[entry]
+        following = automaton.table[state, kind]
+        if following >= 0:
+            return entry, following
+        entry += 1
+    return entry, np.int32(-1)
+
+
+@inlined
+def next_move(
+    graph: Adjacency,
+    automaton: Moves,
     state: int,
-    symbol: int,
+    node: int,
+    visit: int,  # visit_offset[state] - 1 before the first
     entry: int,
-) -> int:
-    """The automaton's state behind an entry; below 0: it may not be crossed."""
-    kind = symbol_class[symbol]
-    if kind < 0:
-        kind = entry_class[entry]
-    return table[state, kind]
+    high: int,  # 0 before the first
+) -> tuple[int, int, int, int]:
+    """The next edge that a path can cross: its place among the state's symbols, its entry, where
+    the entries of its symbol end, and the state behind it; below 0: there is none."""
+    while True:
+        entry, following = next_entry(automaton, state, visit, entry, high)
+        if following >= 0:
+            return visit, entry, high, following
+        visit += 1
+        if visit == automaton.visit_offset[state + 1]:
+            return visit, entry, high, -1
+        symbol = automaton.visit_symbol[visit]
+        entry = first_entry(graph, node, symbol) - 1
+        high = first_entry(graph, node, symbol + 1)
+
+
+@njit(cache=True, nogil=True)
+def doubled(values: Any) -> Any:
+    """A copy with room for twice as many rows."""
+    return np.concatenate((values, np.empty_like(values)))

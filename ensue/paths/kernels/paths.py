@@ -6,51 +6,46 @@ beginnings, and those of several queries too while they are in one state (SHARP 
 gives shortest paths first. Cost: one row of 24 bytes per partial path; trail and simple look back
 along the parents, O(length) per extension.
 
-`graph` is (offset, neighbour, edge, entry_symbol, symbols) of `paths/kernels/graph.py`; `machine`
-is (table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query):
-state s can leave over the symbols visit_symbol[visit_offset[s] ...]; the class of an entry is its
-symbol's, or entry_class of the entry where conditions decide (symbol_class < 0).
+`graph` and `automaton` are those of `paths/kernels/graph.py`.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.hashing import longer
-from ensue.paths.kernels.graph import first_entry, state_after
+from ensue.kernels.calls import inlined
+from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
 
 WALK, TRAIL, SIMPLE, NO_RETURN = 0, 1, 2, 3
+# Columns of a partial path's row, in all searches; ORIGIN in the arena.
+PARENT, NODE, SYMBOL, EDGE, STATE, ORIGIN = range(6)
+ROW = 6
+Rows = NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
-def _repeats(
-    mode: int,
-    parent: NDArray[np.int32],
-    node: NDArray[np.int32],
-    via_edge: NDArray[np.int32],
-    at: int,
-    next_node: int,
-    next_edge: int,
-) -> bool:
-    """Whether the extension of partial path `at` would use an edge (trail) or node again."""
+@inlined
+def repeats(mode: int, rows: Rows, at: int, node: int, edge: int, start: int) -> bool:
+    """Whether the partial path of row `at` may not go on over this edge to this node."""
+    if mode == WALK:
+        return False
+    if mode == NO_RETURN:
+        return rows[at, PARENT] >= 0 and node == start
     while at >= 0:
         if mode == TRAIL:
-            if via_edge[at] == next_edge:
+            if rows[at, EDGE] == edge:
                 return True
-        elif node[at] == next_node:
+        elif rows[at, NODE] == node:
             return True
-        at = parent[at]
+        at = rows[at, PARENT]
     return False
 
 
 @njit(cache=True, nogil=True)
 def expand_paths(
-    graph: Any,
-    machine: Any,
+    graph: Adjacency,
+    automaton: Moves,
     origin_node: NDArray[np.int32],
     origin_state: NDArray[np.int32],
     origin_asks: NDArray[np.int32],  # how many queries the origin has
@@ -60,24 +55,13 @@ def expand_paths(
     limit: int,  # per origin and query; 0: none
     wanted: NDArray[np.bool_],  # per node: may end there; empty: anywhere
     most: int,  # partial paths
-) -> tuple[Any, ...]:
-    """Arena columns, the rows that end a path with their query and length, work, and whether
-    `most` was reached."""
-    offset, neighbour, edge, entry_symbol, symbols = graph
-    table, visit_offset, visit_symbol, symbol_class, entry_class, accept_offset, accept_query = (
-        machine
-    )
+) -> tuple[Rows, Rows, int, bool]:
+    """The arena; rows of it that end a path, with their query and length; work; and whether `most`
+    was reached."""
+    accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
     origins = origin_node.shape[0]
-    size = max(1024, 4 * origins)
-    parent = np.empty(size, np.int32)
-    node = np.empty(size, np.int32)
-    via_symbol = np.empty(size, np.int32)
-    via_edge = np.empty(size, np.int32)
-    state = np.empty(size, np.int32)
-    origin = np.empty(size, np.int32)
-    found = np.empty(size, np.int32)
-    found_query = np.empty(size, np.int32)
-    found_length = np.empty(size, np.int32)
+    arena = np.empty((max(1024, 4 * origins), ROW), np.int32)
+    found = np.empty((1024, 3), np.int32)
     taken = np.zeros(origins * queries if limit else 0, np.int32)
     full = np.zeros(origins, np.int32)
     founds = count = work = 0
@@ -85,24 +69,20 @@ def expand_paths(
     for o in range(origins):
         if origin_state[o] < 0:
             continue
-        parent[count] = -1
-        node[count] = origin_node[o]
-        via_symbol[count] = -1
-        via_edge[count] = -1
-        state[count] = origin_state[o]
-        origin[count] = o
+        arena[count, PARENT] = arena[count, SYMBOL] = arena[count, EDGE] = -1
+        arena[count, NODE], arena[count, STATE] = origin_node[o], origin_state[o]
+        arena[count, ORIGIN] = o
         count += 1
     begin, end, depth = 0, 0, 0
     while True:
         # The rows of this level that end a path.
         begin, end = end, count
         for at in range(begin, end):
-            s = state[at]
+            s, o = arena[at, STATE], arena[at, ORIGIN]
             if accept_offset[s] == accept_offset[s + 1]:
                 continue
-            if wanted.shape[0] and not wanted[node[at]]:
+            if wanted.shape[0] and not wanted[arena[at, NODE]]:
                 continue
-            o = origin[at]
             for a in range(accept_offset[s], accept_offset[s + 1]):
                 if limit:
                     slot = o * queries + accept_query[a]
@@ -112,68 +92,40 @@ def expand_paths(
                     if taken[slot] == limit:
                         full[o] += 1
                 if founds == found.shape[0]:
-                    found = longer(found)
-                    found_query = longer(found_query)
-                    found_length = longer(found_length)
-                found[founds] = at
-                found_query[founds] = accept_query[a]
-                found_length[founds] = depth
+                    found = doubled(found)
+                found[founds, 0], found[founds, 1], found[founds, 2] = at, accept_query[a], depth
                 founds += 1
         if begin == end or depth == hops:
-            break
+            return arena, found[:founds], work, False
         depth += 1
         for at in range(begin, end):
-            o = origin[at]
+            here, s, o = arena[at, NODE], arena[at, STATE], arena[at, ORIGIN]
             if limit and full[o] == origin_asks[o]:
                 continue
-            here, s = node[at], state[at]
-            for v in range(visit_offset[s], visit_offset[s + 1]):
-                symbol = visit_symbol[v]
-                low = first_entry(offset, entry_symbol, symbols, here, symbol)
-                high = first_entry(offset, entry_symbol, symbols, here, symbol + 1)
-                for entry in range(low, high):
-                    following = state_after(table, symbol_class, entry_class, s, symbol, entry)
-                    if following < 0:
-                        continue
-                    there = neighbour[entry]
-                    if mode == NO_RETURN:
-                        if depth > 1 and there == origin_node[o]:
-                            continue
-                    elif mode != WALK and _repeats(
-                        mode, parent, node, via_edge, at, there, edge[entry]
-                    ):
-                        continue
-                    if count == parent.shape[0]:
-                        if count >= most:
-                            return (
-                                parent, node, via_symbol, origin, found[:founds],
-                                found_query[:founds], found_length[:founds], work, True,
-                            )  # fmt: skip
-                        parent = longer(parent)
-                        node = longer(node)
-                        via_symbol = longer(via_symbol)
-                        via_edge = longer(via_edge)
-                        state = longer(state)
-                        origin = longer(origin)
-                    parent[count] = at
-                    node[count] = there
-                    via_symbol[count] = symbol
-                    via_edge[count] = edge[entry]
-                    state[count] = following
-                    origin[count] = o
-                    count += 1
-                    work += 1
-    return (
-        parent, node, via_symbol, origin, found[:founds],
-        found_query[:founds], found_length[:founds], work, False,
-    )  # fmt: skip
+            visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+            while True:
+                visit, entry, high, following = next_move(
+                    graph, automaton, s, here, visit, entry, high
+                )
+                if following < 0:
+                    break
+                there, edge = graph.neighbour[entry], graph.edge[entry]
+                if repeats(mode, arena, at, there, edge, origin_node[o]):
+                    continue
+                if count == arena.shape[0]:
+                    if count >= most:
+                        return arena, found[:founds], work, True
+                    arena = doubled(arena)
+                arena[count, PARENT], arena[count, NODE] = at, there
+                arena[count, SYMBOL], arena[count, EDGE] = automaton.visit_symbol[visit], edge
+                arena[count, STATE], arena[count, ORIGIN] = following, o
+                count += 1
+                work += 1
 
 
 @njit(cache=True, nogil=True)
 def write_paths(
-    parent: NDArray[np.int32],
-    node: NDArray[np.int32],
-    via_symbol: NDArray[np.int32],
+    arena: Rows,
     rows: NDArray[np.int32],
     offset: NDArray[np.int64],  # of each path's labels; its nodes begin one later per path before
     nodes: NDArray[np.int32],
@@ -181,14 +133,13 @@ def write_paths(
 ) -> None:
     """Unrolls paths from their last row back to their origin."""
     for p in range(rows.shape[0]):
-        at = rows[p]
-        place = offset[p + 1]
+        at, place = rows[p], offset[p + 1]
         while at >= 0:
-            nodes[place + p] = node[at]
+            nodes[place + p] = arena[at, NODE]
             place -= 1
-            if parent[at] >= 0:
-                labels[place] = via_symbol[at]
-            at = parent[at]
+            if arena[at, PARENT] >= 0:
+                labels[place] = arena[at, SYMBOL]
+            at = arena[at, PARENT]
 
 
 @njit(cache=True, nogil=True)

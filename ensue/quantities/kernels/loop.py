@@ -28,22 +28,8 @@ from ensue.kernels.arithmetic import checked_product, checked_sum, compare_float
 # Folds; the code in a program is twice this, plus one where the slot is a float.
 REPLACE, LAST, FIRST, SUM, PRODUCT, MIN, MAX, COUNT, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 ANY, ALL, ARGMAX, ARGMIN, MOMENTS, CODE = 9, 10, 11, 12, 13, 14
-FOLDS = {
-    "replace": REPLACE,
-    "last": LAST,
-    "first": FIRST,
-    "sum": SUM,
-    "product": PRODUCT,
-    "min": MIN,
-    "max": MAX,
-    "count": COUNT,
-    "rows": ROWS,
-    "any": ANY,
-    "all": ALL,
-    "argmax": ARGMAX,
-    "argmin": ARGMIN,
-    "moments": MOMENTS,
-}
+_NAMES = "replace last first sum product min max count rows any all argmax argmin moments"
+FOLDS = {name: number for number, name in enumerate(_NAMES.split())}
 RETURN, SILENT, STEP = 0, 1, 2
 OUTPUT = 1 << 61
 # Marks of a value; UNDEFINED: of an output where the query is not defined.

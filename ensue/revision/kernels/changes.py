@@ -17,166 +17,338 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.automaton.registers import INFINITY
-from ensue.revision.kernels.append import append
-from ensue.revision.kernels.arcs import MOST_ARCS, REGISTER_FIELDS, SILENT_FACTOR, Arcs
-from ensue.revision.kernels.ignore import append_ignoring
+from ensue.kernels.calls import borrowing, inlined
+from ensue.revision.kernels import layout as at
+from ensue.revision.kernels.arcs import Arcs
 from ensue.revision.kernels.intervals import (
     alive_at,
     alive_at_last,
     cascade,
     cut,
     is_alive,
-    raise_reach,
+    keep_apart,
+    keep_on,
+    keep_open,
+    listed_at,
 )
-from ensue.revision.kernels.output import ACCEPTED, CREATED, report
-from ensue.revision.kernels.rows import new_event
-from ensue.revision.kernels.steps import extend
+from ensue.revision.kernels.layout import NONE, Numbers
+from ensue.revision.kernels.output import report, tell
+from ensue.revision.kernels.steps import (
+    Cells,
+    cells_of,
+    extend,
+    load_event,
+    new_event,
+)
 from ensue.revision.kernels.store import (
-    AFTER,
-    AT,
-    BLOCKS,
-    CLEANED,
-    CONTENT,
-    EDGES,
-    EVENTS,
-    FIRST,
-    HASHED,
-    HEAD,
-    HIGH_BLOCK,
-    IDENTITY,
-    LAST,
-    LE,
-    MATCH,
-    NEXT,
-    NEXT_MATCH,
-    NODES,
-    NONE,
-    OPEN,
-    OPENED,
-    PREVIOUS,
-    RE,
-    SEQUENCE,
-    STALE,
-    START,
-    START_SLOT,
-    SUPPORT,
-    TIE,
-    UNTIL,
     Store,
     compare,
     event_of,
     free_event,
     free_node,
+    is_index_full,
     longer,
-    more_blocks,
-    more_nodes,
     not_after,
     place_of,
     put_in_index,
-    rehashed,
     set_event,
     take_from_index,
     taller,
     unlink_node,
+    with_index_room,
+    with_room,
 )
 
-INSERT, RETRACT = 1, -1
-FROM_START = -2
-# What became of a change.
-DONE, UNKNOWN, TAKEN_NUMBER, EQUAL_TIME, AGAINST_TIME = 0, 1, 2, 3, 4
 
-
-@njit(cache=True, nogil=True)
-def with_room(store: Store, nodes: int, edges: int, opened: int) -> Store:
-    """The store with room for so many more."""
-    control = store.control
-    if (
-        control[NODES] + nodes <= store.nodes.shape[0]
-        and control[EDGES] + edges <= store.edges.shape[0]
-        and opened <= store.opened.shape[0]
-    ):
-        return store
-    node_rows, edge_rows, open_row = store.nodes, store.edges, store.opened
-    if control[NODES] + nodes > node_rows.shape[0]:
-        node_rows = more_nodes(node_rows, control[NODES] + nodes)
-    if control[EDGES] + edges > edge_rows.shape[0]:
-        edge_rows = taller(edge_rows, control[EDGES] + edges)
-    if opened > open_row.shape[0]:
-        open_row = longer(open_row, opened)
-    return Store(
-        store.events, node_rows, edge_rows, store.blocks, store.order, store.fill, store.reach,
-        open_row, store.keys, store.stamps, store.slots, control,
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def with_index_room(store: Store, sequenced: bool) -> Store:
-    """Room in the index, or the hash table, for one event more."""
-    control = store.control
-    if sequenced:
-        if 2 * (control[HASHED] + 1) >= store.keys.shape[0]:
-            return rehashed(store)
-    elif max(control[BLOCKS], control[HIGH_BLOCK]) + 2 > store.order.shape[0]:
-        return more_blocks(store)
-    return store
-
-
-@njit(cache=True, nogil=True)
-def grown(store: Store, events: NDArray[np.int64], nodes: NDArray[np.int64]) -> Store:
-    """The store with other arrays of events and nodes."""
-    return Store(
-        events, nodes, store.edges, store.blocks, store.order, store.fill, store.reach,
-        store.opened, store.keys, store.stamps, store.slots, store.control,
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def begins_by(store: Store, node: int, pivot: int) -> bool:
+@inlined
+def _begins_by(store: Store, node: int, pivot: int) -> bool:
     """Whether the first event of a node stands at the pivot or before it."""
-    start, le = store.nodes[node, START], store.events[pivot, LE]
+    start, le = store.nodes[node, at.START], store.events[pivot, at.LE]
     if start != le:
         return start < le
-    return not_after(store.events, store.nodes[node, START_SLOT], pivot)
-
-
-# -- Algorithm 1 -----------------------------------------------------------------------------------
+    return not_after(store.events, store.nodes[node, at.START_SLOT], pivot)
 
 
 @njit(cache=True, nogil=True)
 def remove_spanning(
-    store: Store,
-    event: int,
-    pivot: int,
-    exhaustive: bool,
-    cause: int,
-    fields: int,
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    store: Store, event: int, pivot: int, cause: int, rows: Numbers, counts: Numbers
+) -> Numbers:
     """RemoveInvalidatedSequences: nodes from `event` on that began at the pivot or before it.
 
     By Completeness the first event without such a node ends the search; after a clean-up by
     predicates nodes in between may be gone, so it is then exhaustive.
     """
     nodes, events = store.nodes, store.events
-    le = events[pivot, LE]
+    le, exhaustive = events[pivot, at.LE], store.control[at.CLEANED] > 0
     while event >= 0:
         found = False
-        node = events[event, HEAD]
-        while node >= 0 and nodes[node, START] <= le:
-            after = nodes[node, AFTER]
-            if begins_by(store, node, pivot):
+        node = events[event, at.HEAD]
+        while node >= 0 and nodes[node, at.START] <= le:
+            after = nodes[node, at.AFTER]
+            if _begins_by(store, node, pivot):
                 found = True
-                if nodes[node, MATCH] >= 0:
-                    rows = report(store, node, -1, cause, fields, False, rows, counts)
+                if nodes[node, at.MATCH] >= 0:
+                    rows = report(store, node, -1, cause, False, rows, counts)
                 unlink_node(store, node)
                 free_node(store, node)
             node = after
         if not found and not exhaustive:
             break
-        event = events[event, NEXT]
+        event = events[event, at.NEXT]
     return rows
+
+
+@inlined
+def _place_for(
+    store: Store, keys: Numbers, change: int, sequenced: bool, unique: bool
+) -> tuple[int, int, int, int, int]:
+    """What is wrong with an event or DONE, its neighbours, and its place in the index."""
+    events, last = store.events, store.control[at.LAST]
+    le, tie, content = keys[change, at.LE], keys[change, at.TIE], keys[change, at.CONTENT]
+    if sequenced:
+        number = keys[change, at.SEQUENCE]
+        if event_of(store, number) >= 0:
+            return at.TAKEN_NUMBER, NONE, NONE, NONE, 0
+        previous, following = last, event_of(store, number + 1)
+        if last < 0 or events[last, at.SEQUENCE] != number - 1:
+            previous = event_of(store, number - 1)
+        against = (previous >= 0 and events[previous, at.LE] > le) or (
+            following >= 0 and events[following, at.LE] < le
+        )
+        return at.AGAINST_TIME if against else at.DONE, previous, following, NONE, 0
+    if last < 0 or compare(events, last, le, tie, content) <= 0:
+        where, taken = store.control[at.BLOCKS] - 1, last >= 0 and events[last, at.LE] == le
+        position = store.fill[store.order[where]] if where >= 0 else 0
+        return at.EQUAL_TIME if unique and taken else at.DONE, last, NONE, where, position
+    where, position = place_of(store, le, tie, content)
+    previous, following = NONE, store.control[at.FIRST]
+    if where >= 0:
+        previous = store.blocks[store.order[where], position - 1]
+        following = events[previous, at.NEXT]
+    taken = events[following, at.LE] == le or (previous >= 0 and events[previous, at.LE] == le)
+    return at.EQUAL_TIME if unique and taken else at.DONE, previous, following, where, position
+
+
+@njit(cache=True, nogil=True)
+def _event_to_retract(store: Store, keys: Numbers, change: int, sequenced: bool) -> int:
+    """The event with the same key and lifetime, or NONE."""
+    le, tie, content = keys[change, at.LE], keys[change, at.TIE], keys[change, at.CONTENT]
+    gone = NONE
+    if sequenced:
+        gone = event_of(store, keys[change, at.SEQUENCE])
+    else:
+        where, position = place_of(store, le, tie, content)
+        if where >= 0:
+            gone = store.blocks[store.order[where], position - 1]
+    if (
+        gone < 0
+        or compare(store.events, gone, le, tie, content) != 0
+        or store.events[gone, at.RE] != keys[change, at.RE]
+    ):
+        return NONE
+    return gone
+
+
+@njit(cache=True, nogil=True)
+def _retract(
+    store: Store,
+    gone: int,
+    cause: int,
+    ignoring: bool,
+    sequenced: bool,
+    source: Numbers,  # there is room for all nodes
+    stack: Numbers,
+    rows: Numbers,
+    counts: Numbers,
+) -> tuple[int, Numbers, Numbers]:
+    """An event goes with all that used it; how many in `source` meet the next event again."""
+    events, nodes, control = store.events, store.nodes, store.control
+    previous, following = events[gone, at.PREVIOUS], events[gone, at.NEXT]
+    count = 0
+    if ignoring:
+        control[at.STALE] = 1
+        alive = alive_at(store, previous, source) if previous >= 0 else 0
+        for index in range(alive):
+            node = source[index]
+            stack, rows = cut(store, node, gone, True, stack, cause, rows, counts)
+            if not is_alive(store, node, gone):
+                source[count] = node
+                count += 1
+            elif nodes[node, at.UNTIL] == gone:
+                nodes[node, at.UNTIL] = previous
+        depth = 0
+        node = events[gone, at.HEAD]
+        while node >= 0:
+            if depth == stack.shape[0]:
+                stack = longer(stack, 0)
+            stack[depth] = node
+            nodes[node, at.SUPPORT] = -1
+            depth += 1
+            node = nodes[node, at.AFTER]
+        stack, rows = cascade(store, stack, depth, cause, rows, counts)
+    else:
+        rows = remove_spanning(store, gone, gone, cause, rows, counts)
+        if previous >= 0 and not sequenced:
+            count = listed_at(store, previous, source, 0)
+    if previous >= 0:
+        events[previous, at.NEXT] = NONE if sequenced else following
+    if following >= 0:
+        events[following, at.PREVIOUS] = NONE if sequenced else previous
+    if sequenced:
+        set_event(store, events[gone, at.SEQUENCE], NONE)
+    else:
+        take_from_index(store, gone)
+        if control[at.FIRST] == gone:
+            control[at.FIRST] = following
+    if control[at.LAST] == gone:
+        control[at.LAST] = NONE if sequenced else previous
+    free_event(store, gone)
+    return count, stack, rows
+
+
+@inlined
+def _insert(
+    store: Store,
+    keys: Numbers,
+    values: Numbers,
+    change: int,
+    previous: int,
+    following: int,
+    where: int,
+    position: int,
+    sequenced: bool,
+) -> int:
+    """The event of a change, in its place."""
+    event = new_event(store, keys, values, change, previous, following)
+    if sequenced:
+        set_event(store, keys[change, at.SEQUENCE], event)
+    else:
+        put_in_index(store, event, where, position)
+        if previous < 0:
+            store.control[at.FIRST] = event
+    if sequenced or following < 0:
+        store.control[at.LAST] = event
+    return event
+
+
+@borrowing
+def _walk(
+    store: Store,
+    arcs: Arcs,
+    cells: Cells,
+    operations: NDArray[np.int8],
+    keys: Numbers,
+    values: Numbers,
+    ignoring: bool,
+    sequenced: bool,
+    unique: bool,
+    walk: Numbers,
+    source: Numbers,
+    frontier: Numbers,
+    stays: NDArray[np.bool_],
+    faults: Numbers,
+    counts: Numbers,
+    rows: Numbers,
+) -> int:
+    """Goes on with events in order, and with events that are met again behind a change, for as long
+    as there is room; says why it stopped. It makes no arrays, and so counts no references."""
+    events, nodes, control = store.events, store.nodes, store.control
+    change, cause, step = walk[at.CHANGE], walk[at.CHANGED], walk[at.STEP]
+    event, count, index = walk[at.MET], walk[at.METS], walk[at.INDEX]
+    inserted, late = walk[at.INSERTED] > 0, walk[at.LATE] > 0
+    onward, remaking = walk[at.ONWARD] > 0, walk[at.REMAKING] > 0
+    # Nodes are also made again because more is to be kept of them from there on.
+    keeping = ignoring or remaking or arcs.closing.shape[0] > 0
+    stop = NONE
+    while stop < 0:
+        if step == at.NEXT_EVENT and source.shape[0] < control[at.NODES]:
+            counts[at.CREATED] = counts[at.WANTED] = 0
+            stop = at.ROOM
+        elif step == at.NEXT_EVENT and onward:
+            # PropagateInsert, or all again: as if the event had arrived once more.
+            event = control[at.FIRST] if event < 0 else events[event, at.NEXT]
+            if event < 0 or (count == 0 and not remaking):
+                onward = remaking = False
+                continue
+            previous = events[event, at.PREVIOUS]
+            if remaking and previous < 0:
+                count = 0
+            elif remaking and ignoring:
+                count = alive_at(store, previous, source)
+            elif remaking:
+                count = listed_at(store, previous, source, 0)
+            inserted = late = False
+            step = at.MEET
+        elif step == at.NEXT_EVENT:
+            if change + 1 == operations.shape[0]:
+                stop = at.ENDED
+                continue
+            stop = at.OTHER_CHANGE
+            if operations[change + 1] != at.INSERT or is_index_full(store, sequenced):
+                continue
+            wrong, previous, following, where, position = _place_for(
+                store, keys, change + 1, sequenced, unique
+            )
+            if wrong != at.DONE or following >= 0:
+                continue
+            stop, step = NONE, at.MEET
+            change += 1
+            cause, count = keys[change, at.IDENTITY], 0
+            if previous >= 0 and ignoring:
+                count = alive_at_last(store, previous, source)
+            elif previous >= 0:
+                count = listed_at(store, previous, source, 0)
+            event = _insert(
+                store, keys, values, change, previous, following, where, position, sequenced
+            )
+            inserted, late = True, False
+        elif step == at.MEET:
+            if index == 0:
+                counts[at.CREATED] = 0
+            if ignoring and index == 0:
+                if min(stays.shape[0], store.opened.shape[0]) < count:
+                    counts[at.WANTED], stop = 0, at.ROOM
+                    continue
+                stays[:count] = False
+            load_event(store, event, arcs, cells)
+            most = min(
+                nodes.shape[0] - control[at.NODES] + counts[at.CREATED],
+                rows.shape[0] - counts[at.ROWS],
+                min(source.shape[0], frontier.shape[0]) - count,
+            )
+            index = extend(
+                store, arcs, cells, source, count, index, event, inserted or remaking, ignoring,
+                keeping, stays, frontier, most, faults, counts,
+            )  # fmt: skip
+            if index >= 0:
+                stop = at.ROOM
+                continue
+            index, step = 0, at.TELL
+            if ignoring and inserted and late:
+                stop = at.CUT
+            elif ignoring and inserted:
+                keep_open(store, source, count, stays, event)
+        else:
+            created = counts[at.CREATED]
+            for place in range(created):
+                node = frontier[place]
+                if nodes[node, at.MATCH] == at.ACCEPTED:
+                    nodes[node, at.MATCH] = control[at.NEXT_MATCH]
+                    control[at.NEXT_MATCH] += 1
+                    tell(store, node, 1, cause, ignoring, rows, counts)
+            if ignoring and not inserted:
+                created = keep_on(store, source, count, stays, event, frontier, created)
+            onward = onward or late
+            if onward:
+                for place in range(created):
+                    source[place] = frontier[place]
+                count = created
+            step = at.NEXT_EVENT
+    walk[at.CHANGE], walk[at.CHANGED], walk[at.STEP] = change, cause, step
+    walk[at.MET], walk[at.METS], walk[at.INDEX] = event, count, index
+    walk[at.INSERTED], walk[at.LATE] = inserted, late
+    walk[at.ONWARD], walk[at.REMAKING] = onward, remaking
+    return stop
 
 
 @njit(cache=True, nogil=True)
@@ -184,271 +356,86 @@ def process(
     store: Store,
     arcs: Arcs,
     operations: NDArray[np.int8],
-    keys: NDArray[np.int64],  # [change, column of `events`]
-    values: NDArray[np.int64],  # [change, column]
+    keys: Numbers,  # [change, column of `events`]
+    values: Numbers,  # [change, column]
     ignoring: bool,
     sequenced: bool,
     unique: bool,  # equal timestamps are refused
     resume: int,  # the event after which all is made again (a change of arcs), FROM_START or NONE
     status: NDArray[np.int8],
-    faults: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    rows: NDArray[np.int64],
-) -> tuple[Store, NDArray[np.int64]]:
+    faults: Numbers,
+    counts: Numbers,
+    rows: Numbers,
+) -> tuple[Store, Numbers]:
     """All changes in turn; output rows in the order in which they become known."""
-    cells, nulls = arcs.cells.copy(), arcs.nulls.copy()
-    floats = cells.view(np.float64)
-    no_ints, no_floats = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.float64)
-    no_nulls = np.zeros((1, 1), np.bool_)
+    cells, control, walk = cells_of(arcs), store.control, np.zeros(at.WALK, np.int64)
+    walk[at.CHANGE], walk[at.CHANGED], walk[at.MET] = NONE, NONE, resume
+    walk[at.ONWARD] = walk[at.REMAKING] = resume != NONE
     source, frontier = np.zeros(64, np.int64), np.zeros(64, np.int64)
-    stays = np.zeros(64, np.bool_)
-    stack = np.zeros(64, np.int64)
-    fields = arcs.sizes[REGISTER_FIELDS]
-    most, factor = arcs.sizes[MOST_ARCS], arcs.sizes[SILENT_FACTOR]
-    control = store.control
-    wanted = control[EVENTS] + operations.shape[0]
-    if wanted > store.events.shape[0]:
-        store = grown(store, taller(store.events, wanted), store.nodes)
-    simple = not (arcs.silent.shape[0] or arcs.closing.shape[0])
-    plain, intervals = simple and not ignoring, simple and ignoring and not sequenced
-    change = -2 if resume != NONE else -1
-    while change + 1 < operations.shape[0]:
-        change += 1
-        if plain and change >= 0:
-            change, nodes, rows = append(
-                store.events, store.nodes, store.blocks, store.order, store.fill, store.reach,
-                store.keys, store.stamps, store.slots, control, arcs, operations, keys, values,
-                change, unique, sequenced, faults, counts, rows, cells, floats, nulls, no_ints,
-                no_floats, no_nulls,
-            )  # fmt: skip
-            store = grown(store, store.events, nodes)
-            if change == operations.shape[0]:
-                break
-        if intervals and change >= 0:
-            change, store, rows, source = append_ignoring(
-                store, arcs, operations, keys, values, change, unique, faults, counts, rows,
-                source, cells, floats, nulls, no_ints, no_floats, no_nulls,
-            )  # fmt: skip
-            if change == operations.shape[0]:
-                break
-        propagate = False
-        event = NONE
-        count = 0
-        cause = NONE if change < 0 else keys[change, IDENTITY]
-        # -- the change itself; leaves `source` and the event after which to go on ------------
-        if change < 0:
-            # Everything behind `resume` was taken away; go on as if it had arrived again.
-            event = resume
-            propagate = True
-        elif operations[change] == INSERT:
-            le, tie, content = keys[change, LE], keys[change, TIE], keys[change, CONTENT]
-            number = keys[change, SEQUENCE]
-            last = control[LAST]
-            previous, following = NONE, NONE
-            where, position = 0, 0
-            in_order = False
-            if sequenced:
-                if event_of(store, number) >= 0:
-                    status[change] = TAKEN_NUMBER
-                    continue
-                previous, following = event_of(store, number - 1), event_of(store, number + 1)
-                if (previous >= 0 and store.events[previous, LE] > le) or (
-                    following >= 0 and store.events[following, LE] < le
-                ):
-                    status[change] = AGAINST_TIME
-                    continue
-            elif last < 0 or compare(store.events, last, le, tie, content) <= 0:
-                if unique and last >= 0 and store.events[last, LE] == le:
-                    status[change] = EQUAL_TIME
-                    continue
-                in_order = True
-                previous = last
-            else:
-                where, position = place_of(store, le, tie, content)
-                if where >= 0:
-                    previous = store.blocks[store.order[where], position - 1]
-                    following = store.events[previous, NEXT]
-                else:
-                    following = control[FIRST]
-                if unique and (
-                    (previous >= 0 and store.events[previous, LE] == le)
-                    or store.events[following, LE] == le
-                ):
-                    status[change] = EQUAL_TIME
-                    continue
-            store = with_index_room(store, sequenced)
-            if previous >= 0:
-                if in_order and ignoring:
-                    source, count = alive_at_last(store, previous, source)
-                else:
-                    source, count = alive_at(store, previous, ignoring, source)
-            event = new_event(store.events, control, keys, values, change, previous, following)
-            if sequenced:
-                set_event(store, number, event)
-            else:
-                if in_order:
-                    where = control[BLOCKS] - 1
-                    position = store.fill[store.order[where]] if where >= 0 else 0
-                    control[LAST] = event
-                put_in_index(store, event, where, position)
-                if previous < 0:
-                    control[FIRST] = event
-                if following >= 0 and not ignoring:
-                    rows = remove_spanning(
-                        store, following, event, control[CLEANED] > 0, cause, fields, rows, counts,
-                    )  # fmt: skip
-            need = (count + arcs.initial.shape[0]) * most * factor
-            if ignoring or control[NODES] + need > store.nodes.shape[0]:
-                store = with_room(store, need, need if ignoring else 0, count if ignoring else 0)
-            if frontier.shape[0] < need + count:
-                frontier = longer(frontier, need + count)
+    stack, stays = np.zeros(64, np.int64), np.zeros(64, np.bool_)
+    store = with_room(store, operations.shape[0], 0, 0, 0)
+    while True:
+        stop = _walk(
+            store, arcs, cells, operations, keys, values, ignoring, sequenced, unique, walk, source,
+            frontier, stays, faults, counts, rows,
+        )  # fmt: skip
+        event, count = walk[at.MET], walk[at.METS]
+        if stop == at.ENDED:
+            return store, rows
+        if stop == at.ROOM:
+            wanted = counts[at.WANTED]
+            most = count + counts[at.CREATED] + wanted
+            store = with_room(store, 0, wanted, wanted if ignoring else 0, count if ignoring else 0)
+            if source.shape[0] < max(control[at.NODES], most):
+                source = longer(source, max(control[at.NODES], most))
+            if frontier.shape[0] < most:
+                frontier = longer(frontier, most)
             if stays.shape[0] < count:
                 stays = np.zeros(2 * count, np.bool_)
-            extend(
-                store, arcs, source, count, event, True, ignoring, stays, frontier,
-                faults, counts, cells, floats, nulls, no_ints, no_floats, no_nulls,
-            )  # fmt: skip
-            if ignoring and in_order:
-                control[OPENED] = 0
-                for index in range(count):
-                    node = source[index]
-                    if stays[index]:
-                        if store.nodes[node, UNTIL] != OPEN:
-                            store.nodes[node, UNTIL] = OPEN
-                            raise_reach(store, store.nodes[node, AT], INFINITY)
-                        store.opened[control[OPENED]] = node
-                        control[OPENED] += 1
-                    elif store.nodes[node, UNTIL] == OPEN:
-                        store.nodes[node, UNTIL] = previous
-            elif ignoring:
-                control[STALE] = 1
-                for index in range(count):
-                    node = source[index]
-                    if stays[index]:
-                        if store.nodes[node, UNTIL] == previous:
-                            store.nodes[node, UNTIL] = event
-                            raise_reach(store, store.nodes[node, AT], le)
-                    else:
-                        store.nodes[node, UNTIL] = previous
-                        stack, rows = cut(
-                            store, node, event, False, stack, cause, fields, rows, counts,
-                        )  # fmt: skip
-            count = counts[CREATED]
-            for index in range(count):
-                node = frontier[index]
-                source = source if source.shape[0] > index else longer(source, count)
-                source[index] = node
-                if store.nodes[node, MATCH] == ACCEPTED:
-                    store.nodes[node, MATCH] = control[NEXT_MATCH]
-                    control[NEXT_MATCH] += 1
-                    rows = report(store, node, 1, cause, fields, ignoring, rows, counts)
-            propagate = following >= 0
-        else:
-            le, tie, content = keys[change, LE], keys[change, TIE], keys[change, CONTENT]
-            gone = NONE
-            if sequenced:
-                gone = event_of(store, keys[change, SEQUENCE])
-            else:
-                where, position = place_of(store, le, tie, content)
-                if where >= 0:
-                    gone = store.blocks[store.order[where], position - 1]
-            if (
-                gone < 0
-                or compare(store.events, gone, le, tie, content) != 0
-                or (store.events[gone, RE] != keys[change, RE])
-            ):
-                status[change] = UNKNOWN
+            if rows.shape[0] < counts[at.ROWS] + most - count:
+                rows = taller(rows, counts[at.ROWS] + most - count)
+            continue
+        if stop == at.CUT:
+            stack, rows = keep_apart(store, source, count, stays, event, stack, rows, counts)
+            if rows.shape[0] < counts[at.ROWS] + counts[at.CREATED]:
+                rows = taller(rows, counts[at.ROWS] + counts[at.CREATED])
+            continue
+        # A retraction, an event into the past, or one that cannot be.
+        walk[at.CHANGE] += 1
+        change = walk[at.CHANGE]
+        cause = keys[change, at.IDENTITY]
+        walk[at.CHANGED] = cause
+        if operations[change] != at.INSERT:
+            gone = _event_to_retract(store, keys, change, sequenced)
+            if gone < 0:
+                status[change] = at.UNKNOWN
                 continue
-            previous, following = store.events[gone, PREVIOUS], store.events[gone, NEXT]
-            if ignoring:
-                control[STALE] = 1
-                if previous >= 0:
-                    source, every = alive_at(store, previous, True, source)
-                    for index in range(every):
-                        node = source[index]
-                        stack, rows = cut(
-                            store, node, gone, True, stack, cause, fields, rows, counts,
-                        )  # fmt: skip
-                        if is_alive(store, node, gone):
-                            if store.nodes[node, UNTIL] == gone:
-                                store.nodes[node, UNTIL] = previous
-                        else:
-                            source[count] = node
-                            count += 1
-                depth = 0
-                node = store.events[gone, HEAD]
-                while node >= 0:
-                    if depth == stack.shape[0]:
-                        stack = longer(stack, 0)
-                    stack[depth] = node
-                    store.nodes[node, SUPPORT] = -1
-                    depth += 1
-                    node = store.nodes[node, AFTER]
-                stack, rows = cascade(store, stack, depth, cause, fields, rows, counts)
-            else:
-                rows = remove_spanning(
-                    store, gone, gone, control[CLEANED] > 0, cause, fields, rows, counts,
-                )  # fmt: skip
-                if previous >= 0 and not sequenced:
-                    source, count = alive_at(store, previous, False, source)
-            if previous >= 0:
-                store.events[previous, NEXT] = NONE if sequenced else following
-            if following >= 0:
-                store.events[following, PREVIOUS] = NONE if sequenced else previous
-            if sequenced:
-                set_event(store, keys[change, SEQUENCE], NONE)
-                if control[LAST] == gone:
-                    control[LAST] = NONE
-            else:
-                take_from_index(store, gone)
-                if control[FIRST] == gone:
-                    control[FIRST] = following
-                if control[LAST] == gone:
-                    control[LAST] = previous
-            free_event(store, gone)
-            event = previous
-            propagate = previous >= 0 and following >= 0 and not sequenced
-        # -- PropagateInsert ------------------------------------------------------------------
-        while propagate:
-            event = control[FIRST] if event < 0 else store.events[event, NEXT]
-            if event < 0 or (count == 0 and change >= 0):
-                break
-            if change < 0:
-                previous = store.events[event, PREVIOUS]
-                count = 0
-                if previous >= 0:
-                    source, count = alive_at(store, previous, ignoring, source)
-            need = (count + arcs.initial.shape[0]) * most * factor
-            if ignoring or control[NODES] + need > store.nodes.shape[0]:
-                store = with_room(store, need, need if ignoring else 0, 0)
-            if frontier.shape[0] < need + count:
-                frontier = longer(frontier, need + count)
-            if stays.shape[0] < count:
-                stays = np.zeros(2 * count, np.bool_)
-            extend(
-                store, arcs, source, count, event, change < 0, ignoring, stays, frontier,
-                faults, counts, cells, floats, nulls, no_ints, no_floats, no_nulls,
-            )  # fmt: skip
-            created = counts[CREATED]
-            if ignoring:
-                newest = store.events[event, NEXT] < 0
-                for index in range(count):
-                    node = source[index]
-                    if stays[index]:
-                        store.nodes[node, UNTIL] = OPEN if newest else event
-                        raise_reach(
-                            store,
-                            store.nodes[node, AT],
-                            INFINITY if newest else store.events[event, LE],
-                        )
-                        frontier[created] = node
-                        created += 1
-            for index in range(counts[CREATED]):
-                node = frontier[index]
-                if store.nodes[node, MATCH] == ACCEPTED:
-                    store.nodes[node, MATCH] = control[NEXT_MATCH]
-                    control[NEXT_MATCH] += 1
-                    rows = report(store, node, 1, cause, fields, ignoring, rows, counts)
-            source, frontier = frontier, source
-            count = created
-    return store, rows
+            previous, following = store.events[gone, at.PREVIOUS], store.events[gone, at.NEXT]
+            count, stack, rows = _retract(
+                store, gone, cause, ignoring, sequenced, source, stack, rows, counts
+            )
+            walk[at.MET], walk[at.METS] = previous, count
+            walk[at.ONWARD] = previous >= 0 and following >= 0 and not sequenced
+            continue
+        if is_index_full(store, sequenced):
+            store = with_index_room(store, sequenced)
+        wrong, previous, following, where, position = _place_for(
+            store, keys, change, sequenced, unique
+        )
+        if wrong != at.DONE:
+            status[change] = wrong
+            continue
+        count = 0
+        if previous >= 0 and not ignoring:
+            count = listed_at(store, previous, source, 0)
+        elif previous >= 0 and following < 0:
+            count = alive_at_last(store, previous, source)
+        elif previous >= 0:
+            count = alive_at(store, previous, source)
+        event = _insert(
+            store, keys, values, change, previous, following, where, position, sequenced
+        )
+        if following >= 0 and not (ignoring or sequenced):
+            rows = remove_spanning(store, following, event, cause, rows, counts)
+        walk[at.MET], walk[at.METS], walk[at.STEP] = event, count, at.MEET
+        walk[at.INSERTED], walk[at.LATE] = True, following >= 0

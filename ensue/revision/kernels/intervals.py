@@ -13,173 +13,229 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY
+from ensue.kernels.calls import borrowing, inlined
+from ensue.revision.kernels import layout as at
+from ensue.revision.kernels.layout import NONE, OPEN, Numbers
 from ensue.revision.kernels.output import report
+from ensue.revision.kernels.steps import begins_later
 from ensue.revision.kernels.store import (
-    AFTER,
-    AT,
-    CHILD,
-    CONTENT,
-    EDGE,
-    EDGE_NEXT,
-    HEAD,
-    LE,
-    MATCH,
-    NODES,
-    NONE,
-    OPEN,
-    OPENED,
-    REACH,
-    STALE,
-    START,
-    START_EVENT,
-    SUPPORT,
-    TIE,
-    UNTIL,
     Store,
-    free_edge,
     free_node,
     longer,
     not_after,
     place_of,
+    take_edge,
     unlink_node,
 )
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def is_alive(store: Store, node: int, event: int) -> bool:
     """Whether a node that ends at the event or before it lasts to the event."""
-    until = store.nodes[node, UNTIL]
+    until = store.nodes[node, at.UNTIL]
     return until == OPEN or not_after(store.events, event, until)
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def raise_reach(store: Store, event: int, le: int) -> None:
     """An interval that begins at the event now lasts to `le`."""
     events = store.events
-    if events[event, REACH] >= le:
+    if events[event, at.REACH] >= le:
         return
-    events[event, REACH] = le
-    where, _ = place_of(store, events[event, LE], events[event, TIE], events[event, CONTENT])
+    events[event, at.REACH] = le
+    where, _ = place_of(
+        store, events[event, at.LE], events[event, at.TIE], events[event, at.CONTENT]
+    )
     # Equal keys can lie in blocks before; a bound too many is only looked at in vain.
     while where >= 0:
         block = store.order[where]
         store.reach[block] = max(store.reach[block], le)
         first = store.blocks[block, 0]
-        if events[first, LE] != events[event, LE]:
+        if events[first, at.LE] != events[event, at.LE]:
             break
         where -= 1
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def _true_reach(store: Store, event: int) -> int:
     found = MINUS_INFINITY
-    node = store.events[event, HEAD]
+    node = store.events[event, at.HEAD]
     while node >= 0:
-        until = store.nodes[node, UNTIL]
+        until = store.nodes[node, at.UNTIL]
         if until == OPEN:
             return INFINITY
         if until != event:
-            found = max(found, store.events[until, LE])
-        node = store.nodes[node, AFTER]
+            found = max(found, store.events[until, at.LE])
+        node = store.nodes[node, at.AFTER]
     return found
 
 
-@njit(cache=True, nogil=True)
-def alive_at(
-    store: Store, event: int, ignoring: bool, found: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
-    """Nodes that end at the event, and those whose interval holds it (the paper's S1 and S2)."""
-    events, nodes = store.events, store.nodes
-    if found.shape[0] < store.control[NODES]:
-        found = longer(found, store.control[NODES])
-    count = 0
-    if ignoring:
-        le = events[event, LE]
-        where, _ = place_of(store, le, events[event, TIE], events[event, CONTENT])
-        for place in range(where + 1):
-            block = store.order[place]
-            if store.reach[block] < le:
-                continue
-            bound = MINUS_INFINITY
-            for row in range(store.fill[block]):
-                other = store.blocks[block, row]
-                if events[other, REACH] >= le and other != event:
-                    # Bounds only ever grew; what was cut since is seen here.
-                    events[other, REACH] = _true_reach(store, other)
-                    if events[other, REACH] >= le and not_after(events, other, event):
-                        node = events[other, HEAD]
-                        while node >= 0:
-                            if nodes[node, UNTIL] != other and is_alive(store, node, event):
-                                found[count] = node
-                                count += 1
-                            node = nodes[node, AFTER]
-                bound = max(bound, events[other, REACH])
-            store.reach[block] = bound
-    node = events[event, HEAD]
+@inlined
+def listed_at(store: Store, event: int, found: Numbers, count: int) -> int:
+    """The nodes that end at an event (the paper's S1), behind `count` others; there is room."""
+    node = store.events[event, at.HEAD]
     while node >= 0:
         found[count] = node
         count += 1
-        node = nodes[node, AFTER]
-    return found, count
+        node = store.nodes[node, at.AFTER]
+    return count
 
 
-@njit(cache=True, nogil=True)
-def _in_order_of_start(nodes: NDArray[np.int64], found: NDArray[np.int64], count: int) -> None:
-    """Insertion sort: both halves are sorted already, so this is close to a merge."""
-    for place in range(1, count):
+@borrowing
+def alive_at(store: Store, event: int, found: Numbers) -> int:
+    """Nodes whose interval holds the event (S2), and those that end at it."""
+    events, nodes = store.events, store.nodes
+    count, le = 0, events[event, at.LE]
+    where, _ = place_of(store, le, events[event, at.TIE], events[event, at.CONTENT])
+    for place in range(where + 1):
+        block = store.order[place]
+        if store.reach[block] < le:
+            continue
+        bound = MINUS_INFINITY
+        for row in range(store.fill[block]):
+            other = store.blocks[block, row]
+            if events[other, at.REACH] >= le and other != event:
+                # Bounds only ever grew; what was cut since is seen here.
+                events[other, at.REACH] = _true_reach(store, other)
+                if events[other, at.REACH] >= le and not_after(events, other, event):
+                    node = events[other, at.HEAD]
+                    while node >= 0:
+                        if nodes[node, at.UNTIL] != other and is_alive(store, node, event):
+                            found[count] = node
+                            count += 1
+                        node = nodes[node, at.AFTER]
+            bound = max(bound, events[other, at.REACH])
+        store.reach[block] = bound
+    return listed_at(store, event, found, count)
+
+
+@borrowing
+def _opened_again(store: Store, last: int, found: Numbers) -> int:
+    """The same for the newest event where `opened` is not known, in the order of first events."""
+    nodes = store.nodes
+    count = alive_at(store, last, found)
+    for place in range(count):
         node = found[place]
-        start, event = nodes[node, START], nodes[node, START_EVENT]
+        if nodes[node, at.AT] != last:
+            nodes[node, at.UNTIL] = OPEN
+            raise_reach(store, nodes[node, at.AT], INFINITY)
+        start, event = nodes[node, at.START], nodes[node, at.START_EVENT]
         before = place - 1
-        while before >= 0:
-            other = found[before]
-            if nodes[other, START] < start or (
-                nodes[other, START] == start and nodes[other, START_EVENT] <= event
-            ):
-                break
-            found[before + 1] = other
+        while before >= 0 and begins_later(nodes, found[before], start, event):
+            found[before + 1] = found[before]
             before -= 1
         found[before + 1] = node
+    store.control[at.STALE] = 0
+    return count
 
 
-@njit(cache=True, nogil=True)
-def alive_at_last(
-    store: Store, last: int, found: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], int]:
-    """`alive_at` of the newest event; intervals that hold it are open-ended and listed."""
-    nodes, control = store.nodes, store.control
-    if control[STALE]:
-        found, count = alive_at(store, last, True, found)
-        for index in range(count):
-            node = found[index]
-            if nodes[node, AT] != last:
-                nodes[node, UNTIL] = OPEN
-                raise_reach(store, nodes[node, AT], INFINITY)
-        control[STALE] = 0
-    else:
-        if found.shape[0] < control[NODES]:
-            found = longer(found, control[NODES])
-        count = 0
-        for index in range(control[OPENED]):
-            found[count] = store.opened[index]
-            count += 1
-        node = store.events[last, HEAD]
-        while node >= 0:
+@inlined
+def alive_at_last(store: Store, last: int, found: Numbers) -> int:
+    """`alive_at` of the newest event; intervals that hold it are open-ended and listed.
+
+    Both lists are in the order in which their nodes began, so they are merged.
+    """
+    nodes, opened = store.nodes, store.opened
+    if store.control[at.STALE]:
+        return _opened_again(store, last, found)
+    count, node = 0, store.events[last, at.HEAD]
+    for index in range(store.control[at.OPENED]):
+        while node >= 0 and begins_later(
+            nodes, opened[index], nodes[node, at.START], nodes[node, at.START_EVENT]
+        ):
             found[count] = node
             count += 1
-            node = nodes[node, AFTER]
-    if control[OPENED] or count:
-        _in_order_of_start(nodes, found, count)
-    return found, count
+            node = nodes[node, at.AFTER]
+        found[count] = opened[index]
+        count += 1
+    while node >= 0:
+        found[count] = node
+        count += 1
+        node = nodes[node, at.AFTER]
+    return count
+
+
+@inlined
+def keep_open(
+    store: Store, source: Numbers, count: int, stays: NDArray[np.bool_], event: int
+) -> None:
+    """After an event in order: what ignored it is alive at the newest event, the rest is not.
+
+    Only what ends at the event before can open, so that the block whose bound it raises is known.
+    """
+    last, where = store.events[event, at.PREVIOUS], store.control[at.BLOCKS] - 1
+    if store.blocks[store.order[where], 0] == event:
+        where -= 1
+    nodes, control = store.nodes, store.control
+    control[at.OPENED] = 0
+    for index in range(count):
+        node = source[index]
+        if stays[index]:
+            if nodes[node, at.UNTIL] != OPEN:
+                nodes[node, at.UNTIL] = OPEN
+                store.events[last, at.REACH] = INFINITY
+                store.reach[store.order[where]] = INFINITY
+            store.opened[control[at.OPENED]] = node
+            control[at.OPENED] += 1
+        elif nodes[node, at.UNTIL] == OPEN:
+            nodes[node, at.UNTIL] = last
+
+
+@borrowing
+def keep_on(
+    store: Store,
+    source: Numbers,
+    count: int,
+    stays: NDArray[np.bool_],
+    event: int,
+    frontier: Numbers,  # what meets the next event, `created` so far
+    created: int,
+) -> int:
+    """After an event that was met again: what ignored it lasts to it and meets the next one."""
+    nodes, newest = store.nodes, store.events[event, at.NEXT] < 0
+    for index in range(count):
+        node = source[index]
+        if stays[index]:
+            nodes[node, at.UNTIL] = OPEN if newest else event
+            reach = INFINITY if newest else store.events[event, at.LE]
+            raise_reach(store, nodes[node, at.AT], reach)
+            frontier[created] = node
+            created += 1
+    return created
 
 
 @njit(cache=True, nogil=True)
-def _lose(
-    nodes: NDArray[np.int64], child: int, stack: NDArray[np.int64], depth: int
-) -> tuple[NDArray[np.int64], int]:
+def keep_apart(
+    store: Store,
+    source: Numbers,
+    count: int,
+    stays: NDArray[np.bool_],
+    event: int,
+    stack: Numbers,
+    rows: Numbers,
+    counts: Numbers,
+) -> tuple[Numbers, Numbers]:
+    """After a late event: what did not ignore it ends before, with all that came of it later."""
+    nodes, events = store.nodes, store.events
+    previous, cause = events[event, at.PREVIOUS], events[event, at.IDENTITY]
+    store.control[at.STALE] = 1
+    for index in range(count):
+        node = source[index]
+        if not stays[index]:
+            nodes[node, at.UNTIL] = previous
+            stack, rows = cut(store, node, event, False, stack, cause, rows, counts)
+        elif nodes[node, at.UNTIL] == previous:
+            nodes[node, at.UNTIL] = event
+            raise_reach(store, nodes[node, at.AT], events[event, at.LE])
+    return stack, rows
+
+
+@njit(cache=True, nogil=True)
+def _lose(nodes: Numbers, child: int, stack: Numbers, depth: int) -> tuple[Numbers, int]:
     """One derivation less; a node without any goes on the stack, which may grow."""
-    nodes[child, SUPPORT] -= 1
-    if nodes[child, SUPPORT] == 0:
-        nodes[child, SUPPORT] = -1
+    nodes[child, at.SUPPORT] -= 1
+    if nodes[child, at.SUPPORT] == 0:
+        nodes[child, at.SUPPORT] = -1
         if depth == stack.shape[0]:
             stack = longer(stack, 0)
         stack[depth] = child
@@ -189,27 +245,21 @@ def _lose(
 
 @njit(cache=True, nogil=True)
 def cascade(
-    store: Store,
-    stack: NDArray[np.int64],
-    depth: int,
-    cause: int,
-    fields: int,
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    store: Store, stack: Numbers, depth: int, cause: int, rows: Numbers, counts: Numbers
+) -> tuple[Numbers, Numbers]:
     """Deletes the nodes on the stack and all that has no other derivation."""
     nodes, edges = store.nodes, store.edges
     while depth:
         depth -= 1
         node = stack[depth]
-        if nodes[node, MATCH] >= 0:
-            rows = report(store, node, -1, cause, fields, True, rows, counts)
-        edge = nodes[node, EDGE]
+        if nodes[node, at.MATCH] >= 0:
+            rows = report(store, node, -1, cause, True, rows, counts)
+        edge = nodes[node, at.EDGE]
         while edge >= 0:
-            child = edges[edge, CHILD]
-            if nodes[child, SUPPORT] > 0:
+            child = edges[edge, at.CHILD]
+            if nodes[child, at.SUPPORT] > 0:
                 stack, depth = _lose(nodes, child, stack, depth)
-            edge = edges[edge, EDGE_NEXT]
+            edge = edges[edge, at.EDGE_NEXT]
         unlink_node(store, node)
         free_node(store, node)
     return stack, rows
@@ -221,29 +271,22 @@ def cut(
     node: int,
     event: int,
     at_event: bool,
-    stack: NDArray[np.int64],
+    stack: Numbers,
     cause: int,
-    fields: int,
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    rows: Numbers,
+    counts: Numbers,
+) -> tuple[Numbers, Numbers]:
     """Derivations of a node after the event are no longer valid (or just those at the event)."""
-    nodes, edges, events = store.nodes, store.edges, store.events
+    nodes, edges = store.nodes, store.edges
     depth = 0
-    before, edge = NONE, nodes[node, EDGE]
+    before, edge = NONE, nodes[node, at.EDGE]
     while edge >= 0:
-        after = edges[edge, EDGE_NEXT]
-        child = edges[edge, CHILD]
-        at = nodes[child, AT]
-        goes = at == event if at_event else not not_after(events, at, event)
-        if goes:
-            if before >= 0:
-                edges[before, EDGE_NEXT] = after
-            else:
-                nodes[node, EDGE] = after
-            free_edge(store, edge)
+        after, child = edges[edge, at.EDGE_NEXT], edges[edge, at.CHILD]
+        place = nodes[child, at.AT]
+        if place == event if at_event else not not_after(store.events, place, event):
+            take_edge(store, node, before, edge)
             stack, depth = _lose(nodes, child, stack, depth)
         else:
             before = edge
         edge = after
-    return cascade(store, stack, depth, cause, fields, rows, counts)
+    return cascade(store, stack, depth, cause, rows, counts)

@@ -2,93 +2,64 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from ensue.revision.kernels.store import (
-    AT,
-    CONTENT,
-    END,
-    END_NAME,
-    EVENT,
-    IDENTITY,
-    LE,
-    LEAST_RE,
-    MATCH,
-    NODE_NULLS,
-    REGISTERS,
-    START,
-    START_EVENT,
-    START_NAME,
-    STATE,
-    Store,
-    taller,
-)
-
-ACCEPTED = -2  # of MATCH: to be reported
-
-# Columns of output rows; the register follows.
-OPERATION, MATCH_ID, FIRST_LE, FIRST_EVENT, LAST_LE, LAST_EVENT, LIFETIME_LE, LIFETIME_RE = range(8)
-FINAL_STATE, NODE, CAUSE, OUTPUT_NULLS, FIRST_NAME, LAST_NAME, OUTPUT_REGISTER = range(8, 15)
-
-# Places in `counts`.
-ROWS, FAULTS, CREATED, COUNTS = range(4)
+from ensue.kernels.calls import inlined
+from ensue.revision.kernels import layout as at
+from ensue.revision.kernels.layout import Numbers
+from ensue.revision.kernels.store import Store, taller
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def tell(
-    events: NDArray[np.int64],
-    nodes: NDArray[np.int64],
+    store: Store,
     node: int,
-    operation: int,
-    cause: int,
-    fields: int,
-    rows: NDArray[np.int64],
-    row: int,
+    operation: int,  # 1: a match, -1: withdrawn
+    cause: int,  # the event that was being processed
+    ignoring: bool,
+    rows: Numbers,
+    counts: Numbers,
 ) -> None:
-    """A row of output about a node that stands at its last event; there is room."""
-    at = nodes[node, AT]
-    rows[row, OPERATION] = operation
-    rows[row, MATCH_ID] = nodes[node, MATCH]
-    rows[row, FIRST_LE] = nodes[node, START]
-    rows[row, FIRST_EVENT] = nodes[node, START_EVENT]
-    rows[row, LAST_LE] = events[at, LE]
-    rows[row, LAST_EVENT] = events[at, IDENTITY]
-    rows[row, LIFETIME_LE] = events[at, LE]
-    rows[row, LIFETIME_RE] = nodes[node, LEAST_RE]
-    rows[row, FINAL_STATE] = nodes[node, STATE]
-    rows[row, NODE] = node
-    rows[row, CAUSE] = cause
-    rows[row, OUTPUT_NULLS] = nodes[node, NODE_NULLS]
-    rows[row, FIRST_NAME] = nodes[node, START_NAME]
-    rows[row, LAST_NAME] = events[at, CONTENT]
-    for field in range(fields):
-        rows[row, OUTPUT_REGISTER + field] = nodes[node, REGISTERS + field]
+    """A row of output; there is room."""
+    events, nodes, row = store.events, store.nodes, counts[at.ROWS]
+    event = nodes[node, at.AT]
+    rows[row, at.OPERATION] = operation
+    rows[row, at.MATCH_ID] = nodes[node, at.MATCH]
+    rows[row, at.FIRST_LE] = nodes[node, at.START]
+    rows[row, at.FIRST_EVENT] = nodes[node, at.START_EVENT]
+    rows[row, at.FIRST_NAME] = nodes[node, at.START_NAME]
+    if ignoring:
+        # An interval may have moved to a later event when the past was cleaned up.
+        rows[row, at.LAST_LE] = nodes[node, at.END]
+        rows[row, at.LAST_EVENT] = nodes[node, at.EVENT]
+        rows[row, at.LAST_NAME] = nodes[node, at.END_NAME]
+    else:
+        rows[row, at.LAST_LE] = events[event, at.LE]
+        rows[row, at.LAST_EVENT] = events[event, at.IDENTITY]
+        rows[row, at.LAST_NAME] = events[event, at.CONTENT]
+    rows[row, at.LIFETIME_LE] = rows[row, at.LAST_LE]
+    rows[row, at.LIFETIME_RE] = nodes[node, at.LEAST_RE]
+    rows[row, at.FINAL_STATE] = nodes[node, at.STATE]
+    rows[row, at.NODE] = node
+    rows[row, at.CAUSE] = cause
+    rows[row, at.OUTPUT_NULLS] = nodes[node, at.NODE_NULLS]
+    for field in range(rows.shape[1] - at.OUTPUT_REGISTER):
+        rows[row, at.OUTPUT_REGISTER + field] = nodes[node, at.REGISTERS + field]
+    counts[at.ROWS] += 1
 
 
 @njit(cache=True, nogil=True)
 def report(
     store: Store,
     node: int,
-    operation: int,  # 1: a match, -1: withdrawn
-    cause: int,  # the event that was being processed
-    fields: int,
+    operation: int,
+    cause: int,
     ignoring: bool,
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """A row of output; `rows` may grow."""
-    nodes = store.nodes
-    if counts[ROWS] == rows.shape[0]:
+    rows: Numbers,
+    counts: Numbers,
+) -> Numbers:
+    """As `tell`; `rows` may grow."""
+    if counts[at.ROWS] == rows.shape[0]:
         rows = taller(rows, 0)
-    row = rows[counts[ROWS]]
-    tell(store.events, nodes, node, operation, cause, fields, rows, counts[ROWS])
-    counts[ROWS] += 1
-    if ignoring:
-        # An interval may have moved to a later event when the past was cleaned up.
-        row[LAST_LE] = nodes[node, END]
-        row[LAST_EVENT] = nodes[node, EVENT]
-        row[LAST_NAME] = nodes[node, END_NAME]
-        row[LIFETIME_LE] = row[LAST_LE]
+    tell(store, node, operation, cause, ignoring, rows, counts)
     return rows

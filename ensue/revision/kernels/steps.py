@@ -4,314 +4,370 @@ An arc fires where its bits agree with the event's (the row-local part of its fe
 f^E, answered for all events at once), where its lifetime holds the event's timestamp, and where the
 code of the rest of its fence says so; the same code leaves the new register in cells.
 
-The cells hold the register, what code computes, and then the event's columns and constants.
+All of it is inlined into `process`: a call with so many arrays costs more than what it does.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.guards.machine import run_guard
-from ensue.revision.kernels.arcs import (
-    ACCEPTS,
-    BEGIN,
-    FINISH,
-    IGNORABLE,
-    INITIAL_NULLS,
-    INITIAL_REGISTER,
-    INITIAL_SINCE,
-    INITIAL_STATE,
-    INITIAL_TILL,
-    MASK,
-    REGISTER_FIELDS,
-    SINCE,
-    TARGET,
-    TILL,
-    VALUE,
-    Arcs,
-    epoch_at,
-)
-from ensue.revision.kernels.output import ACCEPTED, CREATED
-from ensue.revision.kernels.rows import (
-    add_fault,
-    begin_interval,
-    is_same,
-    load_event,
-    load_register,
-    new_node,
-    same_before,
-)
-from ensue.revision.kernels.store import (
-    AFTER,
-    AT,
-    BEFORE,
-    BITS,
-    HEAD,
-    IDENTITY,
-    LE,
-    LEAST_RE,
-    MATCH,
-    NODE_NULLS,
-    NONE,
-    RE,
-    REGISTERS,
-    START,
-    START_EVENT,
-    STATE,
-    SUPPORT,
-    TAIL,
-    Store,
-    add_edge,
-)
+from ensue.automaton.registers import MINUS_INFINITY
+from ensue.guards.machine import run_cells
+from ensue.kernels.calls import inlined
+from ensue.revision.kernels import layout as at
+from ensue.revision.kernels.arcs import Arcs, epoch_at
+from ensue.revision.kernels.layout import NONE, Numbers
+from ensue.revision.kernels.quick import run_quick
+from ensue.revision.kernels.store import Store, add_edge
+
+# -- code of arcs ---------------------------------------------------------------------------------
+
+
+class Cells(NamedTuple):
+    """The register, what code computes, and then the event's columns and constants."""
+
+    bits: Numbers
+    floats: NDArray[np.float64]  # the same cells
+    nulls: NDArray[np.bool_]
+    no_floats: NDArray[np.float64]  # two tables that such code never reads
+    no_nulls: NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
-def run_arc(
-    arc: int,
-    event: int,
-    code: NDArray[np.int64],
-    begin: int,
-    end: int,
-    cells: NDArray[np.int64],
-    floats: NDArray[np.float64],
-    nulls: NDArray[np.bool_],
-    no_ints: NDArray[np.int64],
-    no_floats: NDArray[np.float64],
-    no_nulls: NDArray[np.bool_],
-) -> int:
+def cells_of(arcs: Arcs) -> Cells:
+    bits = arcs.cells.copy()
+    no_nulls = np.zeros((1, 1), np.bool_)
+    return Cells(bits, bits.view(np.float64), arcs.nulls.copy(), np.zeros((1, 1)), no_nulls)
+
+
+@inlined
+def run_arc(arcs: Arcs, arc: int, event: int, cells: Cells) -> int:
     """TRUE, FALSE, OVERFLOW or BY_ZERO. The slow tier puts a Python function in its place."""
-    return run_guard(
-        code, begin, end, 0, 0, 0, 0, 0, cells, floats, no_ints, no_floats, no_nulls, no_nulls,
-        cells, floats, cells, floats, nulls,
+    begin, end = arcs.table[arc, at.BEGIN], arcs.table[arc, at.FINISH]
+    if arcs.quick[arc]:
+        # The last instruction only repeats the verdict.
+        return run_quick(arcs.code, begin, end - 1, cells.bits, cells.floats, cells.nulls)
+    return run_cells(
+        arcs.code, begin, end, cells.bits, cells.floats, cells.nulls, cells.no_floats,
+        cells.no_nulls,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
-def _begins_later(nodes: NDArray[np.int64], node: int, start: int, start_event: int) -> bool:
-    if nodes[node, START] != start:
-        return nodes[node, START] > start
-    return nodes[node, START_EVENT] > start_event
+@inlined
+def load_event(store: Store, event: int, arcs: Arcs, cells: Cells) -> None:
+    marks = store.events[event, at.EVENT_NULLS]
+    for column in range(arcs.inputs.shape[0]):
+        cell = arcs.inputs[column]
+        cells.bits[cell] = store.events[event, at.COLUMNS + column]
+        cells.nulls[cell] = (marks >> column) & 1
 
 
-@njit(cache=True, nogil=True)
-def link_node(store: Store, node: int, event: int) -> None:
-    """Into the list of an event, kept in the order of first events (Ordering)."""
-    events, nodes = store.events, store.nodes
-    start, start_event = nodes[node, START], nodes[node, START_EVENT]
-    before = events[event, TAIL]
-    if before >= 0 and _begins_later(nodes, before, start, start_event):
-        # An insert into the past: what is new began early, so the place is near the front.
-        after = events[event, HEAD]
-        while not _begins_later(nodes, after, start, start_event):
-            after = nodes[after, AFTER]
-        before = nodes[after, BEFORE]
-    else:
-        after = NONE
-    nodes[node, AT] = event
-    nodes[node, BEFORE] = before
-    nodes[node, AFTER] = after
-    if before >= 0:
-        nodes[before, AFTER] = node
-    else:
-        events[event, HEAD] = node
-    if after >= 0:
-        nodes[after, BEFORE] = node
-    else:
-        events[event, TAIL] = node
-
-
-@njit(cache=True, nogil=True)
-def _find(
-    store: Store,
-    arcs: Arcs,
-    event: int,
-    start: int,
-    start_event: int,
-    arc: int,
-    cells: NDArray[np.int64],
-    nulls: NDArray[np.bool_],
-) -> int:
-    """A node at the event with the same first event, state and register, or NONE."""
-    nodes = store.nodes
-    state, fields = arcs.table[arc, TARGET], arcs.sizes[REGISTER_FIELDS]
-    node = store.events[event, TAIL]
-    if node < 0:
-        return NONE
-    if _begins_later(nodes, node, start, start_event):
-        node = store.events[event, HEAD]
-        while node >= 0 and not _begins_later(nodes, node, start, start_event):
-            if (
-                nodes[node, START] == start
-                and nodes[node, START_EVENT] == start_event
-                and is_same(nodes, node, state, arcs.outputs, arc, fields, cells, nulls)
-            ):
-                return node
-            node = nodes[node, AFTER]
-        return NONE
-    return same_before(
-        nodes, node, start, start_event, state, arcs.outputs, arc, fields, cells, nulls
-    )
-
-
-@njit(cache=True, nogil=True)
-def _derive(
-    store: Store,
-    arcs: Arcs,
-    parent: int,  # NONE: a match that begins with this event
-    event: int,
-    arc: int,
-    cells: NDArray[np.int64],
-    nulls: NDArray[np.bool_],
-    ignoring: bool,
-    frontier: NDArray[np.int64],
-    counts: NDArray[np.int64],
+@inlined
+def load_register(
+    rows: Numbers,  # nodes, or configurations before the first event
+    row: int,
+    place: int,
+    marks: int,
+    fields: int,
+    cells: Cells,
 ) -> None:
-    """The node that the arc leads to, new or known."""
-    nodes, events = store.nodes, store.events
-    if parent >= 0:
-        start, start_event = nodes[parent, START], nodes[parent, START_EVENT]
+    for field in range(fields):
+        cells.bits[field] = rows[row, place + field]
+        cells.nulls[field] = (marks >> field) & 1
+
+
+@inlined
+def store_register(
+    rows: Numbers, row: int, place: int, outputs: Numbers, arc: int, cells: Cells
+) -> int:
+    """The register that an arc left; its nulls as bits."""
+    marks = 0
+    for field in range(outputs.shape[1]):
+        cell = outputs[arc, field]
+        rows[row, place + field] = cells.bits[cell]
+        if cells.nulls[cell]:
+            marks |= 1 << field
+    return marks
+
+
+@inlined
+def add_fault(faults: Numbers, counts: Numbers, event: int, arc: int, status: int) -> None:
+    if counts[at.FAULTS] < faults.shape[0]:
+        faults[counts[at.FAULTS], 0] = event
+        faults[counts[at.FAULTS], 1] = arc
+        faults[counts[at.FAULTS], 2] = status
+    counts[at.FAULTS] += 1
+
+
+# -- events and nodes -----------------------------------------------------------------------------
+
+
+@inlined
+def new_event(
+    store: Store, keys: Numbers, values: Numbers, change: int, previous: int, following: int
+) -> int:
+    """The event of a change, linked to its neighbours, with no nodes; there is room."""
+    events, control = store.events, store.control
+    event = control[at.FREE_EVENT]
+    if event >= 0:
+        control[at.FREE_EVENT] = events[event, at.NEXT]
     else:
-        start, start_event = events[event, LE], events[event, IDENTITY]
-    known = _find(store, arcs, event, start, start_event, arc, cells, nulls)
-    if known >= 0:
-        nodes[known, SUPPORT] += 1
-        if ignoring and parent >= 0:
-            add_edge(nodes, store.edges, store.control, parent, known, arc)
-        return
-    node = new_node(
-        nodes, store.control, events, event, parent, arcs.table[arc, TARGET], arcs.outputs, arc,
-        arcs.sizes[REGISTER_FIELDS], cells, nulls,
-    )  # fmt: skip
-    begin_interval(nodes, node, events, event)
-    if arcs.table[arc, ACCEPTS]:
-        nodes[node, MATCH] = ACCEPTED
-    link_node(store, node, event)
-    if ignoring and parent >= 0:
-        add_edge(nodes, store.edges, store.control, parent, node, arc)
-    frontier[counts[CREATED]] = node
-    counts[CREATED] += 1
+        event = control[at.HIGH_EVENT]
+        control[at.HIGH_EVENT] += 1
+    control[at.EVENTS] += 1
+    for place in range(at.GIVEN):
+        events[event, place] = keys[change, place]
+    for column in range(values.shape[1]):
+        events[event, at.COLUMNS + column] = values[change, column]
+    events[event, at.PREVIOUS] = previous
+    events[event, at.NEXT] = following
+    events[event, at.HEAD] = NONE
+    events[event, at.TAIL] = NONE
+    events[event, at.REACH] = MINUS_INFINITY
+    if previous >= 0:
+        events[previous, at.NEXT] = event
+    if following >= 0:
+        events[following, at.PREVIOUS] = event
+    return event
 
 
-@njit(cache=True, nogil=True)
+@inlined
+def new_node(
+    store: Store,
+    event: int,
+    parent: int,  # NONE: a match that begins with the event
+    arcs: Arcs,
+    arc: int,
+    cells: Cells,
+) -> int:
+    """A node at the event with the register that the arc left, in no list yet; there is room."""
+    events, nodes, control = store.events, store.nodes, store.control
+    node = control[at.FREE_NODE]
+    if node >= 0:
+        control[at.FREE_NODE] = nodes[node, at.AFTER]
+    else:
+        node = control[at.HIGH_NODE]
+        control[at.HIGH_NODE] += 1
+    control[at.NODES] += 1
+    nodes[node, at.AT] = event
+    re = events[event, at.RE]
+    if parent >= 0:
+        for column in range(at.START, at.LEAST_RE):
+            nodes[node, column] = nodes[parent, column]
+        nodes[node, at.LEAST_RE] = min(nodes[parent, at.LEAST_RE], re)
+    else:
+        nodes[node, at.START] = events[event, at.LE]
+        nodes[node, at.START_EVENT] = events[event, at.IDENTITY]
+        nodes[node, at.START_SLOT] = event
+        nodes[node, at.START_NAME] = events[event, at.CONTENT]
+        nodes[node, at.LEAST_RE] = re
+    nodes[node, at.STATE] = arcs.table[arc, at.TARGET]
+    nodes[node, at.MATCH] = at.ACCEPTED if arcs.table[arc, at.ACCEPTS] else NONE
+    nodes[node, at.NODE_NULLS] = store_register(nodes, node, at.REGISTERS, arcs.outputs, arc, cells)
+    return node
+
+
+@inlined
+def begin_interval(store: Store, node: int, event: int) -> None:
+    """What only intervals and closing arcs need of a node."""
+    nodes, events = store.nodes, store.events
+    nodes[node, at.EDGE] = NONE
+    nodes[node, at.SUPPORT] = 1
+    nodes[node, at.UNTIL] = event
+    nodes[node, at.EVENT] = events[event, at.IDENTITY]
+    nodes[node, at.FIRED] = 0
+    nodes[node, at.END] = events[event, at.LE]
+    nodes[node, at.END_NAME] = events[event, at.CONTENT]
+
+
+# -- lists of nodes, in the order of first events (Ordering) --------------------------------------
+
+
+@inlined
+def begins_later(nodes: Numbers, node: int, start: int, start_event: int) -> bool:
+    if nodes[node, at.START] != start:
+        return nodes[node, at.START] > start
+    return nodes[node, at.START_EVENT] > start_event
+
+
+@inlined
+def place_in_list(store: Store, event: int, start: int, start_event: int, recent: int) -> int:
+    """The last node of an event that does not begin later, or NONE; `recent`: one to try."""
+    nodes = store.nodes
+    before = store.events[event, at.TAIL]
+    if before >= 0 and begins_later(nodes, before, start, start_event):
+        # An insert into the past: what is new began early, so the place is near the front.
+        before, after = NONE, store.events[event, at.HEAD]
+        if recent >= 0 and not begins_later(nodes, recent, start, start_event):
+            before, after = recent, nodes[recent, at.AFTER]
+        while not begins_later(nodes, after, start, start_event):
+            before, after = after, nodes[after, at.AFTER]
+    return before
+
+
+@inlined
+def link_node(store: Store, node: int, event: int, before: int) -> None:
+    """Into the list of an event, behind another node or first (NONE)."""
+    events, nodes = store.events, store.nodes
+    nodes[node, at.AT] = event
+    nodes[node, at.BEFORE] = before
+    if before >= 0:
+        after = nodes[before, at.AFTER]
+        nodes[before, at.AFTER] = node
+    else:
+        after = events[event, at.HEAD]
+        events[event, at.HEAD] = node
+    nodes[node, at.AFTER] = after
+    if after >= 0:
+        nodes[after, at.BEFORE] = node
+    else:
+        events[event, at.TAIL] = node
+
+
+@inlined
+def same_before(
+    nodes: Numbers, node: int, start: int, start_event: int, arcs: Arcs, arc: int, cells: Cells
+) -> int:
+    """The same configuration reached by another way: this node or one before it, or NONE."""
+    state = arcs.table[arc, at.TARGET]
+    while (
+        node >= 0 and nodes[node, at.START_EVENT] == start_event and nodes[node, at.START] == start
+    ):
+        same = nodes[node, at.STATE] == state
+        marks = nodes[node, at.NODE_NULLS]
+        field = 0
+        while same and field < arcs.outputs.shape[1]:
+            cell = arcs.outputs[arc, field]
+            null = (marks >> field) & 1
+            same = null == cells.nulls[cell] and (
+                null or nodes[node, at.REGISTERS + field] == cells.bits[cell]
+            )
+            field += 1
+        if same:
+            return node
+        node = nodes[node, at.BEFORE]
+    return NONE
+
+
+# -- transitions ----------------------------------------------------------------------------------
+
+
+@inlined
 def extend(
     store: Store,
     arcs: Arcs,
-    source: NDArray[np.int64],
+    cells: Cells,
+    source: Numbers,  # the partial matches that meet the event, `count` of them
     count: int,
+    index: int,  # the next of them
     event: int,
     beginning: bool,  # also begin matches with the event
     ignoring: bool,
+    keeping: bool,  # nodes have intervals
     stays: NDArray[np.bool_],  # per source: an ignorable arc took the event
-    frontier: NDArray[np.int64],  # nodes created; there is room, here and in the store
-    faults: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    cells: NDArray[np.int64],
-    floats: NDArray[np.float64],
-    nulls: NDArray[np.bool_],
-    no_ints: NDArray[np.int64],
-    no_floats: NDArray[np.float64],
-    no_nulls: NDArray[np.bool_],
-) -> None:
-    """Every transition of `source` with the event, and of what begins with it."""
-    nodes, table = store.nodes, arcs.table
-    bits, le, re = store.events[event, BITS], store.events[event, LE], store.events[event, RE]
-    identity = store.events[event, IDENTITY]
-    fields = arcs.sizes[REGISTER_FIELDS]
-    counts[CREATED] = 0
-    load_event(store.events, event, arcs.inputs, cells, nulls)
-    for index in range(count):
-        parent = source[index]
-        stays[index] = False
-        least = nodes[parent, LEAST_RE]
-        if least <= le:
-            continue
-        epoch = epoch_at(arcs.epochs_of, arcs.epoch_since, nodes[parent, STATE], le)
-        loaded = False
-        for place in range(arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]):
-            arc = arcs.listed[place]
-            if bits & table[arc, MASK] != table[arc, VALUE]:
+    frontier: Numbers,  # nodes created
+    most: int,  # so many can be created in all
+    faults: Numbers,
+    counts: Numbers,
+) -> int:
+    """Every transition with the event: of `source`, of what begins, and ε-arcs of what was made.
+
+    It makes no room: where there is too little for the next of them, it says which one that is.
+    """
+    events, nodes, table = store.events, store.nodes, arcs.table
+    bits, le, re = events[event, at.BITS], events[event, at.LE], events[event, at.RE]
+    identity = events[event, at.IDENTITY]
+    fields = arcs.outputs.shape[1]
+    met = count + (arcs.initial.shape[0] if beginning else 0)
+    silent = arcs.silent.shape[0] > 0
+    created = counts[at.CREATED]
+    recent = frontier[created - 1] if created else NONE
+    while index < met or (silent and index < met + created):
+        parent, begun, least = NONE, NONE, re
+        start, start_event = le, identity
+        if index < count:
+            parent = source[index]
+            least = nodes[parent, at.LEAST_RE]
+            if least <= le:
+                index += 1
                 continue
-            if table[arc, BEGIN] < table[arc, FINISH]:
-                if not loaded:
-                    load_register(
-                        nodes, parent, REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
-                    )
-                    loaded = True
-                status = run_arc(
-                    arc, identity, arcs.code, table[arc, BEGIN], table[arc, FINISH],
-                    cells, floats, nulls, no_ints, no_floats, no_nulls,
-                )  # fmt: skip
+        elif index < met:
+            begun = index - count
+            since, till = (
+                arcs.initial[begun, at.INITIAL_SINCE],
+                arcs.initial[begun, at.INITIAL_TILL],
+            )
+            if le < since or le >= till:
+                index += 1
+                continue
+        else:
+            parent = frontier[index - met]
+        if parent >= 0:
+            state = nodes[parent, at.STATE]
+            start, start_event = nodes[parent, at.START], nodes[parent, at.START_EVENT]
+        else:
+            state = arcs.initial[begun, at.INITIAL_STATE]
+        if index < met:
+            epoch = epoch_at(arcs.epochs_of, arcs.epoch_since, state, le)
+            first, onward = arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]
+        else:
+            first, onward = arcs.silent_of[state], arcs.silent_of[state + 1]
+        wanted = onward - first
+        if created + wanted > most or (
+            ignoring and store.control[at.EDGES] + wanted > store.edges.shape[0]
+        ):
+            counts[at.CREATED], counts[at.WANTED] = created, wanted
+            return index
+        loaded = False
+        for place in range(first, onward):
+            if index < met:
+                arc, seen = arcs.listed[place], identity
+                if bits & table[arc, at.MASK] != table[arc, at.VALUE]:
+                    continue
+            else:
+                arc, seen = arcs.silent[place], NONE
+                if le < table[arc, at.SINCE] or le >= table[arc, at.TILL]:
+                    continue
+            plain = table[arc, at.BEGIN] == table[arc, at.FINISH]
+            ignores = ignoring and index < count and table[arc, at.IGNORABLE] and re >= least
+            if ignores and plain:
+                stays[index] = True
+                continue
+            if not loaded:
+                loaded = True
+                if parent >= 0:
+                    marks = nodes[parent, at.NODE_NULLS]
+                    load_register(nodes, parent, at.REGISTERS, marks, fields, cells)
+                else:
+                    marks = arcs.initial[begun, at.INITIAL_NULLS]
+                    load_register(arcs.initial, begun, at.INITIAL_REGISTER, marks, fields, cells)
+            if not plain:
+                status = run_arc(arcs, arc, seen, cells)
                 if status < 0:
                     add_fault(faults, counts, identity, arc, status)
                 if status <= 0:
                     continue
-            if ignoring and table[arc, IGNORABLE] and re >= least:
-                stays[index] = True
-                continue
-            if not loaded:
-                load_register(
-                    nodes, parent, REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
-                )
-                loaded = True
-            _derive(store, arcs, parent, event, arc, cells, nulls, ignoring, frontier, counts)
-    if beginning:
-        for index in range(arcs.initial.shape[0]):
-            if not arcs.initial[index, INITIAL_SINCE] <= le < arcs.initial[index, INITIAL_TILL]:
-                continue
-            epoch = epoch_at(
-                arcs.epochs_of, arcs.epoch_since, arcs.initial[index, INITIAL_STATE], le
-            )
-            loaded = False
-            for place in range(arcs.epoch_arcs[epoch, 0], arcs.epoch_arcs[epoch, 1]):
-                arc = arcs.listed[place]
-                if bits & table[arc, MASK] != table[arc, VALUE]:
+                if ignores:
+                    stays[index] = True
                     continue
-                if not loaded:
-                    load_register(
-                        arcs.initial,
-                        index,
-                        INITIAL_REGISTER,
-                        arcs.initial[index, INITIAL_NULLS],
-                        fields,
-                        cells,
-                        nulls,
-                    )
-                    loaded = True
-                if table[arc, BEGIN] < table[arc, FINISH]:
-                    status = run_arc(
-                        arc, identity, arcs.code, table[arc, BEGIN], table[arc, FINISH],
-                        cells, floats, nulls, no_ints, no_floats, no_nulls,
-                    )  # fmt: skip
-                    if status < 0:
-                        add_fault(faults, counts, identity, arc, status)
-                    if status <= 0:
-                        continue
-                _derive(store, arcs, NONE, event, arc, cells, nulls, ignoring, frontier, counts)
-    if arcs.silent.shape[0]:
-        done = 0
-        while done < counts[CREATED]:
-            parent = frontier[done]
-            done += 1
-            state = nodes[parent, STATE]
-            for place in range(arcs.silent_of[state], arcs.silent_of[state + 1]):
-                arc = arcs.silent[place]
-                if not table[arc, SINCE] <= le < table[arc, TILL]:
-                    continue
-                load_register(
-                    nodes, parent, REGISTERS, nodes[parent, NODE_NULLS], fields, cells, nulls
-                )
-                if table[arc, BEGIN] < table[arc, FINISH]:
-                    status = run_arc(
-                        arc, NONE, arcs.code, table[arc, BEGIN], table[arc, FINISH],
-                        cells, floats, nulls, no_ints, no_floats, no_nulls,
-                    )  # fmt: skip
-                    if status < 0:
-                        add_fault(faults, counts, identity, arc, status)
-                    if status <= 0:
-                        continue
-                _derive(
-                    store, arcs, parent, event, arc, cells, nulls, ignoring, frontier,
-                    counts,
-                )  # fmt: skip
+            before = place_in_list(store, event, start, start_event, recent)
+            node = same_before(nodes, before, start, start_event, arcs, arc, cells)
+            if node < 0:
+                node = new_node(store, event, parent, arcs, arc, cells)
+                if keeping:
+                    begin_interval(store, node, event)
+                link_node(store, node, event, before)
+                frontier[created] = node
+                created += 1
+                recent = node
+            elif keeping:
+                nodes[node, at.SUPPORT] += 1
+            if ignoring and parent >= 0:
+                add_edge(store, parent, node, arc)
+        index += 1
+    counts[at.CREATED] = created
+    return NONE

@@ -9,77 +9,33 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY
-from ensue.revision.kernels.arcs import (
-    ACCEPTS,
-    BEGIN,
-    FINISH,
-    REGISTER_FIELDS,
-    SINCE,
-    SOURCE,
-    TARGET,
-    TILL,
-    Arcs,
-)
+from ensue.kernels.calls import inlined
+from ensue.revision.kernels import layout as at
+from ensue.revision.kernels.arcs import Arcs
 from ensue.revision.kernels.intervals import is_alive
-from ensue.revision.kernels.output import (
-    FINAL_STATE,
-    LAST_EVENT,
-    LAST_LE,
-    LAST_NAME,
-    LIFETIME_LE,
-    LIFETIME_RE,
-    MATCH_ID,
-    OUTPUT_NULLS,
-    OUTPUT_REGISTER,
-    ROWS,
-    report,
+from ensue.revision.kernels.layout import NONE, OPEN, Numbers
+from ensue.revision.kernels.output import report
+from ensue.revision.kernels.steps import (
+    cells_of,
+    link_node,
+    load_register,
+    place_in_list,
+    run_arc,
+    store_register,
 )
-from ensue.revision.kernels.rows import load_register
-from ensue.revision.kernels.steps import link_node, run_arc
 from ensue.revision.kernels.store import (
-    AFTER,
-    AT,
-    CHILD,
-    CLEANED,
-    CONTENT,
-    EDGE,
-    EDGE_NEXT,
-    EVENTS,
-    FIRED,
-    FIRST,
-    HEAD,
-    HIGH_EVENT,
-    IDENTITY,
-    LAST,
-    LE,
-    LEAST_RE,
-    MATCH,
-    NEXT,
-    NEXT_MATCH,
-    NODE_NULLS,
-    NONE,
-    OPEN,
-    PREVIOUS,
-    REACH,
-    REGISTERS,
-    SEQUENCE,
-    STALE,
-    STATE,
-    TAIL,
-    UNTIL,
     Store,
     at_or_before,
     drop_from_front,
-    free_edge,
     free_event,
     free_node,
+    free_nodes,
     not_after,
     set_event,
+    take_edge,
     unlink_node,
 )
 
@@ -90,66 +46,54 @@ def close_windows(
     arcs: Arcs,
     time: int,
     ending: bool,  # no event comes at all any more
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    rows: Numbers,
+    counts: Numbers,
+) -> Numbers:
     """Matches of partial matches whose window has passed with nothing in it that ended them."""
-    events, nodes, table = store.events, store.nodes, arcs.table
-    cells, nulls = arcs.cells.copy(), arcs.nulls.copy()
-    floats = cells.view(np.float64)
-    no_ints, no_floats = np.zeros((1, 1), np.int64), np.zeros((1, 1), np.float64)
-    no_nulls = np.zeros((1, 1), np.bool_)
-    fields = arcs.sizes[REGISTER_FIELDS]
-    for event in range(store.control[HIGH_EVENT]):
-        if events[event, IDENTITY] < 0:
+    events, nodes, table, cells = store.events, store.nodes, arcs.table, cells_of(arcs)
+    event, onward = NONE, NONE
+    while onward >= 0 or event + 1 < store.control[at.HIGH_EVENT]:
+        if onward < 0:
+            event += 1
+            onward = events[event, at.HEAD] if events[event, at.IDENTITY] >= 0 else NONE
             continue
-        node = events[event, HEAD]
-        while node >= 0:
-            closes = nodes[node, LEAST_RE]
-            if not nodes[node, FIRED] and (closes <= time or ending):
-                until = nodes[node, UNTIL]
-                if until == OPEN:
-                    until = store.control[LAST]
-                following = events[until, NEXT]
-                if following < 0 or events[following, LE] >= closes:
-                    nodes[node, FIRED] = 1
-                    for index in range(arcs.closing.shape[0]):
-                        arc = arcs.closing[index]
-                        if table[arc, SOURCE] != nodes[node, STATE]:
-                            continue
-                        if not table[arc, SINCE] <= events[until, LE] < table[arc, TILL]:
-                            continue
-                        load_register(
-                            nodes, node, REGISTERS, nodes[node, NODE_NULLS], fields, cells, nulls
-                        )
-                        if table[arc, BEGIN] < table[arc, FINISH]:
-                            status = run_arc(
-                                arc, NONE, arcs.code, table[arc, BEGIN], table[arc, FINISH],
-                                cells, floats, nulls, no_ints, no_floats, no_nulls,
-                            )  # fmt: skip
-                            if status <= 0:
-                                continue
-                        if not table[arc, ACCEPTS]:
-                            continue
-                        rows = report(store, node, 1, NONE, fields, False, rows, counts)
-                        row = rows[counts[ROWS] - 1]
-                        row[MATCH_ID] = store.control[NEXT_MATCH]
-                        store.control[NEXT_MATCH] += 1
-                        row[LIFETIME_LE] = closes
-                        row[LIFETIME_RE] = closes if closes == INFINITY else closes + 1
-                        row[FINAL_STATE] = table[arc, TARGET]
-                        # Events that were ignored belong to the match as well.
-                        row[LAST_LE] = events[until, LE]
-                        row[LAST_EVENT] = events[until, IDENTITY]
-                        row[LAST_NAME] = events[until, CONTENT]
-                        marks = 0
-                        for field in range(fields):
-                            cell = arcs.outputs[arc, field]
-                            row[OUTPUT_REGISTER + field] = cells[cell]
-                            if nulls[cell]:
-                                marks |= 1 << field
-                        row[OUTPUT_NULLS] = marks
-            node = nodes[node, AFTER]
+        node, onward = onward, nodes[onward, at.AFTER]
+        closes = nodes[node, at.LEAST_RE]
+        if nodes[node, at.FIRED] or not (closes <= time or ending):
+            continue
+        until = nodes[node, at.UNTIL]
+        if until == OPEN:
+            until = store.control[at.LAST]
+        following = events[until, at.NEXT]
+        if following >= 0 and events[following, at.LE] < closes:
+            continue
+        nodes[node, at.FIRED] = 1
+        le, marks = events[until, at.LE], nodes[node, at.NODE_NULLS]
+        for arc in arcs.closing:
+            if (
+                table[arc, at.SOURCE] != nodes[node, at.STATE]
+                or le < table[arc, at.SINCE]
+                or le >= table[arc, at.TILL]
+            ):
+                continue
+            load_register(nodes, node, at.REGISTERS, marks, arcs.outputs.shape[1], cells)
+            coded = table[arc, at.BEGIN] < table[arc, at.FINISH]
+            if (coded and run_arc(arcs, arc, NONE, cells) <= 0) or not table[arc, at.ACCEPTS]:
+                continue
+            rows = report(store, node, 1, NONE, False, rows, counts)
+            row = counts[at.ROWS] - 1
+            rows[row, at.MATCH_ID] = store.control[at.NEXT_MATCH]
+            store.control[at.NEXT_MATCH] += 1
+            rows[row, at.LIFETIME_LE] = closes
+            rows[row, at.LIFETIME_RE] = closes if closes == INFINITY else closes + 1
+            rows[row, at.FINAL_STATE] = table[arc, at.TARGET]
+            # Events that were ignored belong to the match as well.
+            rows[row, at.LAST_LE] = le
+            rows[row, at.LAST_EVENT] = events[until, at.IDENTITY]
+            rows[row, at.LAST_NAME] = events[until, at.CONTENT]
+            rows[row, at.OUTPUT_NULLS] = store_register(
+                rows, row, at.OUTPUT_REGISTER, arcs.outputs, arc, cells
+            )
     return rows
 
 
@@ -159,19 +103,15 @@ def cover(store: Store, time: int) -> int:
     return at_or_before(store, time - 1, INFINITY, INFINITY)
 
 
-@njit(cache=True, nogil=True)
-def _forget_past(store: Store, node: int, kept: int) -> None:
-    """Edges to nodes that go, or that nothing can reach any more; their rows are used again."""
+@inlined
+def _drop_edges(store: Store, node: int, pivot: int, later: bool) -> None:
+    """Edges to nodes behind an event, or (not `later`) to those up to it; and to those gone."""
     nodes, edges = store.nodes, store.edges
-    before, edge = NONE, nodes[node, EDGE]
+    before, edge = NONE, nodes[node, at.EDGE]
     while edge >= 0:
-        onward = edges[edge, EDGE_NEXT]
-        if not_after(store.events, nodes[edges[edge, CHILD], AT], kept):
-            if before >= 0:
-                edges[before, EDGE_NEXT] = onward
-            else:
-                nodes[node, EDGE] = onward
-            free_edge(store, edge)
+        onward, event = edges[edge, at.EDGE_NEXT], nodes[edges[edge, at.CHILD], at.AT]
+        if event < 0 or not_after(store.events, event, pivot) != later:
+            take_edge(store, node, before, edge)
         else:
             before = edge
         edge = onward
@@ -184,35 +124,37 @@ def clean(store: Store, time: int, ignoring: bool) -> None:
     kept = cover(store, time)
     if kept < 0:
         return
-    event, count = control[FIRST], 0
+    event, count = control[at.FIRST], 0
     while event != kept:
-        node = events[event, HEAD]
+        node = events[event, at.HEAD]
         while node >= 0:
-            after = nodes[node, AFTER]
-            if ignoring and nodes[node, UNTIL] != event and is_alive(store, node, kept):
-                link_node(store, node, kept)  # the list it leaves goes as a whole
-                _forget_past(store, node, kept)
-                if nodes[node, UNTIL] == OPEN:
-                    events[kept, REACH] = INFINITY
-                elif nodes[node, UNTIL] != kept:
-                    events[kept, REACH] = max(events[kept, REACH], events[nodes[node, UNTIL], LE])
+            after = nodes[node, at.AFTER]
+            if ignoring and nodes[node, at.UNTIL] != event and is_alive(store, node, kept):
+                start, start_event = nodes[node, at.START], nodes[node, at.START_EVENT]
+                # The list it leaves goes as a whole.
+                link_node(store, node, kept, place_in_list(store, kept, start, start_event, NONE))
+                _drop_edges(store, node, kept, False)
+                until = nodes[node, at.UNTIL]
+                if until != kept:
+                    le = INFINITY if until == OPEN else events[until, at.LE]
+                    events[kept, at.REACH] = max(events[kept, at.REACH], le)
             else:
                 free_node(store, node)
             node = after
-        following = events[event, NEXT]
+        following = events[event, at.NEXT]
         free_event(store, event)
         event = following
         count += 1
     if count:
         drop_from_front(store, count)
-        events[kept, PREVIOUS] = NONE
-        control[FIRST] = kept
+        events[kept, at.PREVIOUS] = NONE
+        control[at.FIRST] = kept
         if ignoring:
             block = store.order[0]
-            store.reach[block] = max(store.reach[block], events[kept, REACH])
-            if kept == control[LAST]:
+            store.reach[block] = max(store.reach[block], events[kept, at.REACH])
+            if kept == control[at.LAST]:
                 # Open intervals stand in its list now, and would be met there once more.
-                control[STALE] = 1
+                control[at.STALE] = 1
 
 
 @njit(cache=True, nogil=True)
@@ -220,48 +162,44 @@ def clean_sequenced(store: Store, time: int) -> None:
     """With sequence numbers: of the events before `time`, only the last can get a successor."""
     events, control = store.events, store.control
     kept, first, count = NONE, NONE, 0
-    event = control[LAST]
-    while event >= 0 and events[event, NEXT] >= 0:
-        event = events[event, NEXT]
+    event = control[at.LAST]
+    while event >= 0 and events[event, at.NEXT] >= 0:
+        event = events[event, at.NEXT]
     while event >= 0:
         count += 1
-        if kept < 0 and events[event, LE] < time:
+        if kept < 0 and events[event, at.LE] < time:
             kept = event
         first = event
-        event = events[event, PREVIOUS]
-    if count == control[EVENTS]:
+        event = events[event, at.PREVIOUS]
+    if count == control[at.EVENTS]:
         # No number is missing: one chain. Rows are freed in its order, so that they are used again
         # in order.
         while kept >= 0 and first != kept:
-            following = events[first, NEXT]
+            following = events[first, at.NEXT]
             _drop_numbered(store, first)
             first = following
         return
-    for event in range(control[HIGH_EVENT]):
+    for event in range(control[at.HIGH_EVENT]):
         if (
-            events[event, IDENTITY] >= 0
-            and events[event, LE] < time
-            and (kept < 0 or events[event, SEQUENCE] > events[kept, SEQUENCE])
+            events[event, at.IDENTITY] >= 0
+            and events[event, at.LE] < time
+            and (kept < 0 or events[event, at.SEQUENCE] > events[kept, at.SEQUENCE])
         ):
             kept = event
-    for event in range(control[HIGH_EVENT]):
-        if events[event, IDENTITY] >= 0 and events[event, LE] < time and event != kept:
+    for event in range(control[at.HIGH_EVENT]):
+        if events[event, at.IDENTITY] >= 0 and events[event, at.LE] < time and event != kept:
             _drop_numbered(store, event)
 
 
 @njit(cache=True, nogil=True)
 def _drop_numbered(store: Store, event: int) -> None:
     events = store.events
-    node = events[event, HEAD]
-    while node >= 0:
-        after = store.nodes[node, AFTER]
-        free_node(store, node)
-        node = after
-    if events[event, NEXT] >= 0:
-        events[events[event, NEXT], PREVIOUS] = NONE
-    if store.control[LAST] == event:
-        store.control[LAST] = NONE
-    set_event(store, events[event, SEQUENCE], NONE)
+    free_nodes(store, event)
+    if events[event, at.NEXT] >= 0:
+        events[events[event, at.NEXT], at.PREVIOUS] = NONE
+    if store.control[at.LAST] == event:
+        store.control[at.LAST] = NONE
+    set_event(store, events[event, at.SEQUENCE], NONE)
     free_event(store, event)
 
 
@@ -269,56 +207,40 @@ def _drop_numbered(store: Store, event: int) -> None:
 def take_away(
     store: Store,
     after: int,  # NONE: everything
-    fields: int,
     ignoring: bool,
-    rows: NDArray[np.int64],
-    counts: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    rows: Numbers,
+    counts: Numbers,
+) -> Numbers:
     """All nodes behind an event; `process` with `resume` makes them again."""
     events, nodes = store.events, store.nodes
-    event = store.control[FIRST] if after < 0 else events[after, NEXT]
+    event = store.control[at.FIRST] if after < 0 else events[after, at.NEXT]
     while event >= 0:
-        node = events[event, HEAD]
+        node = events[event, at.HEAD]
         while node >= 0:
-            following = nodes[node, AFTER]
-            if nodes[node, MATCH] >= 0:
-                rows = report(store, node, -1, NONE, fields, ignoring, rows, counts)
-            free_node(store, node)
-            node = following
-        events[event, HEAD] = NONE
-        events[event, TAIL] = NONE
-        events[event, REACH] = MINUS_INFINITY
-        event = events[event, NEXT]
+            if nodes[node, at.MATCH] >= 0:
+                rows = report(store, node, -1, NONE, ignoring, rows, counts)
+            node = nodes[node, at.AFTER]
+        free_nodes(store, event)
+        events[event, at.REACH] = MINUS_INFINITY
+        event = events[event, at.NEXT]
     if not ignoring:
         return rows
-    store.control[STALE] = 1
+    store.control[at.STALE] = 1
     event = after
     while event >= 0:
-        node = events[event, HEAD]
+        node = events[event, at.HEAD]
         while node >= 0:
             if is_alive(store, node, after):
-                nodes[node, UNTIL] = after
-                events[event, REACH] = max(events[event, REACH], events[after, LE])
-                before, edge = NONE, nodes[node, EDGE]
-                while edge >= 0:
-                    onward = store.edges[edge, EDGE_NEXT]
-                    at = nodes[store.edges[edge, CHILD], AT]
-                    if at < 0 or not not_after(events, at, after):
-                        if before >= 0:
-                            store.edges[before, EDGE_NEXT] = onward
-                        else:
-                            nodes[node, EDGE] = onward
-                        free_edge(store, edge)
-                    else:
-                        before = edge
-                    edge = onward
-            node = nodes[node, AFTER]
-        event = events[event, PREVIOUS]
+                nodes[node, at.UNTIL] = after
+                events[event, at.REACH] = max(events[event, at.REACH], events[after, at.LE])
+                _drop_edges(store, node, after, True)
+            node = nodes[node, at.AFTER]
+        event = events[event, at.PREVIOUS]
     return rows
 
 
 @njit(cache=True, nogil=True)
-def clean_states(store: Store, covers: NDArray[np.int64]) -> int:
+def clean_states(store: Store, covers: Numbers) -> int:
     """Nodes of a state whose event stands before the state's cover; the number that went.
 
     Their matches stay valid, and are still withdrawn if a late event falls inside: that is decided
@@ -326,22 +248,22 @@ def clean_states(store: Store, covers: NDArray[np.int64]) -> int:
     """
     events, nodes = store.events, store.nodes
     count = 0
-    event = store.control[FIRST]
+    event = store.control[at.FIRST]
     while event >= 0:
-        node = events[event, HEAD]
+        node = events[event, at.HEAD]
         while node >= 0:
-            after = nodes[node, AFTER]
-            limit = covers[nodes[node, STATE]]
+            after = nodes[node, at.AFTER]
+            limit = covers[nodes[node, at.STATE]]
             if (
                 limit >= 0
                 and limit != event
-                and nodes[node, MATCH] < 0
+                and nodes[node, at.MATCH] < 0
                 and not_after(events, event, limit)
             ):
                 unlink_node(store, node)
                 free_node(store, node)
                 count += 1
             node = after
-        event = events[event, NEXT]
-    store.control[CLEANED] += count
+        event = events[event, at.NEXT]
+    store.control[at.CLEANED] += count
     return count

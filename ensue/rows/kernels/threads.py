@@ -18,109 +18,81 @@ remembered, so a pattern that never matches is linear and not quadratic.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.guards.machine import FALSE, OVERFLOW, run_guard, update_registers
-from ensue.kernels.automaton import DONE, FULL, NEVER, UNMATCHED, next_start
+from ensue.guards.machine import FALSE, OVERFLOW
+from ensue.guards.registers import (
+    GuardMachine,
+    ask_guard,
+    hash_registers,
+    reset_registers,
+    same_registers,
+    take_row,
+)
+from ensue.kernels.automaton import DONE, FULL, Task, limit_of, settle
+from ensue.kernels.calls import inlined
 
 TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO = 10, 11, 12, 13
 _AT_START, _AT_END = 1, 2
 _PLACES = 1 << 18  # failed places remembered at a time
 
 
-@njit(cache=True, nogil=True)
-def _same_registers(
-    ints: NDArray[np.int64], floats: NDArray[np.float64], first: int, second: int
-) -> bool:
-    for index in range(ints.shape[1]):
-        if ints[first, index] != ints[second, index]:
-            return False
-    for index in range(floats.shape[1]):
-        a, b = floats[first, index], floats[second, index]
-        if a != b and not (a != a and b != b):
-            return False
-    return True
+class Places(NamedTuple):
+    """Places that earlier starts reached without finding a match, in an open-addressed table."""
+
+    table: NDArray[np.int32]  # the number of a place, or -1; a power of two
+    row: NDArray[np.int64]
+    state: NDArray[np.int32]
+    start: NDArray[np.int64]  # the start that reached it
+    ints: NDArray[np.int64]
+    floats: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _find_place(
-    place_of: NDArray[np.int32],
-    place_row: NDArray[np.int64],
-    place_state: NDArray[np.int32],
-    place_ints: NDArray[np.int64],
-    place_floats: NDArray[np.float64],
+    places: Places,
     row: int,
     state: int,
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
-) -> np.int64:
-    """The slot of a place in the open-addressed table, or the empty slot where it would go."""
-    code = np.uint64(row) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state)
-    for index in range(ints.shape[0]):
-        code = (code ^ np.uint64(ints[index])) * np.uint64(0xBF58476D1CE4E5B9)
-    for index in range(floats.shape[0]):
-        code = (code ^ np.uint64(hash(floats[index]))) * np.uint64(0xBF58476D1CE4E5B9)
-    code ^= code >> np.uint64(31)
-    size = place_of.shape[0]
-    slot = np.int64(code % np.uint64(size))
-    while place_of[slot] >= 0:
-        place = place_of[slot]
-        if place_row[place] == row and place_state[place] == state:
-            same = True
-            for index in range(ints.shape[0]):
-                same = same and place_ints[place, index] == ints[index]
-            for index in range(floats.shape[0]):
-                a, b = place_floats[place, index], floats[index]
-                same = same and (a == b or (a != a and b != b))
-            if same:
-                return slot
-        slot = np.int64(slot + 1) if slot + 1 < size else np.int64(0)
+    thread: int,
+) -> int:
+    """The slot of a place in the table, or the empty slot where it would go."""
+    mask = places.table.shape[0] - 1
+    slot = ((hash_registers(row, ints, floats, thread) & mask) + state) & mask
+    while places.table[slot] >= 0:
+        place = places.table[slot]
+        if (
+            places.row[place] == row
+            and places.state[place] == state
+            and same_registers(places.ints, places.floats, place, ints, floats, thread)
+        ):
+            return slot
+        slot = (slot + 1) & mask
     return slot
 
 
 @njit(cache=True, nogil=True)
 def run_threads(
-    least: NDArray[np.int32],
-    limits: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    heads: NDArray[np.bool_],
-    is_open: NDArray[np.bool_],
-    label: NDArray[np.int32],
-    arc_offset: NDArray[np.int32],
-    arc_target: NDArray[np.int32],
-    arc_flags: NDArray[np.uint8],
-    skip_mode: int,
-    skip_states: NDArray[np.bool_],
-    show_unmatched: bool,
-    cursor: NDArray[np.int64],
-    first_partition: int,
-    code: NDArray[np.int64],
-    guard_offset: NDArray[np.int64],  # per label, into `code`
-    cells: int,
-    updates: NDArray[np.int64],
-    applies: NDArray[np.bool_],  # [label, update]
-    live_ints: NDArray[np.bool_],  # [state, register]
-    live_floats: NDArray[np.bool_],
-    initial_ints: NDArray[np.int64],
-    initial_floats: NDArray[np.float64],
-    int_columns: NDArray[np.int64],
-    float_columns: NDArray[np.float64],
-    int_nulls: NDArray[np.bool_],
-    float_nulls: NDArray[np.bool_],
-    int_constants: NDArray[np.int64],
-    float_constants: NDArray[np.float64],
+    task: Task,
+    machine: GuardMachine,
     share: bool,
     max_threads: int,
     trace_size: int,
+    first_partition: int,
     out_match: NDArray[np.int64],
     out_positions: NDArray[np.int32],
 ) -> tuple[int, int, int, int]:
     """As `automaton.walk`: (status, partition, entries, positions written)."""
+    label, cursor, is_open, least = task.label, task.cursor, task.is_open, task.least
+    arc_offset, arc_target, arc_flags = task.arc_offset, task.arc_target, task.arc_flags
+    guard_offset = machine.guard_offset
     states = label.shape[0]
-    ints_width, floats_width = initial_ints.shape[0], initial_floats.shape[0]
+    ints_width, floats_width = machine.initial_ints.shape[0], machine.initial_floats.shape[0]
     room = 64
     state_now = np.empty(room, np.int32)
     trace_now = np.empty(room, np.int64)
@@ -134,39 +106,35 @@ def run_threads(
     in_state = np.full(states, -1, np.int64)
     trace_parent = np.empty(trace_size, np.int64)
     trace_state = np.empty(trace_size, np.int32)
-    cell_ints = np.zeros(cells, np.int64)
-    cell_floats = np.zeros(cells, np.float64)
-    cell_nulls = np.zeros(cells, np.bool_)
     entries, written = 0, 0
-    bounded = limits.shape[0] > 0
-    remembering = share and not bounded
-    places = _PLACES if remembering else 1
-    place_of = np.full(4 * places, -1, np.int32)
-    place_row = np.empty(places, np.int64)
-    place_state = np.empty(places, np.int32)
-    place_start = np.empty(places, np.int64)
-    place_ints = np.empty((places, ints_width), np.int64)
-    place_floats = np.empty((places, floats_width), np.float64)
+    remembering = share and task.limits.shape[0] == 0
+    room_for = _PLACES if remembering else 1
+    places = Places(
+        np.full(4 * room_for, -1, np.int32),
+        np.empty(room_for, np.int64),
+        np.empty(room_for, np.int32),
+        np.empty(room_for, np.int64),
+        np.empty((room_for, ints_width), np.int64),
+        np.empty((room_for, floats_width), np.float64),
+    )
     remembered = 0
 
-    for partition in range(first_partition, ends.shape[0]):
-        begin, end = starts[partition], ends[partition]
-        physical_end = starts[partition + 1]
+    for partition in range(first_partition, task.ends.shape[0]):
+        begin, end = task.starts[partition], task.ends[partition]
+        physical_end = task.starts[partition + 1]
         start = cursor[partition, 0]
         if remembered:
-            place_of[:] = -1
+            places.table[:] = -1
             remembered = 0
         while start < end:
-            limit = limits[start] if bounded else NEVER
-            if limit == NEVER:
-                limit = np.int32(NEVER - 1)
+            limit = limit_of(task, start)
             number = cursor[partition, 1] + 1
             traced = 0
             count = 1
             state_now[0] = 0
             trace_now[0] = -1
-            ints_now[0, :] = initial_ints
-            floats_now[0, :] = initial_floats
+            ints_now[0, :] = machine.initial_ints
+            floats_now[0, :] = machine.initial_floats
             matched, best_trace, best_length = False, -1, 0
             undecided = False
             row = start
@@ -177,7 +145,7 @@ def run_threads(
                     state = state_now[thread]
                     for arc in range(arc_offset[state], arc_offset[state + 1]):
                         target, flags = arc_target[arc], arc_flags[arc]
-                        if flags & _AT_START and not (heads[partition] and start == begin):
+                        if flags & _AT_START and not (task.heads[partition] and start == begin):
                             continue
                         if target == 0:
                             if flags & _AT_END:
@@ -214,43 +182,15 @@ def run_threads(
                             floats_next = _grown_rows(floats_next, room)
                             link = _grown(link, room)
                         name = label[target]
-                        ints_next[made, :] = ints_now[thread, :]
-                        floats_next[made, :] = floats_now[thread, :]
-                        fits = update_registers(
-                            updates,
-                            applies[name],
-                            row,
-                            ints_next[made],
-                            floats_next[made],
-                            int_columns,
-                            float_columns,
-                            int_nulls,
-                            float_nulls,
-                        )
-                        if not fits:
+                        ints, floats = ints_next[made], floats_next[made]
+                        ints[:] = ints_now[thread]
+                        floats[:] = floats_now[thread]
+                        if not take_row(machine, name, row, ints, floats):
                             cursor[partition, 0] = start
                             return GUARD_OVERFLOW, partition, entries, written
                         if guard_offset[name + 1] > guard_offset[name]:
-                            verdict = run_guard(
-                                code,
-                                guard_offset[name],
-                                guard_offset[name + 1],
-                                row,
-                                start,
-                                begin,
-                                physical_end,
-                                number,
-                                ints_next[made],
-                                floats_next[made],
-                                int_columns,
-                                float_columns,
-                                int_nulls,
-                                float_nulls,
-                                int_constants,
-                                float_constants,
-                                cell_ints,
-                                cell_floats,
-                                cell_nulls,
+                            verdict = ask_guard(
+                                machine, name, row, start, begin, physical_end, number, ints, floats
                             )
                             if verdict == FALSE:
                                 continue
@@ -258,40 +198,26 @@ def run_threads(
                                 cursor[partition, 0] = start
                                 status = GUARD_OVERFLOW if verdict == OVERFLOW else GUARD_BY_ZERO
                                 return status, partition, entries, written
-                        for index in range(ints_width):
-                            if not live_ints[target, index]:
-                                ints_next[made, index] = initial_ints[index]
-                        for index in range(floats_width):
-                            if not live_floats[target, index]:
-                                floats_next[made, index] = initial_floats[index]
+                        reset_registers(machine, target, ints, floats)
                         other = in_state[target]
-                        while other >= 0 and not _same_registers(
-                            ints_next, floats_next, other, made
+                        while other >= 0 and not same_registers(
+                            ints_next, floats_next, other, ints_next, floats_next, made
                         ):
                             other = link[other]
                         if other >= 0:
                             continue
                         if remembering:
-                            slot = _find_place(
-                                place_of,
-                                place_row,
-                                place_state,
-                                place_ints,
-                                place_floats,
-                                row,
-                                target,
-                                ints_next[made],
-                                floats_next[made],
-                            )
-                            if place_of[slot] >= 0 and place_start[place_of[slot]] != start:
+                            slot = _find_place(places, row, target, ints_next, floats_next, made)
+                            place = places.table[slot]
+                            if place >= 0 and places.start[place] != start:
                                 continue
-                            if remembered < places and place_of[slot] < 0:
-                                place_of[slot] = remembered
-                                place_row[remembered] = row
-                                place_state[remembered] = target
-                                place_start[remembered] = start
-                                place_ints[remembered] = ints_next[made]
-                                place_floats[remembered] = floats_next[made]
+                            if remembered < room_for and place < 0:
+                                places.table[slot] = remembered
+                                places.row[remembered] = row
+                                places.state[remembered] = target
+                                places.start[remembered] = start
+                                places.ints[remembered] = ints
+                                places.floats[remembered] = floats
                                 remembered += 1
                         if traced == trace_size:
                             cursor[partition, 0] = start
@@ -318,45 +244,26 @@ def run_threads(
                 row += 1
             if undecided:
                 break
-            unmatched = not matched and show_unmatched and start >= cursor[partition, 2]
             length = best_length if matched else 1
-            if matched or unmatched:
-                if entries >= out_match.shape[0] or written + length > out_positions.shape[0]:
-                    cursor[partition, 0] = start
-                    return FULL, partition, entries, written
-                out_match[entries, 0] = partition
-                out_match[entries, 1] = start
-                out_match[entries, 2] = length
-                out_match[entries, 4] = written
-            if remembered and (matched or remembered == places):
-                place_of[:] = -1
+            if entries >= out_match.shape[0] or written + length > out_positions.shape[0]:
+                cursor[partition, 0] = start
+                return FULL, partition, entries, written
+            if remembered and (matched or remembered == room_for):
+                places.table[:] = -1
                 remembered = 0
             if matched:
-                cursor[partition, 1] += 1
-                out_match[entries, 3] = cursor[partition, 1]
                 node = best_trace
                 for index in range(length - 1, -1, -1):
                     out_positions[written + index] = trace_state[node]
                     node = trace_parent[node]
-                following = next_start(
-                    start, length, skip_mode, skip_states, out_positions, written
-                )
-                if following < 0:
-                    cursor[partition, 0] = start
-                    return -following, partition, entries, written
-                cursor[partition, 2] = max(cursor[partition, 2], start + length)
-                entries += 1
-                written += length
-                start = following
-            else:
-                if unmatched:
-                    out_match[entries, 3] = UNMATCHED
-                    out_positions[written] = 0
-                    entries += 1
-                    written += 1
-                start += 1
+            status, entries, written, start = settle(
+                task, partition, start, matched, length, out_match, out_positions, entries, written
+            )
+            if status != DONE:
+                cursor[partition, 0] = start
+                return status, partition, entries, written
         cursor[partition, 0] = start
-    return DONE, ends.shape[0], entries, written
+    return DONE, task.ends.shape[0], entries, written
 
 
 @njit(cache=True, nogil=True)

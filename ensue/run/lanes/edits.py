@@ -33,7 +33,7 @@ from ensue.operator.arrange import flat
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.match_names import MATCH
 from ensue.operator.prepare import finish, prepare
-from ensue.operator.protocol import Key
+from ensue.operator.protocol import Key, LaneEvaluator
 from ensue.query import condition as c
 from ensue.query import rules, stored
 from ensue.query.binding import bind
@@ -272,13 +272,11 @@ class Version:
     stage: EvaluatorStage
 
 
-@dataclass
-class EditedStage:
+class EditedStage(Stage):
     """See the module."""
 
-    work: EditsWork
-
-    def __post_init__(self) -> None:
+    def __init__(self, work: EditsWork) -> None:
+        self.work = work
         self._versions = {name: self._version(name, 0, text) for name, text in self.work.first}
 
     def _version(self, name: str, number: int, text: str) -> Version:
@@ -330,16 +328,11 @@ class EditedStage:
             _take_over(made, current)
         self._versions[edit.name] = made
 
-    # -- the rest of a stage ---------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------
 
-    def standing(self) -> Iterator[pa.Table]:
-        return iter(())
-
-    def refused(self) -> pa.Table | None:
-        return None
-
-    def spent(self) -> tuple[int, int, float, float]:
-        return 0, 0, 0.0, 0.0
+    @property
+    def evaluators(self) -> Sequence[LaneEvaluator]:
+        return [version.stage.evaluator for version in self._versions.values()]
 
     def copy(self) -> EditedStage:
         made = EditedStage(self.work)
@@ -366,32 +359,6 @@ class EditedStage:
             version = self._version(row["name"], row["number"], row["query"])
             version.stage.load(row["state"])
             self._versions[version.name] = version
-
-    def next_time(self) -> int | None:
-        times = [v.stage.next_time() for v in self._versions.values()]
-        return min((time for time in times if time is not None), default=None)
-
-    def known(self) -> list[Key]:
-        return list({key: None for v in self._versions.values() for key in v.stage.known()})
-
-    def drop(self, keys: Collection[Key]) -> None:
-        for version in self._versions.values():
-            version.stage.drop(keys)
-
-    def sizes(self) -> Mapping[Key, int]:
-        found: dict[Key, int] = {}
-        for version in self._versions.values():
-            for key, size in version.stage.sizes().items():
-                found[key] = max(size, found.get(key, 0))
-        return found
-
-    @property
-    def partials(self) -> int:
-        return sum(v.stage.partials for v in self._versions.values())
-
-    @property
-    def keys(self) -> int:
-        return max((v.stage.keys for v in self._versions.values()), default=0)
 
 
 def _take_over(made: Version, before: Version) -> None:

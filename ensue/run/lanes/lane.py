@@ -32,26 +32,25 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX
+from ensue.operator import intake
 from ensue.operator.arrange import flat, group_codes
-from ensue.operator.buffer import CONTENT
+from ensue.operator.buffer import AT, CONTENT, Buffer, numbers
+from ensue.operator.changes import difference
+from ensue.operator.clock import BEYOND, LOWEST
 from ensue.operator.match_names import MATCH
 from ensue.operator.protocol import Key, key_at, key_table, keys_in
 from ensue.operator.state import numbers_of
+from ensue.operator.status import LATE, MATCHED, REFUSED, REJECTED, STATUS
 from ensue.run.lanes import state
-from ensue.run.lanes.rows import as_json, by_id, differ, newest, told_apart, uncancelled
+from ensue.run.lanes.rows import as_json, newest, newest_names, told_apart, uncancelled
 from ensue.run.lanes.work import (
     END,
     IDENTITY,
-    LATE,
     MATCH_ID,
-    MATCHED,
     OP,
-    REFUSED,
-    REJECTED,
     SEQUENCE,
     SHOWN,
     SIGN,
-    STATUS,
     TEXT,
     Counts,
     Several,
@@ -74,7 +73,7 @@ class Lane:
 
     def __post_init__(self) -> None:
         self._stage = self.work.stage(self.number)
-        self._pending = self.work.schema.empty_table()
+        self._pending = Buffer(self.work.schema.append(pa.field(AT, pa.int64())))
         self._spoken: pa.Table | None = None
         self._shed: set[Key] = set()
         self._last: dict[Key, int] = {}  # the newest event time of each key, where keys expire
@@ -89,7 +88,7 @@ class Lane:
     def load(self, blob: bytes) -> None:
         parts = state.from_bytes(blob, self.work.description)
         self.counts.state_bytes = len(blob)
-        self._pending = parts.table(PENDING)
+        self._pending.replace([self._with_times(parts.table(PENDING))])
         numbers = parts.numbers or numbers_of(parts.state(PENDING))  # where version 1 kept them
         self._closed = bool(numbers["closed"])
         self._reached, self._given = numbers.get("reached"), numbers.get("given")
@@ -116,7 +115,7 @@ class Lane:
             numbers |= {"reached": self._reached, "behind": int(self._behind)}
         if self._given is not None:
             numbers["given"] = self._given
-        parts = {PENDING: self._pending.combine_chunks(), STAGE: self._stage.save()}
+        parts = {PENDING: self._plain(self._pending.table()), STAGE: self._stage.save()}
         if self._spoken is not None and self._spoken.num_rows:
             parts[SPOKEN] = self._spoken
         if self._shed:
@@ -134,8 +133,8 @@ class Lane:
     def wake_at(self, watermark: int | None) -> int | None:
         """The least watermark (in microseconds) at which this lane has something to do."""
         times = [self._stage.next_time()]
-        if self._pending.num_rows:
-            moments = self._times(self._pending.combine_chunks()).to_numpy()
+        if len(self._pending):
+            moments = numbers(self._pending.table(), AT)
             times.append(int(moments.min()) + 1)
             sigma = self.work.settings.speculation
             hidden = moments[moments >= (watermark or 0) + (sigma or 0)]
@@ -184,7 +183,7 @@ class Lane:
             yield from self._side(as_json(unused, self.work.partition_by), REJECTED)
         self._check_limits()
         self.counts.partials = self._stage.partials
-        self.counts.pending = self._pending.num_rows
+        self.counts.pending = len(self._pending)
         self.counts.keys = self._stage.keys
         spent = self._stage.spent()
         self.counts.extended, self.counts.unextended = spent[:2]
@@ -264,10 +263,9 @@ class Lane:
         It will be the newest event of the whole stream less the delay, in whole milliseconds; so
         what is older than the newest event *here* less the delay is late by then and need not wait.
         """
-        delay = self.work.settings.delay
-        if delay is None or not self._pending.num_rows:
+        delay, newest = self.work.settings.delay, self._pending.latest
+        if delay is None or newest is None:
             return watermark
-        newest = int(pc.max(self._times(self._pending.combine_chunks())).as_py())
         proved = newest // 1000 * 1000 - delay
         if proved <= 0 or (watermark is not None and proved <= watermark):
             return watermark
@@ -290,43 +288,40 @@ class Lane:
     def _times(self, table: pa.Table) -> pa.Array:
         return flat(table, self.work.time).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
 
+    def _with_times(self, rows: pa.Table) -> pa.Table:
+        return rows.append_column(AT, self._times(rows))
+
+    def _plain(self, rows: pa.Table) -> pa.Table:
+        return rows.drop_columns([AT])
+
     def _take_in(self, came: pa.Table, watermark: int | None) -> Iterator[pa.Table]:
         """Rows into `pending`; what cannot go there is counted and shown."""
-        came, refused = self._without_nulls(came)
-        if refused is not None:
-            yield from self._side(refused, REJECTED)
-        late = np.zeros(came.num_rows, np.bool_)
-        if watermark is not None:
-            late = self._times(came).to_numpy() < watermark
-        if self._closed:
-            late[:] = True
-        if late.any():
-            yield from self._side(came.filter(pa.array(late)), LATE)
-            came = came.filter(pa.array(~late))
+        came, untimed = intake.parted(came, self._untimed(came))
+        yield from self._side(untimed, REJECTED)
+        mark = BEYOND if self._closed else LOWEST if watermark is None else watermark
+        came, late = intake.in_time(self._with_times(came), mark)
+        yield from self._side(late, LATE)
         if self._shed:
             came = self._without_shed(came)
-        if self.work.settings.corrections:
-            signs = flat(came, SIGN).to_numpy()
-            if (signs == 0).any():
-                yield from self._side(came.filter(pa.array(signs == 0)), REJECTED)
-                came = came.filter(pa.array(signs != 0))
-        waiting = self._pending
-        self._pending = pa.concat_tables([waiting, came]) if waiting.num_rows else came
-        if self.work.settings.corrections:
-            self._correct()
+        if not self.work.settings.corrections:
+            self._pending.add(came)
+            return
+        came, unknown = intake.parted(came, flat(came, SIGN).to_numpy() == 0)
+        yield from self._side(unknown, REJECTED)
+        self._pending.add(came)
+        self._correct()
 
-    def _without_nulls(self, came: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+    def _untimed(self, came: pa.Table) -> NDArray[np.bool_]:
         column = flat(came, self.work.time)
-        if not column.null_count:
-            return came, None
-        if self.work.settings.nulls == "fail":
-            key = key_at(came, int(np.flatnonzero(column.is_null())[0]), self.work.partition_by)
+        untimed = column.is_null().to_numpy(zero_copy_only=False)
+        if column.null_count and self.work.settings.nulls == "fail":
+            key = key_at(came, int(np.flatnonzero(untimed)[0]), self.work.partition_by)
             raise errors.DataError(
                 f"a row of the key {key} has no event time ({self.work.time} is null)",
                 remedy="filter such rows before matching, or leave nulls='reject', which counts "
                 "them and goes on",
             )
-        return came.filter(column.is_valid()), came.filter(column.is_null())
+        return untimed
 
     def _side(self, rows: pa.Table, status: str) -> Iterator[pa.Table]:
         if status == LATE:
@@ -338,38 +333,29 @@ class Lane:
 
     def _correct(self) -> None:
         """Withdrawals against what is pending, in any order of arrival."""
-        table = self._pending.combine_chunks()
+        table = self._pending.table()
         if self.work.settings.corrections == "identity":
             keep = newest(flat(table, IDENTITY).to_numpy(), flat(table, SEQUENCE))
         else:
             keep = uncancelled(flat(table, CONTENT).to_numpy(), flat(table, SIGN).to_numpy())
-        self.counts.corrected += int((~keep).sum())
-        self._pending = table.filter(pa.array(keep))
+        kept, gone = intake.parted(table, ~keep)
+        self.counts.corrected += gone.num_rows
+        self._pending.replace([kept])
 
     def _ready(self, watermark: int | None, end: bool) -> pa.Table:
         """Rows that the watermark has passed leave `pending`; unmatched withdrawals are errors."""
-        pending = self._pending
-        if not pending.num_rows or (watermark is None and not end):
-            return self.work.schema.empty_table()
-        if end:
-            ready, self._pending = pending.combine_chunks(), self.work.schema.empty_table()
-        else:
-            assert watermark is not None
-            passed = self._times(pending.combine_chunks()).to_numpy() < watermark
-            if not passed.any():
-                return self.work.schema.empty_table()
-            ready = pending.filter(pa.array(passed)).combine_chunks()
-            self._pending = pending.filter(pa.array(~passed)).combine_chunks()
-        return self._events(ready, settled=True)
+        mark = BEYOND if end else LOWEST if watermark is None else watermark
+        return self._events(self._pending.take_below(mark), settled=True)
 
     def _events(self, rows: pa.Table, settled: bool) -> pa.Table:
+        rows = self._plain(rows)
         if not self.work.settings.corrections:
             return rows
-        events = flat(rows, SIGN).to_numpy() > 0
+        events, others = intake.parted(rows, flat(rows, SIGN).to_numpy() <= 0)
         if settled and self.work.settings.corrections == "content":
             # A deletion by identity is the newest version of its event, and rightly left over.
-            self.counts.rejected += int((~events).sum())
-        return rows.filter(pa.array(events))
+            self.counts.rejected += others.num_rows
+        return events
 
     def _edited(self, refused: list[dict[str, str]]) -> Iterator[pa.Table]:
         """All lanes come to the same result; one of them tells it."""
@@ -402,10 +388,10 @@ class Lane:
     def _check_limits(self) -> None:
         limit = self.work.settings.key_limit
         sizes = dict(self._stage.sizes())
-        if self._pending.num_rows + sum(sizes.values()) <= limit:
+        if len(self._pending) + sum(sizes.values()) <= limit:
             return
-        if self._pending.num_rows:
-            table = self._pending.combine_chunks()
+        if len(self._pending):
+            table = self._pending.table()
             firsts, codes = self._groups(table)
             for first, count in zip(firsts, np.bincount(codes), strict=True):
                 key = key_at(table, int(first), self.work.partition_by)
@@ -424,42 +410,46 @@ class Lane:
         self._last = {key: time for key, time in self._last.items() if key not in over}
         self._changed = True
         self._stage.drop(over)
-        before = self._pending.num_rows
-        self._pending = self._without_shed(self._pending.combine_chunks())
-        self.counts.shed += sum(over.values()) - (before - self._pending.num_rows)
+        before = len(self._pending)
+        self._pending.replace([self._without_shed(self._pending.table())])
+        self.counts.shed += sum(over.values()) - (before - len(self._pending))
 
     # -- output ----------------------------------------------------------------------------------
 
-    def _told(self, found: list[pa.Table], watermark: int | None) -> Iterator[pa.Table]:
+    def _told(self, final: list[pa.Table], watermark: int | None) -> Iterator[pa.Table]:
         """The difference between what was said and what now holds."""
-        tried: list[pa.Table] = []
-        if not self._closed:
-            visible = self._events(self._pending.combine_chunks(), settled=False)
-            sigma = self.work.settings.speculation
-            if sigma is not None and visible.num_rows:
-                edge = (watermark or 0) + sigma
-                near = self._times(visible).to_numpy() < edge
-                visible = visible.filter(pa.array(near))
-            stage = self._stage
-            if visible.num_rows:
-                stage = stage.copy()
-                tried = list(stage.insert(told_apart(visible)))
-            tried += stage.standing()
-        before = by_id([] if self._spoken is None else [self._spoken])
-        settled, open_ = by_id(found), by_id(tried)
-        now = {**open_, **settled}
-        gone = {i: row for i, row in before.items() if i not in now or differ(row, now[i])}
-        new = {i: row for i, row in now.items() if i not in before or i in gone}
-        for op, rows, what in (("-", gone, "retracted"), ("+", new, "matches")):
-            if rows:
-                table = pa.concat_tables(list(rows.values()))
-                self._tally(table, what)
-                yield self._shown(table, MATCHED, op)
-        self.counts.matches += len(new)
-        self.counts.retracted += len(gone)
-        spoken = [row for i, row in open_.items() if i not in settled]
-        self._changed |= bool(gone or new)
-        self._spoken = pa.concat_tables(spoken).combine_chunks() if spoken else None
+        nothing = self.work.found.append(pa.field(MATCH, pa.string())).empty_table()
+        settled, tried, before = (
+            newest_names(pa.concat_tables([nothing, *tables], promote_options="default"))
+            for tables in (
+                final,
+                [] if self._closed else self._tried(watermark),
+                [] if self._spoken is None else [self._spoken],
+            )
+        )
+        again = pc.is_in(tried[MATCH], settled[MATCH].combine_chunks())
+        tried = tried.filter(pc.invert(again)).combine_chunks()
+        came, went = difference(before, pa.concat_tables([settled, tried]))
+        for op, rows, what in (("-", went, "retracted"), ("+", came, "matches")):
+            if rows.num_rows:
+                self._tally(rows, what)
+                yield self._shown(rows, MATCHED, op)
+        self.counts.matches += came.num_rows
+        self.counts.retracted += went.num_rows
+        self._changed |= bool(came.num_rows or went.num_rows)
+        self._spoken = tried if tried.num_rows else None
+
+    def _tried(self, watermark: int | None) -> list[pa.Table]:
+        """What a copy of the stage puts out on the rows that wait, up to σ past the watermark."""
+        rows, sigma = self._pending.table(), self.work.settings.speculation
+        if sigma is not None:
+            rows, _ = intake.parted(rows, numbers(rows, AT) >= (watermark or 0) + sigma)
+        visible = self._events(rows, settled=False)
+        stage, found = self._stage, []
+        if visible.num_rows:
+            stage = stage.copy()
+            found = list(stage.insert(told_apart(visible)))
+        return [*found, *stage.standing()]
 
     def _shown(self, table: pa.Table, status: str, op: str = "+") -> pa.Table:
         """Rows found, or rows put aside, as rows of the output."""

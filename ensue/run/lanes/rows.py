@@ -1,4 +1,4 @@
-"""Sets of rows as lanes need them: told apart, corrected, and by the identity of a match."""
+"""Sets of rows as lanes need them: told apart, corrected, and by the name of a match."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from ensue.kernels.order import has_equal
 from ensue.operator.arrange import flat, run_starts
 from ensue.operator.buffer import CONTENT
+from ensue.operator.intake import count_before
 from ensue.operator.match_names import MATCH
 from ensue.run.lanes.work import TEXT
-from ensue.scalar.moments import in_numbers, values_of
+from ensue.scalar.moments import values_of
 
 
 def told_apart(rows: pa.Table) -> pa.Table:
@@ -26,13 +27,7 @@ def told_apart(rows: pa.Table) -> pa.Table:
     content = flat(rows, CONTENT).to_numpy()
     if not has_equal(content):
         return rows
-    order = np.argsort(content, kind="stable")
-    ordered = content[order]
-    same = np.append(False, ordered[1:] == ordered[:-1])
-    index = np.arange(len(ordered))
-    firsts = np.maximum.accumulate(np.where(same, 0, index))
-    number = np.empty(len(ordered), np.int64)
-    number[order] = index - firsts
+    number = count_before(content)
     with np.errstate(over="ignore"):
         apart = content + number * np.int64(0x5851F42D4C957F2D)
     position = rows.schema.get_field_index(CONTENT)
@@ -67,17 +62,13 @@ def uncancelled(content: NDArray[np.int64], sign: NDArray[np.int64]) -> NDArray[
     return keep
 
 
-def by_id(tables: list[pa.Table]) -> dict[str, pa.Table]:
-    """One-row tables by the identity of the match; equal identities are numbered."""
-    found: dict[str, pa.Table] = {}
-    for table in tables:
-        for index, name in enumerate(table[MATCH].to_pylist()):
-            found[name] = table.slice(index, 1)
-    return found
-
-
-def differ(left: pa.Table, right: pa.Table) -> bool:
-    return repr(in_numbers(left).to_pylist()) != repr(in_numbers(right).to_pylist())
+def newest_names(rows: pa.Table) -> pa.Table:
+    """Of the rows of one name (MATCH) the last."""
+    names = np.array(rows[MATCH].to_pylist(), str)[::-1]
+    _, places = np.unique(names, return_index=True)
+    if len(places) == len(names):
+        return rows
+    return rows.take(pa.array(np.sort(len(names) - 1 - places)))
 
 
 def as_json(rows: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -6,7 +6,7 @@ A `Recipe` says how to make the evaluator and how to read what it puts out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ class EvaluatorWork(Work):
         return EvaluatorStage(self.recipe, lane)
 
 
-class EvaluatorStage:
+class EvaluatorStage(Stage):
     """See the module."""
 
     def __init__(
@@ -55,6 +55,10 @@ class EvaluatorStage:
         self.recipe, self.lane = recipe, lane
         self.evaluator = recipe.make(lane, None) if evaluator is None else evaluator
         self._refused: list[pa.Table] = []
+
+    @property
+    def evaluators(self) -> Sequence[LaneEvaluator]:
+        return [self.evaluator]
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -89,6 +93,9 @@ class EvaluatorStage:
         rows, self._refused = self._refused, []
         return pa.concat_tables(rows) if rows else None
 
+    def spent(self) -> tuple[int, int, float, float]:
+        return self.evaluator.spent()
+
     # -- edits -----------------------------------------------------------------------------------
 
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
@@ -109,31 +116,6 @@ class EvaluatorStage:
                 "there is no state", remedy="restore it from a copy of the checkpoint"
             )
         self.evaluator = self.recipe.make(self.lane, Snapshot(shared=blob))
-
-    # -- what is held ----------------------------------------------------------------------------
-
-    def next_time(self) -> int | None:
-        return self.evaluator.next_time()
-
-    def drop(self, keys: Collection[Key]) -> None:
-        self.evaluator.drop(keys)
-
-    def sizes(self) -> Mapping[Key, int]:
-        return self.evaluator.sizes()
-
-    def known(self) -> list[Key]:
-        return self.evaluator.known()
-
-    def spent(self) -> tuple[int, int, float, float]:
-        return self.evaluator.spent()
-
-    @property
-    def partials(self) -> int:
-        return self.evaluator.partials
-
-    @property
-    def keys(self) -> int:
-        return self.evaluator.open_keys
 
 
 def ordered(rows: pa.Table, partition_by: Sequence[str], order_by: Sequence[OrderKey]) -> Events:

@@ -14,8 +14,8 @@ from typing import Any
 from ensue import errors
 from ensue.operator import state
 from ensue.query import nodes, stored
-from ensue.query.describe import describe
 from ensue.query.query import Query, Window, WindowKind
+from ensue.query.sql import describe
 
 KIND = state.Kind("lane", version=2)
 _DESCRIPTION = "description"
@@ -72,6 +72,11 @@ def from_bytes(blob: bytes, description: Mapping[str, str]) -> state.Parts:
 def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> None:
     # A setting that an earlier version did not know has the default it had then.
     differing = [name for name in now if name in before and before[name] != now[name]]
+    # The fingerprint stands for the query; how a version words it and its parts is for the reader.
+    if "pattern" in differing and _mark(before["pattern"]) == _mark(now["pattern"]):
+        differing.remove("pattern")
+    if "pattern" not in differing:
+        differing = [name for name in differing if name not in (*_PARTS, *_OTHER)]
     named = any(name in (*_PARTS, *_OTHER) for name in differing)
     if named and "pattern" in differing and _words(before["pattern"]) == _words(now["pattern"]):
         differing.remove("pattern")  # its parts say more than its fingerprint
@@ -85,6 +90,10 @@ def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> None:
 
 def _words(pattern: str) -> str:
     return pattern.rpartition(_MARK)[0]
+
+
+def _mark(pattern: str) -> str:
+    return pattern.rpartition(_MARK)[2]
 
 
 def _remedy(differing: list[str]) -> str:

@@ -14,13 +14,13 @@ import pyarrow as pa
 
 from ensue.automaton.plan import PREFIX
 from ensue.operator.protocol import Key
+from ensue.operator.status import STATUS
 
 IDENTITY = PREFIX + "identity"  # hash of the columns that name an event (CDC)
 SEQUENCE = PREFIX + "sequence"  # which of two versions of an event is the newer (CDC)
 SIGN = PREFIX + "sign"  # +1 an event, -1 its withdrawal (CDC), 0 an operation nobody knows
 TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
-OP, MATCH_ID, STATUS, SHOWN = "op", "match_id", "status", "event"
-MATCHED, LATE, REJECTED, REFUSED = "matched", "late", "rejected", "refused edit"
+OP, MATCH_ID, SHOWN = "op", "match_id", "event"
 KEY_LIMIT = 1_000_000
 NAME = "pattern"  # of the only pattern of a stream, where it is given none
 END = "end"  # ending of the name of an order to close the stream
@@ -72,27 +72,44 @@ class Counts:
 GAUGES = ("partials", "pending", "keys", "state_bytes")  # of a lane as it stands; others add up
 
 
-class Stage(Protocol):
+class Holding(Protocol):
+    """What a lane asks of an evaluator about the keys that it holds; see `LaneEvaluator`."""
+
+    def next_time(self) -> int | None: ...
+    def sizes(self) -> Mapping[Key, int]: ...
+    def drop(self, keys: Collection[Key]) -> None: ...
+    def known(self) -> list[Key]: ...
+    @property
+    def open_keys(self) -> int: ...
+    @property
+    def partials(self) -> int: ...
+
+
+class Stage(ABC):
     """What a lane drives: one evaluator (`stages.py`), or several patterns (`edits.py`)."""
 
+    @property
+    @abstractmethod
+    def evaluators(self) -> Sequence[Holding]:
+        """Those that see every row of the lane."""
+
+    @abstractmethod
     def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
         """Rows of any keys, later than all before."""
 
+    @abstractmethod
     def advance(self, horizon: int) -> Iterator[pa.Table]:
         """No row before `horizon` will come."""
 
+    @abstractmethod
     def end(self, keys: Collection[Key] | None = None) -> Iterator[pa.Table]:
         """These keys, or all, are complete."""
 
     def standing(self) -> Iterator[pa.Table]:
         """What holds now and is not final: totals that still grow."""
+        return iter(())
 
-    def copy(self) -> Stage: ...
-    def save(self) -> bytes: ...
-    def load(self, blob: bytes) -> None: ...
-    def next_time(self) -> int | None:
-        """The least watermark at which `advance` has something to do."""
-
+    @abstractmethod
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         """Change patterns for events from `since`, the watermark, on.
 
@@ -101,19 +118,48 @@ class Stage(Protocol):
 
     def refused(self) -> pa.Table | None:
         """Rows that could not be used, since the last call."""
+        return None
 
-    def drop(self, keys: Collection[Key]) -> None: ...
-    def sizes(self) -> Mapping[Key, int]:
-        """Keys with many rows and how many are held of each."""
-
-    def known(self) -> list[Key]: ...
     def spent(self) -> tuple[int, int, float, float]:
         """Since the last call: extensions made and not made; what was promised and followed."""
+        return 0, 0, 0.0, 0.0
+
+    @abstractmethod
+    def copy(self) -> Stage: ...
+    @abstractmethod
+    def save(self) -> bytes: ...
+    @abstractmethod
+    def load(self, blob: bytes) -> None: ...
+
+    # -- what is held ----------------------------------------------------------------------------
+
+    def next_time(self) -> int | None:
+        """The least watermark at which `advance` has something to do."""
+        times = (each.next_time() for each in self.evaluators)
+        return min((time for time in times if time is not None), default=None)
+
+    def drop(self, keys: Collection[Key]) -> None:
+        for each in self.evaluators:
+            each.drop(keys)
+
+    def sizes(self) -> Mapping[Key, int]:
+        """Keys with many rows and how many are held of each."""
+        found: dict[Key, int] = {}
+        for each in self.evaluators:
+            for key, size in each.sizes().items():
+                found[key] = max(size, found.get(key, 0))
+        return found
+
+    def known(self) -> list[Key]:
+        return list({key: None for each in self.evaluators for key in each.known()})
 
     @property
-    def partials(self) -> int: ...
+    def partials(self) -> int:
+        return sum(each.partials for each in self.evaluators)
+
     @property
-    def keys(self) -> int: ...
+    def keys(self) -> int:
+        return max((each.open_keys for each in self.evaluators), default=0)
 
 
 @runtime_checkable

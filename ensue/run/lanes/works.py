@@ -18,20 +18,21 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import Plan, plan
-from ensue.automaton.registers import Arc, Field, Machine
+from ensue.automaton.registers import Arc, Field, RegisterAutomaton
 from ensue.missing.warm import warm_up
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.match_names import MATCH
 from ensue.operator.protocol import LaneEvaluator, Snapshot
+from ensue.operator.status import STATUS
 from ensue.quantities.stages import WINDOW, Question
 from ensue.query.nodes import Empty
-from ensue.query.query import OrderKey, Query
+from ensue.query.query import OrderKey, Query, Ties
 from ensue.revision.parts import Settings as RevisionSettings
 from ensue.revision.timing import Timing
 from ensue.run import choose
 from ensue.run.lanes.stages import EvaluatorWork, Make, Recipe, named
-from ensue.run.lanes.work import STATUS, Settings
+from ensue.run.lanes.work import Settings
 from ensue.sequences.totals import Grouping
 from ensue.summary.options import SummaryOptions, check_options
 
@@ -48,12 +49,8 @@ def matches_work(
     budget: Budget | None = None,
 ) -> EvaluatorWork:
     """Matches of a pattern, of rows or of events."""
-    if budget is not None and (settings.speculative or settings.corrections):
-        raise errors.UnsupportedError(
-            "under a budget nothing can be taken back: what was learnt and shed since cannot be "
-            "undone",
-            remedy="leave emit='changes' and changes= out, or the budget",
-        )
+    if budget is not None:
+        refuse_corrections(settings)
     if listing is not None and (listing.limit is not None or listing.sample is not None):
         raise errors.UnsupportedError(
             "limit= and sample= choose among all matches, and a stream never has them all",
@@ -70,6 +67,15 @@ def matches_work(
     recipe = matches_recipe(planned, listing, schema, settings.speculative, budget)
     keys = planned.query.partition_by
     return EvaluatorWork(schema, recipe.found, keys, time, settings, description, recipe)
+
+
+def refuse_corrections(settings: Settings) -> None:
+    if settings.speculative or settings.corrections:
+        raise errors.UnsupportedError(
+            "under a budget nothing can be taken back: what was learnt and shed since cannot be "
+            "undone",
+            remedy="leave emit='changes' and changes= out, or the budget",
+        )
 
 
 def matches_recipe(
@@ -236,7 +242,7 @@ ReadArcs = Callable[[str, tuple[Field, ...]], tuple[list[Arc], list[str], list[s
 class AskedAutomaton:
     """An automaton and how its events are read."""
 
-    machine: Machine
+    machine: RegisterAutomaton
     timing: Timing
     partition_by: tuple[str, ...]
     settings: RevisionSettings
@@ -247,7 +253,8 @@ class AskedAutomaton:
         keys = [OrderKey(self.timing.order_by)]
         if self.timing.tie is not None:
             keys.append(OrderKey(self.timing.tie))
-        return Query(pattern=Empty(), partition_by=self.partition_by, order_by=tuple(keys))
+        by, order = self.partition_by, tuple(keys)
+        return Query(pattern=Empty(), partition_by=by, order_by=order, ties=Ties.IGNORE)
 
 
 def automaton_recipe(asked: AskedAutomaton, schema: pa.Schema, settings: Settings) -> Recipe:

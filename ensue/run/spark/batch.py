@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
@@ -30,6 +29,9 @@ from ensue.query.sql import row_sql
 from ensue.run import choose
 from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
+from ensue.run.spark.quiet import asking
+from ensue.run.spark.ship import shipped
+from ensue.run.spark.versions import spark_schema
 from ensue.sequences.totals import Finish, Grouping, completed
 
 
@@ -46,8 +48,9 @@ def run(
     """
     if df.isStreaming:
         from ensue.run.spark import stream
+        from ensue.run.spark.stream_options import StreamOptions
 
-        return stream.run(query, df, stream.Options(), listing)
+        return stream.run(query, df, StreamOptions(), listing)
     bound = rules.check(bind(query, df.columns))
     if bound.rows.all_rows:
         rules.duplicates((name.casefold() for name in df.columns), "column of the input")
@@ -115,7 +118,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     else:
         found = map_sorted(prepared, bound, partials, first.schema(schema))
     summed = shuffled(found, grouping.by).mapInArrow(
-        finished, from_arrow_schema(finish.table([]).schema)
+        shipped(finished), spark_schema(finish.table([]).schema)
     )
     columns = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
     columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
@@ -152,7 +155,8 @@ def input_columns(planned: Plan, df: DataFrame) -> list[Column]:
 def analysed(df: DataFrame, text: str, what: str) -> None:
     """Ask Spark's analyser about one expression, so that an error names it."""
     try:
-        df.select(F.expr(text)).schema  # noqa: B018
+        with asking():
+            df.select(F.expr(text)).schema  # noqa: B018
     except AnalysisException as problem:
         raise errors.ColumnTypeError(
             f"Spark rejects {what}: {_first_line(problem)}",

@@ -1,4 +1,4 @@
-"""Files as tables of a session, and results as files: parquet, CSV, JSON, ORC and Arrow."""
+"""Files as tables of a session; results as files (parquet, CSV, JSON, ORC, Arrow) or tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import orc, parquet
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
 
@@ -51,6 +52,14 @@ def write(found: DataFrame, path: Path, kind: str) -> int:
         with path.open("wb") as sink:
             write_stream(result, sink, kind)
     return result.num_rows
+
+
+def write_table(found: DataFrame, name: str, mode: str) -> int:
+    """Into a table of the catalog, which makes it where there is none; the number of rows."""
+    seen = Observation()
+    counted = found.observe(seen, F.count(F.lit(1)).alias("rows"))
+    counted.write.mode(mode).saveAsTable(name)
+    return int(seen.get["rows"])
 
 
 def _as_text(result: pa.Table) -> Any:

@@ -24,7 +24,6 @@ import pyarrow as pa
 from pyspark import SparkFiles
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue import errors
 from ensue.capabilities import Task, Way, refusal
@@ -39,6 +38,9 @@ from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.run.spark.graph_clean import EdgeColumns
 from ensue.run.spark.graph_joins import JoinedGraph
+from ensue.run.spark.raised import own_errors
+from ensue.run.spark.ship import shipped
+from ensue.run.spark.versions import spark_schema
 
 IN_TASK_BYTES = 4 << 20  # a graph up to this size travels with the task
 BYTES_PER_EDGE = 64  # both entries, offsets and a share of the names
@@ -141,7 +143,8 @@ class SparkGraph:
         return self._runner.counts(asked, of, as_text)
 
     def count(self, asked: Asked, of: str) -> int:
-        rows = self._runner.counts(asked, of, True).select("count").collect()
+        with own_errors():
+            rows = self._runner.counts(asked, of, True).select("count").collect()
         return sum(int(row[0]) for row in rows)
 
     def explain(self, asked: Asked) -> str:
@@ -169,7 +172,8 @@ class CopiedGraph:
         """Writes the files, once, and hands them to Spark."""
         key = uuid.uuid4().hex
         folder = self.store.save()
-        weakref.finalize(self, shutil.rmtree, str(folder), True)
+        # Spark serves executors that come later from here: as long as the session may ask.
+        weakref.finalize(self._spark, shutil.rmtree, str(folder), True)
         files = sorted(folder.glob("*.arrow"))
         if sum(file.stat().st_size for file in files) <= IN_TASK_BYTES:
             parts = tuple((file.name, file.read_bytes()) for file in files)
@@ -251,4 +255,4 @@ class CopiedGraph:
         starts = self._spark.createDataFrame(pa.table({"query": queries, "node": nodes}))
         # By node: the queries of a node share their beginnings.
         spread = starts.repartition(min(self._partitions, max(len(nodes), 1)), "node")
-        return spread.mapInArrow(work, from_arrow_schema(schema))
+        return spread.mapInArrow(shipped(work), spark_schema(schema))

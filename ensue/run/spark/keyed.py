@@ -7,24 +7,24 @@ here touches the JVM gateway, so Spark Connect runs the same code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.operator.protocol import Evaluator, Events
 from ensue.operator.sorting import sorted_events
 from ensue.query.query import OrderKey, Query
+from ensue.run.spark.ship import Batches, Mapped, shipped
+from ensue.run.spark.versions import spark_schema, worker_schema
 from ensue.sequences.totals import completed
 
 OUTPUT_ROWS = 10_000
 
-Batches = Iterable[pa.RecordBatch]
 Work = Callable[[pa.Schema, Iterator[Events]], Iterator[pa.Table]]
 
 
@@ -51,8 +51,7 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
                 "by its bytes",
                 remedy="cast it to STRING COLLATE UTF8_BINARY, or match on lower(...) of it",
             )
-    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
-    return to_arrow_schema(df.schema, timezone=zone)
+    return worker_schema(df)
 
 
 def shuffled(df: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -65,12 +64,10 @@ def map_sorted(
 ) -> DataFrame:
     """What `work` makes of the rows by key, in batches of so many rows; no rows, no call."""
     by_key = shuffled(df, query.partition_by)
-    return by_key.mapInArrow(sorted_worker(query, work, rows), from_arrow_schema(found))
+    return by_key.mapInArrow(shipped(sorted_worker(query, work, rows)), spark_schema(found))
 
 
-def sorted_worker(
-    query: Query, work: Work, rows: int = OUTPUT_ROWS
-) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def sorted_worker(query: Query, work: Work, rows: int = OUTPUT_ROWS) -> Mapped:
     """`work` as `mapInArrow` calls it: the schema and the ordered rows of a task in, tables out."""
 
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:

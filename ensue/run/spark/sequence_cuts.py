@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DateType, IntegralType, TimestampType
 
 from ensue.automaton.plan import PREFIX, Plan
@@ -38,6 +37,8 @@ from ensue.query import condition as c
 from ensue.query.query import OrderKey, SkipMode, WindowKind
 from ensue.run import choose
 from ensue.run.spark.keyed import ordered, quoted
+from ensue.run.spark.ship import shipped
+from ensue.run.spark.versions import spark_schema
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import all_states, countable, piece_matrix, product_of
 from ensue.sequences.evaluator import SequencesEvaluator
@@ -85,7 +86,7 @@ def matches(
     wide = _wide(schema, numbered)
     evaluator = choose.sequences(listing, carried)
     evaluator.open(planned, wide)
-    found = from_arrow_schema(evaluator.no_matches(wide).schema)
+    found = spark_schema(evaluator.no_matches(wide).schema)
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         worker: SequencesEvaluator | None = None
@@ -96,7 +97,7 @@ def matches(
             for table in worker.insert_cut(events, fresh, base).tables():
                 yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
-    matched = stretched.mapInArrow(work, found)
+    matched = stretched.mapInArrow(shipped(work), found)
     if not numbered:
         return matched
     order = Window.partitionBy(F.lit(0)).orderBy(STRETCH, "match_number")
@@ -119,7 +120,7 @@ def partials(
             batch = EventBatch(planned, stage.subsets, piece.table, piece.starts, reach)
             yield from stage.of(batch, None, None).combine_chunks().to_batches()
 
-    return stretched.mapInArrow(work, from_arrow_schema(first.schema(schema)))
+    return stretched.mapInArrow(shipped(work), spark_schema(first.schema(schema)))
 
 
 def _stretches(planned: Plan, prepared: DataFrame, numbered: bool) -> DataFrame:
@@ -249,7 +250,7 @@ def count_by_product(planned: Plan, prepared: DataFrame) -> DataFrame:
         yield pa.RecordBatch.from_pydict({"count": [str(total)]})
 
     columns = [prepared.schema[key.column] for key in query.order_by]
-    found = from_arrow_schema(pa.schema([pa.field(_MATRIX, pa.string())]))
+    found = spark_schema(pa.schema([pa.field(_MATRIX, pa.string())]))
     shape = type(found)(list({field.name: field for field in columns}.values()) + found.fields)
-    gathered = ranged.mapInArrow(matrices, shape).repartition(1)
-    return gathered.mapInArrow(product, "count string")
+    gathered = ranged.mapInArrow(shipped(matrices), shape).repartition(1)
+    return gathered.mapInArrow(shipped(product), "count string")

@@ -14,13 +14,14 @@ from itertools import accumulate
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events
 from ensue.run import choose
 from ensue.run.spark.keyed import map_sorted
+from ensue.run.spark.ship import shipped
+from ensue.run.spark.versions import spark_schema
 from ensue.sequences.totals import completed
 
 UNIT, WEIGHT = f"{PREFIX}unit", f"{PREFIX}weight"
@@ -71,4 +72,4 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
         yield from found.combine_chunks().to_batches()
 
     drawn = map_sorted(prepared, planned.query, draw, wide).repartition(1)
-    return drawn.mapInArrow(chosen, from_arrow_schema(shape))
+    return drawn.mapInArrow(shipped(chosen), spark_schema(shape))

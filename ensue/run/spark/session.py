@@ -1,14 +1,21 @@
-"""A local Spark session for the command line: quiet, small, with a Java that works."""
+"""A local Spark session for the command line: quiet, small, with a Java that works.
+
+What the JVM logs goes to a file (`quiet.jvm_log`), which an error at the start quotes.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from ensue import errors
 from ensue.java import ensure_java
+from ensue.run.spark.quiet import jvm_log
 
+_SHOWN_LINES = 20
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -20,12 +27,29 @@ _SETTINGS = {
 }
 
 
-def local_session(cores: int = 2) -> tuple[SparkSession, str]:
-    """The session, and a line that says which Java it runs on."""
+def connected_session(url: str) -> SparkSession:
+    """A session of a Spark Connect server."""
+    return SparkSession.builder.remote(url).getOrCreate()
+
+
+def local_session(
+    cores: int = 2, settings: Mapping[str, str] | None = None
+) -> tuple[SparkSession, str]:
+    """The session, and a line that says which Java it runs on; `settings` are Spark's own."""
     java = ensure_java()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("ensue")
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate(), java
+    with jvm_log() as log:
+        try:
+            session = builder.getOrCreate()
+        except Exception as problem:
+            last = log.read_text(errors="replace").strip().splitlines()[-_SHOWN_LINES:]
+            raise errors.SparkStartError(
+                f"Spark did not start: {problem}\n" + "\n".join(last),
+                remedy=f"see {log}; `ensue doctor` says which Java and Python are used",
+            ) from None
+    log.unlink()  # the JVM keeps it open; what workers raise comes back as errors
+    return session, java

@@ -17,6 +17,7 @@ from ensue import errors
 from ensue.operator.budget import Budget
 from ensue.query.query import Query
 from ensue.run.spark import batch, workload
+from ensue.run.spark.quiet import asking
 from ensue.sequences.totals import Grouping
 from ensue.shared.options import Sharing
 from ensue.shared.row_budget import STATEMENTS
@@ -38,13 +39,15 @@ def active_session() -> SparkSession:
 def frame(session: SparkSession, text: str, tables: Mapping[str, DataFrame]) -> DataFrame:
     """Spark's answer to a text in which the names of `tables` stand for DataFrames."""
     if not tables:
-        return session.sql(text)
+        with asking():
+            return session.sql(text)
     text = text.replace("{", "{{").replace("}", "}}")
     given: dict[str, Any] = {}
     for index, name in enumerate(sorted(tables, key=len, reverse=True)):
         given[f"table{index}"] = tables[name]
         text = text.replace(name, "{table" + str(index) + "}")
-    return session.sql(text, **given)
+    with asking():
+        return session.sql(text, **given)
 
 
 def input_frame(
@@ -53,7 +56,8 @@ def input_frame(
     """The input of a clause; a column that only an outer query has raises `correlated`."""
     try:
         found = frame(session, text, tables)
-        found.schema  # noqa: B018  Spark Connect analyses here
+        with asking():
+            found.schema  # noqa: B018  Spark Connect analyses here
         return found
     except AnalysisException as problem:
         if "UNRESOLVED_COLUMN" not in str(problem):

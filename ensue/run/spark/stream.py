@@ -8,9 +8,8 @@ the evaluator; Spark computes the measures of what they find. The stateful opera
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -27,9 +26,9 @@ from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.listing import Listing
 from ensue.operator.prepare import output_order
+from ensue.operator.status import MATCHED, STATUS
 from ensue.query import rules
 from ensue.query.binding import bind, rename
-from ensue.query.duration import parse_duration
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.run.lanes import state
@@ -38,13 +37,10 @@ from ensue.run.lanes.hashes import Hashes, covers
 from ensue.run.lanes.work import (
     IDENTITY,
     MATCH_ID,
-    MATCHED,
-    NAME,
     OP,
     SEQUENCE,
     SHOWN,
     SIGN,
-    STATUS,
     TEXT,
     Settings,
     Work,
@@ -53,130 +49,16 @@ from ensue.run.lanes.works import matches_work, summary_work, totals_work
 from ensue.run.spark import batch, control, stream_operator, summary
 from ensue.run.spark.keyed import arrow_schema, quoted
 from ensue.run.spark.stream_operator import DELAY, LANE
+from ensue.run.spark.stream_options import StreamOptions
 from ensue.sequences.totals import Grouping
 from ensue.summary.batch import BITS
 from ensue.summary.intake import VALUE
 from ensue.summary.options import SummaryOptions
 
-MAX_LANES = 4096
 # How sources spell what happened to a row: Debezium, Delta, Flink, and plain words.
 _INSERTED = ("insert", "i", "+i", "+", "c", "r", "create", "read", "update_postimage", "+u")
 _UPDATED = ("update", "u")
 _DELETED = ("delete", "d", "-d", "-", "update_preimage", "-u")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `q.matches(stream, ...)` takes beside a batch's options; see docs/streaming.md."""
-
-    emit: str = "final"
-    speculation: str | int | None = None
-    late: bool = False
-    changes: str | None = None
-    identity: str | Sequence[str] = ()
-    sequence: str | None = None
-    lanes: int = Settings.lanes
-    control: str | DataFrame | None = None
-    edits: bool = False
-    name: str = NAME
-    forget: str | None = None
-    key_limit: int = Settings.key_limit
-    overflow: str = "fail"
-    nulls: str = "reject"
-    clock: str = "rows"
-
-    @staticmethod
-    def names() -> list[str]:
-        return [item.name for item in fields(Options)]
-
-    @staticmethod
-    def of(given: dict[str, Any]) -> Options:
-        known = Options.names()
-        for name in given:
-            if name not in known:
-                raise errors.QueryError(
-                    f"{name}= is not known", remedy=f"a stream takes {', '.join(known)}"
-                )
-        return Options(**given).checked()
-
-    def checked(self) -> Options:
-        _one_of("emit", self.emit, ("final", "changes"))
-        _one_of("overflow", self.overflow, ("fail", "shed"))
-        _one_of("nulls", self.nulls, ("reject", "fail"))
-        _one_of("clock", self.clock, ("rows", "spark"))
-        if not isinstance(self.lanes, int) or not 1 <= self.lanes <= MAX_LANES:
-            raise errors.QueryError(
-                f"lanes={self.lanes!r} is not a number from 1 to {MAX_LANES}",
-                remedy="give a few times the number of cores, or leave it out",
-            )
-        if not re.fullmatch(r"[A-Za-z_]\w*", str(self.name)):
-            raise errors.QueryError(
-                f"name={self.name!r} cannot name a pattern", remedy="use letters, digits and _"
-            )
-        if not isinstance(self.key_limit, int) or self.key_limit < 1:
-            raise errors.QueryError(
-                f"key_limit={self.key_limit!r} is not a positive number of rows",
-                remedy="give the most rows that one key may keep in state",
-            )
-        if self.speculation is not None and self.emit != "changes":
-            raise errors.QueryError(
-                "speculation= tells rows before they are final, and emit='final' takes none back",
-                remedy="say emit='changes', or leave speculation out",
-            )
-        if bool(self.identity) != bool(self.sequence):
-            raise errors.QueryError(
-                "identity= and sequence= go together: of two versions of an event, the sequence "
-                "says which is the newer",
-                remedy="give both, or neither where every correction comes with the old row",
-            )
-        if self.edits and self.control is None:
-            raise errors.QueryError(
-                "edits=True reads edits from a directory, and there is no control=",
-                remedy="name the directory: control='control'",
-            )
-        if self.identity and self.changes is None:
-            raise errors.QueryError(
-                "identity= says which event a correction means, and there is no changes=",
-                remedy="name the column with the operation: changes='op'",
-            )
-        return self
-
-    def settings(self, delay: int | None = None) -> Settings:
-        """`delay`: of the watermark, in milliseconds, where the rows may tell the time."""
-        kind = "identity" if self.identity else "content"
-        told = self.clock == "rows" and self.emit == "final" and self.changes is None
-        return Settings(
-            lanes=self.lanes,
-            emit=self.emit,
-            speculation=_microseconds(self.speculation, "speculation"),
-            late=self.late,
-            corrections=kind if self.changes is not None else "",
-            forget=_microseconds(self.forget, "forget"),
-            key_limit=self.key_limit,
-            overflow=self.overflow,
-            nulls=self.nulls,
-            delay=1000 * delay if told and delay is not None else None,
-            name=self.name,
-        )
-
-
-def _one_of(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise errors.QueryError(
-            f"{name}={value!r} is not known", remedy=f"use {' or '.join(map(repr, known))}"
-        )
-
-
-def _microseconds(value: str | int | None, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return parse_duration(value)
-    if value == 0:
-        return 0
-    raise errors.QueryError(
-        f"{name}={value!r} is not a duration", remedy=f"write {name}='10 seconds'"
-    )
 
 
 # -- matches --------------------------------------------------------------------------------------
@@ -185,7 +67,7 @@ def _microseconds(value: str | int | None, name: str) -> int | None:
 def run(
     query: Query,
     df: DataFrame,
-    options: Options,
+    options: StreamOptions,
     listing: Listing | None = None,
     read_sql: Read | None = None,
     budget: Budget | None = None,
@@ -218,7 +100,9 @@ def run(
     return result
 
 
-def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None) -> DataFrame:
+def _edited(
+    query: Query, df: DataFrame, options: StreamOptions, read_sql: Read | None
+) -> DataFrame:
     """Patterns that may change: rows carry all their columns, and the lanes do the rest."""
     assert read_sql is not None
     columns = [F.col(quoted(name)) for name in df.columns]
@@ -228,7 +112,7 @@ def _edited(query: Query, df: DataFrame, options: Options, read_sql: Read | None
     return prepared.run(work)
 
 
-def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) -> DataFrame:
+def totals(query: Query, df: DataFrame, grouping: Grouping, options: StreamOptions) -> DataFrame:
     """Aggregates over all matches of an event pattern in a streaming DataFrame."""
     no_edits(options, Task.AGGREGATE)
     own_names(df, options)
@@ -247,7 +131,9 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: Options) ->
     return found.select(*ahead, *carried, *values, *behind)
 
 
-def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Options) -> DataFrame:
+def summaries(
+    query: Query, asked: SummaryOptions, df: DataFrame, options: StreamOptions
+) -> DataFrame:
     """A summary for each key of a streaming DataFrame."""
     no_edits(options, Task.SUMMARIZE)
     own_names(df, options)
@@ -258,13 +144,13 @@ def summaries(query: Query, asked: SummaryOptions, df: DataFrame, options: Optio
     return prepared.run(summary_work(bound, asked, *arguments))
 
 
-def no_edits(options: Options, task: Task) -> None:
+def no_edits(options: StreamOptions, task: Task) -> None:
     """What was added up under one pattern cannot go on under another."""
     if options.edits:
         raise refusal(task, Way.EDITS)
 
 
-def own_names(df: DataFrame, options: Options) -> None:
+def own_names(df: DataFrame, options: StreamOptions) -> None:
     """Columns that a stream adds must not be there already."""
     added = [OP, MATCH_ID] if options.emit == "changes" else []
     added += [STATUS, SHOWN] if options.late else []
@@ -277,7 +163,7 @@ def own_names(df: DataFrame, options: Options) -> None:
             )
 
 
-def renamed(options: Options, plain: dict[str, str]) -> Options:
+def renamed(options: StreamOptions, plain: dict[str, str]) -> StreamOptions:
     identity = (options.identity,) if isinstance(options.identity, str) else options.identity
     return replace(
         options,
@@ -295,14 +181,14 @@ class Prepared:
     frame: DataFrame
     time: str
     delay: int
-    options: Options
+    options: StreamOptions
     hashes: Hashes | None  # what the packing adds; None: the frame has it
 
     @staticmethod
     def of(
         query: Query,
         df: DataFrame,
-        options: Options,
+        options: StreamOptions,
         read: list[Column],
         lane_by: Sequence[str] | None = None,
     ) -> Prepared:
@@ -407,7 +293,7 @@ def _event_time(query: Query) -> str:
     return key.column
 
 
-def _watermark(df: DataFrame, time: str, options: Options) -> int:
+def _watermark(df: DataFrame, time: str, options: StreamOptions) -> int:
     """The delay of the watermark on the event time, in milliseconds."""
     marked = {
         f.name: int(f.metadata[DELAY]) for f in df.schema.fields if DELAY in (f.metadata or {})
@@ -441,7 +327,7 @@ def _watermark(df: DataFrame, time: str, options: Options) -> int:
     )
 
 
-def _correction_columns(df: DataFrame, options: Options) -> list[Column]:
+def _correction_columns(df: DataFrame, options: StreamOptions) -> list[Column]:
     if options.changes is None:
         return []
     identity = (options.identity,) if isinstance(options.identity, str) else options.identity

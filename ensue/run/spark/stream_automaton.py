@@ -13,11 +13,12 @@ from ensue.run.lanes.arcs import arcs_work
 from ensue.run.lanes.works import AskedAutomaton, automaton_work
 from ensue.run.spark import stream
 from ensue.run.spark.keyed import quoted
+from ensue.run.spark.stream_options import StreamOptions
 
 
 def run(asked: AskedAutomaton, df: DataFrame, given: dict[str, Any]) -> DataFrame:
     """All matches over a streaming DataFrame; `given` are the options of streams."""
-    options = stream.Options.of(given)
+    options = StreamOptions.of(given)
     stream.own_names(df, options)
     columns = [F.col(quoted(name)) for name in df.columns]
     prepared = stream.Prepared.of(asked.query(), df, options, columns)

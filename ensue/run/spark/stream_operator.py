@@ -30,7 +30,6 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from ensue.automaton.plan import PREFIX
@@ -38,6 +37,8 @@ from ensue.operator.arrange import flat
 from ensue.run.lanes.hashes import Hashes
 from ensue.run.lanes.lane import Lane
 from ensue.run.lanes.work import GAUGES, Counts, Work
+from ensue.run.spark.ship import Steps, shipped, shipped_steps
+from ensue.run.spark.versions import spark_schema
 
 LANE, BLOB, ORDER = PREFIX + "lane", PREFIX + "blob", PREFIX + "order"
 MARK = PREFIX + "mark"
@@ -51,12 +52,11 @@ _STEPPED = ", ".join(
     [f"{BLOB} binary", *(f"{n} {k}" for n, k in _KINDS.items()), f"{PATTERNS} string, {LANE} int"]
 )
 _TALLY = "map<string,bigint>"
+_VALUE = "value"
 _STATE = "state binary"
 _NO_ROWS = (pa.nulls(1, pa.binary()), pa.nulls(1, pa.string()))
 PACK_BYTES = 4 << 20
 OUTPUT_ROWS = 10_000
-
-Steps = Callable[[tuple[Any, ...], Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]
 
 
 def run(
@@ -70,7 +70,7 @@ def run(
 
     `control` has the columns LANE and ORDER: orders that every lane gets in the same micro-batch.
     """
-    packed = prepared.mapInArrow(_packer(work.schema, hashes), _PACKED)
+    packed = prepared.mapInArrow(shipped(_packer(work.schema, hashes)), _PACKED)
     if control is not None:
         empty = F.lit(None).cast("binary").alias(BLOB)
         packed = packed.unionByName(control.select(LANE, empty, ORDER))
@@ -79,35 +79,70 @@ def run(
         packed.select(LANE, BLOB, ORDER, mark)
         .groupBy(LANE)
         .applyInPandasWithState(
-            _steps(work), _STEPPED, _STATE, "append", GroupStateTimeout.EventTimeTimeout
+            shipped_steps(_steps(work)),
+            _STEPPED,
+            _STATE,
+            "append",
+            GroupStateTimeout.EventTimeTimeout,
         )
     )
     return (
         stepped.observe(OBSERVED, *_metrics())
         .select(BLOB)
-        .mapInArrow(_unpacker(work.output), from_arrow_schema(work.output))
+        .mapInArrow(shipped(_unpacker(work.output)), spark_schema(work.output))
     )
 
 
 def _metrics() -> list[Column]:
-    """What a micro-batch did: counts of all lanes together, by pattern, and the state of each."""
-    total = {name: F.coalesce(F.sum(name), F.lit(0).cast(k)) for name, k in _KINDS.items()}
+    """What a micro-batch did: counts of all lanes together, by pattern, and the state of each.
+
+    A lane counts once, however often Spark runs it: a sink with two actions, a task that is tried
+    again and a speculative one all observe the same step.
+    """
+    none = F.lit(0).cast("bigint")
+    total = {name: _sum(_by_lane(F.col(name)), F.lit(0).cast(k)) for name, k in _KINDS.items()}
     kept = 1 - total["shed"] / F.greatest(total["rows"], total["shed"], F.lit(1))
     followed = F.when(total["promised"] > 0, total["followed"] / total["promised"])
-    none = F.lit(0).cast("bigint")
 
     def added(left: Column, right: Column) -> Column:
+        tally = F.from_json(right[_VALUE], _TALLY)
         return F.map_zip_with(
-            left, right, lambda _, a, b: F.coalesce(a, none) + F.coalesce(b, none)
+            left, tally, lambda _, a, b: F.coalesce(a, none) + F.coalesce(b, none)
         )
 
-    tallies = F.collect_list(F.from_json(PATTERNS, _TALLY))
-    by_pattern = F.reduce(tallies, F.create_map().cast(_TALLY), added)
-    gauges = F.struct(F.col(LANE).cast("string"), F.array(*GAUGES))
-    by_lane = F.map_from_entries(F.collect_list(F.when(F.col(LANE) >= 0, gauges)))
+    by_pattern = F.reduce(_by_lane(F.col(PATTERNS)), F.create_map().cast(_TALLY), added)
+    gauges = F.transform(
+        _by_lane(F.array(*GAUGES)), lambda pair: F.struct(pair[LANE].cast("string"), pair[_VALUE])
+    )
     told = [value.alias(name) for name, value in total.items()]
     recall = kept * F.coalesce(followed, F.lit(1.0))
-    return [*told, recall.alias(RECALL), by_pattern.alias(PATTERNS), by_lane.alias(LANES)]
+    return [
+        *told,
+        recall.alias(RECALL),
+        by_pattern.alias(PATTERNS),
+        F.map_from_entries(gauges).alias(LANES),
+    ]
+
+
+def _by_lane(value: Column) -> Column:
+    """Lanes with what each observed, every lane once."""
+    seen = F.collect_list(F.when(F.col(LANE) >= 0, F.struct(F.col(LANE), value.alias(_VALUE))))
+
+    def once(pairs: Column) -> Column:
+        following = F.concat(F.slice(pairs, 2, F.size(pairs)), F.array(F.lit(None)))
+        last = F.zip_with(
+            pairs,
+            following,
+            lambda pair, after: F.when(~pair[LANE].eqNullSafe(after[LANE]), pair),
+        )
+        return F.filter(last, lambda pair: pair.isNotNull())
+
+    # A list of the one list: the lambda names it, so that it is collected and sorted once.
+    return F.flatten(F.transform(F.array(F.array_sort(seen)), once))
+
+
+def _sum(pairs: Column, zero: Column) -> Column:
+    return F.reduce(pairs, zero, lambda total, pair: total + F.coalesce(pair[_VALUE], zero))
 
 
 # -- before and after the shuffle -----------------------------------------------------------------

@@ -27,6 +27,7 @@ from ensue.run.lanes.shared import shared_work
 from ensue.run.lanes.work import MATCH_ID, OP
 from ensue.run.spark import batch, stream
 from ensue.run.spark.keyed import quoted
+from ensue.run.spark.stream_options import StreamOptions
 from ensue.shared.options import Sharing
 
 
@@ -41,7 +42,7 @@ class Asked:
     history: pa.Table | None = None
 
 
-def run(asked: Asked, df: DataFrame, options: stream.Options) -> DataFrame:
+def run(asked: Asked, df: DataFrame, options: StreamOptions) -> DataFrame:
     """All matches of all patterns in a streaming DataFrame, with the column `pattern`."""
     stream.own_names(df, options)
     if PATTERN in df.columns:
@@ -66,7 +67,7 @@ def run(asked: Asked, df: DataFrame, options: stream.Options) -> DataFrame:
 
 
 def _together(
-    asked: Asked, queries: Mapping[str, Query], df: DataFrame, options: stream.Options
+    asked: Asked, queries: Mapping[str, Query], df: DataFrame, options: StreamOptions
 ) -> DataFrame:
     """Patterns of one partition and order."""
     plain = batch.plain_names(df.columns)

@@ -18,13 +18,13 @@ from ensue.operator.protocol import Events
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
+from ensue.run import choose
 from ensue.run.spark import batch
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
 from ensue.summary import reading
 from ensue.summary.batch import BITS, BatchSummaries
-from ensue.summary.groups import group_labels
 from ensue.summary.intake import VALUE
-from ensue.summary.options import SummaryOptions, bound_total, check_options, selection_of
+from ensue.summary.options import SummaryOptions, asked_total
 
 
 def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
@@ -34,17 +34,8 @@ def run(query: Query, options: SummaryOptions, df: DataFrame) -> DataFrame:
             "a budget over all keys needs all keys in one place, and Spark spreads them",
             remedy="give size=, the events per key",
         )
-    check_options(query, options)
     bound = bind(query, df.columns)
-    total = _total(bound, options, df)
-    summaries = BatchSummaries(
-        query=bound,
-        selection=selection_of(query, options, total),
-        total=total,
-        groups=group_labels(query, options.equal),
-        columns=list(df.columns),
-        text=options.counts == "text",
-    )
+    summaries = choose.batch_summaries(bound, options, df.columns)
     prepared = df.select(*input_columns(bound, options, df))
     shape = summaries.schema(arrow_schema(prepared))
     return map_sorted(prepared, bound, _worker(summaries), shape, rows=OUTPUT_ROWS)
@@ -60,7 +51,7 @@ def input_columns(query: Query, options: SummaryOptions, df: DataFrame) -> list[
         batch.analysed(df, parts[-1], f"DEFINE {label}")
     columns = [F.col(quoted(name)) for name in df.columns]
     columns.append(F.expr(" + ".join(parts)).alias(BITS))
-    total = _total(query, options, df)
+    total = asked_total(query, options, df.columns)
     if total is not None:
         text = row_sql(total.value)
         batch.analysed(df, text, f"total={options.total_text!r}")
@@ -68,13 +59,6 @@ def input_columns(query: Query, options: SummaryOptions, df: DataFrame) -> list[
         kind = arrow_schema(df.select(columns[-1])).field(VALUE).type
         reading.checked_values(total, pa.array([], kind), _NOTHING)
     return columns
-
-
-def _total(query: Query, options: SummaryOptions, df: DataFrame) -> reading.Total | None:
-    if options.total is None:
-        return None
-    asked = reading.total_of(options.total, query, options.total_text or "")
-    return bound_total(asked, df.columns)
 
 
 OUTPUT_ROWS = 1_000  # each with its retained events

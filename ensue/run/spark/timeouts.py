@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name every PySpark rea
 from ensue import errors
 from ensue.automaton import timeouts
 from ensue.automaton.compile import compile_query
+from ensue.operator.status import MATCHED, STATUS, TIMEOUT
 from ensue.query import window as w
 from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query, SkipMode, WindowKind
@@ -22,13 +23,12 @@ from ensue.run.spark import batch
 from ensue.run.spark.keyed import quoted
 from ensue.run.spark.windows import key_columns, numbered_rows, same_keys, without_keys
 
-STATUS = "status"
 _CLOCK = "_ensue_clock"
 _START = "_ensue_start"
 
 
 def run(query: Query, source: DataFrame) -> DataFrame:
-    """Partition columns, measures and `status`: matched, or timed out."""
+    """Partition columns, measures and `status`: matched, or timeout."""
     if source.isStreaming:
         raise errors.UnsupportedInputError(
             "SHOW TIMEOUT MATCHES joins two runs over the rows, which a stream cannot",
@@ -51,7 +51,7 @@ def run(query: Query, source: DataFrame) -> DataFrame:
     shown = [*query.partition_by, *(m.name for m in query.measures or ())]
     asked = (*(query.measures or ()), *w.searched(query))
     matches = batch.run(replace(ordered, measures=asked), numbered)
-    result = matches.select(*map(quoted, shown), F.lit("matched").alias(STATUS))
+    result = matches.select(*map(quoted, shown), F.lit(MATCHED).alias(STATUS))
     if timeouts.may_be_empty(compile_query(query)):
         return result
     size = window.size - (1 if window.kind is WindowKind.ROWS else 0)
@@ -63,7 +63,7 @@ def run(query: Query, source: DataFrame) -> DataFrame:
     failed = _failed_starts(query, numbered, matches)
     same = same_keys(query, F.col(w.FIRST_ROW) == F.col(_START))
     late = partial.join(failed, same, "leftsemi")
-    return result.unionByName(late.select(*map(quoted, shown), F.lit("timed out").alias(STATUS)))
+    return result.unionByName(late.select(*map(quoted, shown), F.lit(TIMEOUT).alias(STATUS)))
 
 
 def _clocked(query: Query, numbered: DataFrame) -> DataFrame:

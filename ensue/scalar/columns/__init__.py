@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ensue import errors
 from ensue.query.condition import Anchor, Column, Condition, Navigate
-from ensue.query.describe import describe
+from ensue.query.sql import describe
 from ensue.scalar.arrow_kinds import foreign, from_arrow, to_arrow
 from ensue.scalar.casts import BadValueError
 from ensue.scalar.columns.arithmetic import ARITHMETIC

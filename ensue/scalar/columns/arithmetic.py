@@ -26,8 +26,7 @@ Operands = list[Value]
 
 
 def _kinds(node: Typed) -> tuple[Kind, ...]:
-    assert node.signature is not None
-    return node.signature.parameters
+    return tuple(operand.kind for operand in node.operands)
 
 
 def _overflow(node: Typed) -> str:

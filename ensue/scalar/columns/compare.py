@@ -51,19 +51,10 @@ def compare(name: str, a: Value, b: Value, kind: Kind) -> Value:
         return _DIRECT[name](a, b)
     if not has_nan(a) and not has_nan(b):
         return _DIRECT[name](a, b)
-    match name:
-        case "eq":
-            return _equal(a, b)
-        case "neq":
-            return pc.invert(_equal(a, b))
-        case "lt":
-            return _less(a, b)
-        case "gt":
-            return _less(b, a)
-        case "lte":
-            return pc.invert(_less(b, a))
-        case _:
-            return pc.invert(_less(a, b))
+    if name in ("gt", "lte"):
+        a, b = b, a
+    answer = _equal(a, b) if name in ("eq", "neq") else _less(a, b)
+    return pc.invert(answer) if name in ("neq", "lte", "gte") else answer
 
 
 def _equal(a: Value, b: Value) -> Value:

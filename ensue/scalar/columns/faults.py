@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.query.condition import Condition
-from ensue.query.describe import describe
+from ensue.query.sql import describe
 from ensue.scalar.casts import BadValueError
 
 

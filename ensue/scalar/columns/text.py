@@ -34,10 +34,8 @@ def _case(function: Any) -> Callable[[Operands, Typed], Value | None]:
 
 
 def _length(operands: Operands, node: Typed) -> Value | None:
-    assert node.signature is not None
-    if node.signature.parameters[0].name == "binary":
-        return pc.cast(pc.binary_length(operands[0]), pa.int32())
-    return pc.cast(pc.utf8_length(operands[0]), pa.int32())
+    counted = pc.binary_length if node.operands[0].kind.name == "binary" else pc.utf8_length
+    return pc.cast(counted(operands[0]), pa.int32())
 
 
 def _trim(function: Any) -> Callable[[Operands, Typed], Value | None]:

@@ -55,9 +55,7 @@ def _part(name: str) -> Callable[[Operands, Typed], Value | None]:
     function = _PARTS[name]
 
     def kernel(operands: Operands, node: Typed) -> Value | None:
-        assert node.signature is not None
-        kind = node.signature.parameters[0]
-        value: Value | None = operands[0]
+        kind, value = node.operands[0].kind, operands[0]
         if kind.name == "timestamp":
             value = wall_clock(operands[0], kind)
         return None if value is None else pc.cast(function(value), pa.int32())
@@ -91,8 +89,7 @@ def _date_add(operands: Operands, _node: Typed) -> Value:
 
 
 def _unix_timestamp(operands: Operands, node: Typed) -> Value | None:
-    assert node.signature is not None
-    if node.signature.parameters[0].name == "string":
+    if node.operands[0].kind.name == "string":
         return None
     return pc.divide(pc.cast(operands[0], pa.int64()), 1_000_000)
 

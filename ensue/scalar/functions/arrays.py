@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ensue.scalar import kinds as k
@@ -87,61 +88,18 @@ def _resolve_extreme(given: Sequence[Given]) -> Signature | None:
     return Signature((given[0].kind,), element)
 
 
+_arrays = partial(function, "arrays")
+_AT = "The element at i, counted from 0."
+_FROM_END = "The element at i, counted from 1, or from the end where negative."
+_IS_IN = "Whether value is an element; null if it is not but a null is."
+_JOINED = "Strings joined with a separator, nulls left out or replaced."
 ARRAYS = (
-    function(
-        "arrays",
-        "array(a, ...)",
-        "An array of these elements.",
-        _resolve_array,
-        same(_array),
-        sees_null=True,
-    ),
-    Function(
-        "element",
-        "x[i]",
-        "arrays",
-        "The element at i, counted from 0.",
-        2,
-        2,
-        _resolve_element,
-        same(_element),
-    ),
-    function(
-        "arrays",
-        "element_at(x, i)",
-        "The element at i, counted from 1, or from the end where negative.",
-        _resolve_element_at,
-        same(_element_at),
-    ),
-    function(
-        "arrays", "size(x)", "Number of elements; also cardinality.", _resolve_size, same(len)
-    ),
-    function(
-        "arrays",
-        "array_contains(x, value)",
-        "Whether value is an element; null if it is not but a null is.",
-        _resolve_contains,
-        same(_contains),
-    ),
-    function(
-        "arrays",
-        "array_join(x, separator[, null])",
-        "Strings joined with a separator, nulls left out or replaced.",
-        _resolve_join,
-        same(_join),
-    ),
-    function(
-        "arrays",
-        "array_max(x)",
-        "The greatest element that is not null.",
-        _resolve_extreme,
-        same(greatest),
-    ),
-    function(
-        "arrays",
-        "array_min(x)",
-        "The least element that is not null.",
-        _resolve_extreme,
-        same(least),
-    ),
+    _arrays("array(a, ...)", "An array of these elements.", _resolve_array, _array, sees_null=True),
+    Function("element", "x[i]", "arrays", _AT, 2, 2, _resolve_element, same(_element)),
+    _arrays("element_at(x, i)", _FROM_END, _resolve_element_at, _element_at),
+    _arrays("size(x)", "Number of elements; also cardinality.", _resolve_size, len),
+    _arrays("array_contains(x, value)", _IS_IN, _resolve_contains, _contains),
+    _arrays("array_join(x, separator[, null])", _JOINED, _resolve_join, _join),
+    _arrays("array_max(x)", "The greatest element that is not null.", _resolve_extreme, greatest),
+    _arrays("array_min(x)", "The least element that is not null.", _resolve_extreme, least),
 )

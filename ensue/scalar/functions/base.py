@@ -14,6 +14,10 @@ from typing import Any
 from ensue.scalar.kinds import DEFAULT_ZONE, NULL, Kind, common
 
 NOT_CONSTANT: Any = object()
+# What to do about a function that Ensue does not compute.
+COLUMN_FIRST = (
+    "compute it as a column first; on Spark, a condition on one row may use all that Spark has"
+)
 
 
 @dataclass(frozen=True)
@@ -114,14 +118,18 @@ def function(
     usage: str,
     doc: str,
     resolve: Resolve,
-    implement: Callable[[Signature], Scalar],
+    implementation: Scalar,
     *,
+    by_signature: bool = False,
     least: int | None = None,
     most: int | None = None,
     sees_null: bool = False,
     eager: bool = False,
 ) -> Function:
-    """An entry whose usage says its name and arity: `split(text, regex[, limit])` takes 2 or 3."""
+    """An entry whose usage says its name and arity: `split(text, regex[, limit])` takes 2 or 3.
+
+    With `by_signature`, the implementation depends on the kinds: it is a function of the signature.
+    """
     name, _, arguments = usage.rstrip(")").partition("(")
     required, _, optional = arguments.partition("[")
     count = len(required.split(","))
@@ -130,4 +138,5 @@ def function(
     else:
         fewest, greatest = count, most or count + optional.count(",")
     fewest = fewest if least is None else least
+    implement = implementation if by_signature else same(implementation)
     return Function(name, usage, group, doc, fewest, greatest, resolve, implement, sees_null, eager)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import partial
 from typing import Any
 
 from ensue.scalar import kinds as k
@@ -17,7 +18,6 @@ from ensue.scalar.functions.base import (
     alike,
     fixed,
     function,
-    same,
 )
 from ensue.scalar.functions.operators import greatest, least
 from ensue.scalar.kinds import Kind
@@ -168,35 +168,26 @@ def _not_a_number(value: float | None) -> bool:
     return value is not None and math.isnan(value)
 
 
+_number_function = partial(function, "numbers")
+_choice = partial(function, "choice", resolve=_resolve_extreme, sees_null=True)
+
+
 def _double(usage: str, doc: str, implementation: Scalar) -> Function:
     parameters = (k.DOUBLE,) * (usage.count(",") + 1)
-    resolve = fixed(*parameters, result=k.DOUBLE)
-    return function("numbers", usage, doc, resolve, same(implementation))
+    return _number_function(usage, doc, fixed(*parameters, result=k.DOUBLE), implementation)
 
 
+_CEILING = _whole(ROUND_CEILING, math.ceil)
+_FLOOR = _whole(ROUND_FLOOR, math.floor)
+_ROUND = "Rounded half away from zero; digits is a literal, default 0."
+_BELOW, _ABOVE = "Greatest whole number that is not above.", "Least whole number that is not below."
+_OF_DOUBLE = fixed(k.DOUBLE, result=k.BOOLEAN)
+_NAN = "Whether x is NaN; false for null."
 NUMBERS = (
-    function("numbers", "abs(x)", "Magnitude.", _resolve_same, _absolute),
-    function(
-        "numbers",
-        "ceil(x)",
-        "Least whole number that is not below.",
-        _resolve_whole,
-        _whole(ROUND_CEILING, math.ceil),
-    ),
-    function(
-        "numbers",
-        "floor(x)",
-        "Greatest whole number that is not above.",
-        _resolve_whole,
-        _whole(ROUND_FLOOR, math.floor),
-    ),
-    function(
-        "numbers",
-        "round(x[, digits])",
-        "Rounded half away from zero; digits is a literal, default 0.",
-        _resolve_round,
-        _round,
-    ),
+    _number_function("abs(x)", "Magnitude.", _resolve_same, _absolute, by_signature=True),
+    _number_function("ceil(x)", _ABOVE, _resolve_whole, _CEILING, by_signature=True),
+    _number_function("floor(x)", _BELOW, _resolve_whole, _FLOOR, by_signature=True),
+    _number_function("round(x[, digits])", _ROUND, _resolve_round, _round, by_signature=True),
     _double("sqrt(x)", "Square root; NaN of a negative number.", _square_root),
     _double("power(x, y)", "x to the y.", _power),
     _double("exp(x)", "e to the x.", _exponential),
@@ -204,28 +195,13 @@ NUMBERS = (
     _double("log(base, x)", "Logarithm; null unless both are positive.", _based_logarithm),
     _double("log10(x)", "Decimal logarithm; null unless x is positive.", _logarithm_10),
     _double("sign(x)", "-1.0, 0.0 or 1.0.", _sign),
-    function(
-        "numbers",
-        "isnan(x)",
-        "Whether x is NaN; false for null.",
-        fixed(k.DOUBLE, result=k.BOOLEAN),
-        same(_not_a_number),
-        sees_null=True,
-    ),
-    function(
-        "choice",
+    _number_function("isnan(x)", _NAN, _OF_DOUBLE, _not_a_number, sees_null=True),
+    _choice(
         "greatest(a, b, ...)",
         "Greatest that is not null.",
-        _resolve_extreme,
-        same(lambda *values: greatest(values)),
-        sees_null=True,
+        implementation=lambda *values: greatest(values),
     ),
-    function(
-        "choice",
-        "least(a, b, ...)",
-        "Least that is not null.",
-        _resolve_extreme,
-        same(lambda *values: least(values)),
-        sees_null=True,
+    _choice(
+        "least(a, b, ...)", "Least that is not null.", implementation=lambda *values: least(values)
     ),
 )

@@ -10,24 +10,9 @@ from functools import lru_cache
 
 from ensue import errors
 from ensue.scalar.casts import BadValueError
+from ensue.scalar.functions.base import COLUMN_FIRST
 
-_REFUSED = {
-    "p": "\\p{...}",
-    "P": "\\P{...}",
-    "h": "\\h",
-    "H": "\\H",
-    "R": "\\R",
-    "X": "\\X",
-    "G": "\\G",
-    "Q": "\\Q",
-    "E": "\\E",
-    "k": "\\k",
-    "N": "\\N",
-    "c": "\\c",
-    "v": "\\v",
-    "V": "\\V",
-    "Z": "\\Z",
-}
+_REFUSED = frozenset("pPhHRXGQEkNcvVZ")  # escapes that mean something else, or nothing, in Python
 
 
 @lru_cache(maxsize=256)
@@ -40,7 +25,7 @@ def java_regex(pattern: str) -> re.Pattern[str]:
         pair = pattern[at : at + 2]
         if char == "\\" and len(pair) == 2:
             if pair[1] in _REFUSED:
-                raise _refusal(pattern, _REFUSED[pair[1]])
+                raise _refusal(pattern, pair + ("{...}" if pair[1] in "pP" else ""))
             translated.append({"\\z": "\\Z", "\\e": "\\x1b"}.get(pair, pair))
             at += 2
             continue
@@ -81,9 +66,8 @@ def java_regex(pattern: str) -> re.Pattern[str]:
 
 def _refusal(pattern: str, part: str) -> errors.UnsupportedFunctionError:
     return errors.UnsupportedFunctionError(
-        f"the regular expression {pattern!r} uses {part}, which the in-process runner does not "
-        "read as Java does",
-        remedy="rewrite the pattern, compute it as a column first, or run on Spark",
+        f"the regular expression {pattern!r} uses {part}, which Ensue does not read as Java does",
+        remedy=f"rewrite the pattern, or {COLUMN_FIRST}",
     )
 
 

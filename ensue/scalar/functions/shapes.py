@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ensue import errors
 from ensue.query.condition import CONDITIONS, Argument, Call, Condition, Literal
+from ensue.scalar.functions.base import COLUMN_FIRST
 
 # Roles that only tell other dialects apart; in Spark's own text they change nothing.
 _FLAGS = {"safe", "ignore_nulls", "null_if_pos_overflow", "coalesce", "flatten"}
@@ -127,8 +128,8 @@ def _gather(
 
 def unsupported_form(function: str, part: str) -> errors.UnsupportedFunctionError:
     return errors.UnsupportedFunctionError(
-        f"the form of {function} with {part!r} is not known to the in-process runner",
-        remedy="compute it as a column first, or run on Spark",
+        f"the form of {function} with {part!r} is not one that Ensue computes",
+        remedy=COLUMN_FIRST,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ensue.scalar import kinds as k
@@ -143,26 +144,7 @@ def _right(text: str, length: int) -> str:
     return text[-length:] if length > 0 else ""
 
 
-def _strings(
-    usage: str,
-    doc: str,
-    resolve: Resolve,
-    implementation: Scalar,
-    least: int | None = None,
-    most: int | None = None,
-    sees_null: bool = False,
-) -> Function:
-    """An entry of this file that means the same for all kinds."""
-    return function(
-        "strings",
-        usage,
-        doc,
-        resolve,
-        same(implementation),
-        least=least,
-        most=most,
-        sees_null=sees_null,
-    )
+_strings = partial(function, "strings")
 
 
 def _matching(
@@ -194,12 +176,11 @@ TEXT = (
     ),
     _strings("left(text, n)", "The first n.", _text_or_bytes(N), _left),
     _strings("right(text, n)", "The last n.", fixed(S, N, result=S), _right),
-    function(
-        "strings",
+    _strings(
         "concat(a, b, ...)",
         "Joined; also `a || b`. Null if any is.",
         _resolve_concat,
-        same(_concat),
+        _concat,
         least=1,
         eager=True,
     ),

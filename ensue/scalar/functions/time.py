@@ -5,27 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ensue.scalar import kinds as k
 from ensue.scalar.casts import BadValueError, localized, micros_of
-from ensue.scalar.functions.base import (
-    Function,
-    Given,
-    Resolve,
-    Scalar,
-    Signature,
-    fixed,
-    function,
-    implicit,
-    same,
-)
-from ensue.scalar.functions.operators import (
-    add_months,
-    days_in_month,
-    move_days,
-    truncated_quotient,
-)
+from ensue.scalar.functions import base
+from ensue.scalar.functions.base import Function, Given, Resolve, Scalar, Signature, fixed, implicit
+from ensue.scalar.functions.operators import add_months, days_in_month, move_days
+from ensue.scalar.functions.operators import truncated_quotient as quotient
 
 D, N, S, T = k.DATE, k.INT, k.STRING, k.TIMESTAMP
 UNITS = {
@@ -117,7 +105,7 @@ def _resolve_unix(given: Sequence[Given]) -> Signature | None:
 
 def _unix(signature: Signature) -> Scalar:
     if signature.parameters[0].name != "string":
-        return lambda value: truncated_quotient(micros_of(value), 1_000_000)
+        return lambda value: quotient(micros_of(value), 1_000_000)
     zone = signature.zone
 
     def read(text: str) -> int:
@@ -133,12 +121,19 @@ def _unix(signature: Signature) -> Scalar:
     return read
 
 
+_dates = partial(base.function, "dates")
+
+
 def _part(name: str, doc: str, read: Callable[[Any], int], resolve: Resolve) -> Function:
     argument = "timestamp" if resolve is _clock else "date"
-    return function("dates", f"{name}({argument})", doc, resolve, same(read))
+    return _dates(f"{name}({argument})", doc, resolve, read)
 
 
 _OF_DATE = fixed(D, result=N)
+_START = "The start of the year, quarter, month, week, day, hour, minute or second."
+_FIRST = "The first day of the year, quarter, month or week."
+_MONTHS = "Months later, on the last day where the month is shorter."
+_SECONDS = "Whole seconds since 1970, of a timestamp or a text yyyy-MM-dd HH:mm:ss."
 TIME = (
     _part("year", "The year.", lambda v: v.year, _OF_DATE),
     _part("quarter", "The quarter, 1 to 4.", lambda v: (v.month + 2) // 3, _OF_DATE),
@@ -151,54 +146,24 @@ TIME = (
     _part("hour", "0 to 23.", lambda v: v.hour, _clock),
     _part("minute", "0 to 59.", lambda v: v.minute, _clock),
     _part("second", "0 to 59.", lambda v: v.second, _clock),
-    function(
-        "dates",
-        "date_trunc(unit, timestamp)",
-        "The start of the year, quarter, month, week, day, hour, minute or second.",
-        fixed(S, T, result=T),
-        _truncate,
+    _dates(
+        "date_trunc(unit, timestamp)", _START, fixed(S, T, result=T), _truncate, by_signature=True
     ),
-    function(
-        "dates",
-        "trunc(date, unit)",
-        "The first day of the year, quarter, month or week.",
-        fixed(D, S, result=D),
-        same(_truncate_date),
-    ),
-    function(
-        "dates",
+    _dates("trunc(date, unit)", _FIRST, fixed(D, S, result=D), _truncate_date),
+    _dates(
         "datediff(end, start)",
         "Days from start to end.",
         fixed(D, D, result=N),
-        same(lambda end, start: (end - start).days),
+        lambda end, start: (end - start).days,
     ),
-    function(
-        "dates",
-        "date_add(date, days)",
-        "Days later; also date_sub.",
-        _resolve_add,
-        same(move_days),
-    ),
-    function(
-        "dates",
-        "add_months(date, months)",
-        "Months later, on the last day where the month is shorter.",
-        fixed(D, N, result=D, fails=True),
-        same(add_months),
-    ),
-    function(
-        "dates",
+    _dates("date_add(date, days)", "Days later; also date_sub.", _resolve_add, move_days),
+    _dates("add_months(date, months)", _MONTHS, fixed(D, N, result=D, fails=True), add_months),
+    _dates(
         "last_day(date)",
         "The last day of the month.",
         fixed(D, result=D),
-        same(lambda v: v.replace(day=days_in_month(v.year, v.month))),
+        lambda v: v.replace(day=days_in_month(v.year, v.month)),
     ),
-    function("dates", "to_date(x)", "Cast to date.", fixed(D, result=D), same(lambda v: v)),
-    function(
-        "dates",
-        "unix_timestamp(x)",
-        "Whole seconds since 1970, of a timestamp or a text yyyy-MM-dd HH:mm:ss.",
-        _resolve_unix,
-        _unix,
-    ),
+    _dates("to_date(x)", "Cast to date.", fixed(D, result=D), lambda v: v),
+    _dates("unix_timestamp(x)", _SECONDS, _resolve_unix, _unix, by_signature=True),
 )

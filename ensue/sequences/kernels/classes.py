@@ -6,12 +6,13 @@ to merge with; each state's list is sorted by what a comparison asks for, then b
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.guards.registers import hash_registers, same_registers
 from ensue.sequences.kernels.match_graph import NOTHING
 
 EMPTY, GONE = -1, -2
@@ -36,40 +37,17 @@ class Classes(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _mixed(value: Any, part: Any) -> Any:
-    """40 bits of both; no product leaves 63 bits."""
-    folded = (part & 0xFFFFFFFF) ^ ((part >> 32) & 0xFFFFFFFF)
-    return ((value ^ folded) * 1_000_003) & ((1 << 40) - 1)
-
-
-@njit(cache=True, nogil=True)
-def class_hash(state: int, ints: NDArray[np.int64], floats: NDArray[np.float64]) -> int:
-    value = _mixed(17, np.int64(state))
-    for index in range(ints.shape[0]):
-        value = _mixed(value, ints[index])
-    for index in range(floats.shape[0]):
-        value = _mixed(value, hash(floats[index]))
-    return value ^ (value >> 17)
-
-
-@njit(cache=True, nogil=True)
 def same_class(classes: Classes, slot: int, state: int, added: int) -> bool:
-    if classes.state[slot] != state:
-        return False
-    for index in range(classes.ints.shape[1]):
-        if classes.ints[slot, index] != classes.new_ints[added, index]:
-            return False
-    for index in range(classes.floats.shape[1]):
-        if classes.floats[slot, index] != classes.new_floats[added, index]:
-            return False
-    return True
+    return classes.state[slot] == state and same_registers(
+        classes.ints, classes.floats, slot, classes.new_ints, classes.new_floats, added
+    )
 
 
 @njit(cache=True, nogil=True)
 def forget(classes: Classes, slot: int) -> None:
     """Takes a class out of the hash table and frees its slot."""
     room = classes.table.shape[0] - 1
-    place = class_hash(classes.state[slot], classes.ints[slot], classes.floats[slot]) & room
+    place = hash_registers(classes.state[slot], classes.ints, classes.floats, slot) & room
     while classes.table[place] != slot:
         place = (place + 1) & room
     classes.table[place] = GONE
@@ -88,7 +66,7 @@ def rehash(classes: Classes) -> None:
     for state in range(states):
         for index in range(classes.counts[state]):
             slot = classes.ids[state, index]
-            place = class_hash(state, classes.ints[slot], classes.floats[slot]) & room
+            place = hash_registers(state, classes.ints, classes.floats, slot) & room
             while classes.table[place] != EMPTY:
                 place = (place + 1) & room
             classes.table[place] = slot

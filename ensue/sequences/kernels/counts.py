@@ -19,9 +19,23 @@ continues with Python integers. Sums are kept in two 62-bit limbs.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+
+class Counting(NamedTuple):
+    """Steps by event class: arcs source -> target, and matches completed per state."""
+
+    idle: NDArray[np.bool_]  # per class: the event changes nothing
+    offsets: NDArray[np.int32]
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]
+    ends: NDArray[np.int64]  # [class, state]
+    pending: NDArray[np.bool_]  # per state
+
 
 LIMIT = np.int64(1) << 62
 MASK = LIMIT - 1
@@ -56,17 +70,14 @@ def count_vector(
     classes: NDArray[np.int32],
     begin: int,
     end: int,
-    idle: NDArray[np.bool_],
-    offsets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    ends: NDArray[np.int64],
+    steps: Counting,
     vector: NDArray[np.int64],
 ) -> tuple[np.int64, np.int64, int]:
     """Matches in rows begin..end without a window: (high, low, row reached).
 
     `vector` holds the partial matches per state and is updated; short of `end` on overflow.
     """
+    idle, offsets, sources, targets, ends, _ = steps
     states = vector.shape[0]
     after = np.zeros(states, np.int64)
     high, low = np.int64(0), np.int64(0)
@@ -96,48 +107,28 @@ def count_vector(
 
 
 @njit(cache=True, nogil=True)
-def _row_zero(
+def _multiply(
     matrix: NDArray[np.int64],
     kind: int,
     offsets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
+    out_of: NDArray[np.int32],
+    into: NDArray[np.int32],
     scratch: NDArray[np.int64],
 ) -> bool:
-    """matrix <- M_kind · matrix; False where a number grows too large."""
+    """Adds rows of a matrix by the arcs of a class; False where a number grows too large.
+
+    From sources into targets: of the transpose of B, that of B · M_kind. From targets into sources:
+    M_kind · B.
+    """
     states = matrix.shape[0]
     scratch[:] = 0
     for column in range(states):
         scratch[0, column] = matrix[0, column]
     for arc in range(offsets[kind], offsets[kind + 1]):
-        source, target = sources[arc], targets[arc]
+        source, target = out_of[arc], into[arc]
         for column in range(states):
-            scratch[source, column] += matrix[target, column]
-            if scratch[source, column] >= LIMIT >> 8:
-                return False
-    matrix[:] = scratch
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _append(
-    matrix: NDArray[np.int64],
-    kind: int,
-    offsets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    scratch: NDArray[np.int64],
-) -> bool:
-    """matrix <- matrix · M_kind; False where a number grows too large."""
-    states = matrix.shape[0]
-    scratch[:] = 0
-    for row in range(states):
-        scratch[row, 0] = matrix[row, 0]
-    for arc in range(offsets[kind], offsets[kind + 1]):
-        source, target = sources[arc], targets[arc]
-        for row in range(states):
-            scratch[row, target] += matrix[row, source]
-            if scratch[row, target] >= LIMIT >> 8:
+            scratch[target, column] += matrix[source, column]
+            if scratch[target, column] >= LIMIT >> 8:
                 return False
     matrix[:] = scratch
     return True
@@ -149,14 +140,14 @@ def _waiting(
     matrix: NDArray[np.int64],
     result: NDArray[np.int64],
 ) -> bool:
-    """result <- front · matrix; False where a number grows too large."""
+    """result <- front · the transpose of matrix; False where a number grows too large."""
     states = matrix.shape[0]
     for column in range(states):
         exact, shadow = np.int64(0), 0.0
         for state in range(states):
-            if front[state] and matrix[state, column]:
-                shadow += float(front[state]) * float(matrix[state, column])
-                exact += front[state] * matrix[state, column]
+            if front[state] and matrix[column, state]:
+                shadow += float(front[state]) * float(matrix[column, state])
+                exact += front[state] * matrix[column, state]
         if shadow > 4.0e18:
             return False
         result[column] = exact
@@ -170,19 +161,16 @@ def count_window(
     first: int,
     end: int,
     lows: NDArray[np.int64],
-    idle: NDArray[np.bool_],
-    offsets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    ends: NDArray[np.int64],
-    pending: NDArray[np.bool_],
+    steps: Counting,
     last_piece: bool,
 ) -> tuple[np.int64, np.int64, bool]:
     """Matches that end in rows first..end, each within its window: (high, low, exact).
 
     `lows[i]` is the earliest row at which a match that ends at i may begin; rows begin..first only
     fill the window. Pending states count when their first row leaves the window, or at the end.
+    `matrix` is the transpose of B, but for the time of a flip.
     """
+    idle, offsets, sources, targets, ends, pending = steps
     states = ends.shape[1]
     matrix = np.zeros((states, states), np.int64)
     scratch = np.zeros((states, states), np.int64)
@@ -226,8 +214,8 @@ def count_window(
                 for state in range(states):
                     matrix[state, state] = 1
                 for back in range(row - 1, oldest - 1, -1):
-                    if not idle[classes[back]] and not _row_zero(
-                        matrix, classes[back], offsets, sources, targets, scratch
+                    if not idle[classes[back]] and not _multiply(
+                        matrix, classes[back], offsets, targets, sources, scratch
                     ):
                         return high, low, False
                     front[back - base] = matrix[0]
@@ -264,6 +252,6 @@ def count_window(
             low += exact
             high += low >> 62
             low &= MASK
-        if not _append(matrix, kind, offsets, sources, targets, scratch):
+        if not _multiply(matrix, kind, offsets, sources, targets, scratch):
             return high, low, False
     return high, low, True

@@ -23,138 +23,154 @@ memory is that of the window's events.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from ensue.kernels.calls import inlined
 
 NOTHING = -1
 UNION = -1  # in place of a row
 
 
-@njit(cache=True, nogil=True)
-def join_nodes(
-    left: int,
-    right: int,
-    used: int,
-    rows: NDArray[np.int64],
-    lefts: NDArray[np.int32],
-    rights: NDArray[np.int32],
-    newest: NDArray[np.int64],
-    oldest: NDArray[np.int64],
-) -> int:
+class Nodes(NamedTuple):
+    """The graph: see the module."""
+
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int32]
+    lefts: NDArray[np.int32]
+    rights: NDArray[np.int32]
+    newest: NDArray[np.int64]
+    oldest: NDArray[np.int64]
+
+
+class Walk(NamedTuple):
+    """The partitions of a batch, and how far their rows are through."""
+
+    place: NDArray[np.int64]  # partition, row
+    begins: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    fresh: NDArray[np.int64]  # matches that end before are left out
+    edges: NDArray[np.int64]  # starts below are out of time once the rows are through
+    lows: NDArray[np.int64]  # per row; empty: no window
+    live: NDArray[np.int64]  # becomes the earliest row that a partial match still holds at the end
+
+
+class Steps(NamedTuple):
+    """Arcs by event class, with the label that is taken (-1: the event is skipped)."""
+
+    idle: NDArray[np.bool_]  # per class: the event changes nothing
+    offsets: NDArray[np.int32]
+    sources: NDArray[np.int32]
+    targets: NDArray[np.int32]  # -1: the matches are complete, and cannot go on
+    labels: NDArray[np.int32]
+    accepts: NDArray[np.bool_]
+
+
+@inlined
+def join_nodes(nodes: Nodes, left: int, right: int, used: int) -> int:
     """Writes the union of two nodes at `used`."""
+    newest, oldest = nodes.newest, nodes.oldest
     oldest[used] = min(oldest[left], oldest[right])
     if newest[left] < newest[right]:
         left, right = right, left
-    rows[used] = UNION
-    lefts[used] = left
-    rights[used] = right
+    nodes.rows[used] = UNION
+    nodes.lefts[used] = left
+    nodes.rights[used] = right
     newest[used] = newest[left]
     return used
 
 
+@inlined
+def event_node(nodes: Nodes, before: int, row: int, label: int, used: int) -> int:
+    """Writes an event after those of `before` at `used`."""
+    nodes.rows[used] = row
+    nodes.labels[used] = label
+    nodes.lefts[used] = before
+    nodes.newest[used] = row if before == NOTHING else nodes.newest[before]
+    nodes.oldest[used] = row if before == NOTHING else nodes.oldest[before]
+    return used
+
+
+@inlined
+def note_live(walk: Walk, nodes: Nodes, node: int) -> None:
+    """What a partial match holds when the rows of its partition are through."""
+    partition = walk.place[0]
+    edge = walk.edges[partition]
+    if nodes.newest[node] >= edge:
+        held = max(edge, nodes.oldest[node])
+        walk.live[partition] = min(walk.live[partition], held)
+
+
+@inlined
+def next_partition(walk: Walk) -> None:
+    walk.place[0] += 1
+    if walk.place[0] < walk.begins.shape[0]:
+        walk.place[1] = walk.begins[walk.place[0]]
+
+
 @njit(cache=True, nogil=True)
 def advance(
-    classes: NDArray[np.int32],
-    place: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    stops: NDArray[np.int64],
-    fresh: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    live: NDArray[np.int64],
-    lows: NDArray[np.int64],
-    idle: NDArray[np.bool_],
-    offsets: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    targets: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    end_offsets: NDArray[np.int32],
-    end_sources: NDArray[np.int32],
-    end_labels: NDArray[np.int32],
+    steps: Steps,
+    classes: NDArray[np.int32],  # per row
+    walk: Walk,
     current: NDArray[np.int32],
+    nodes: Nodes,
     used: int,
-    node_rows: NDArray[np.int64],
-    node_labels: NDArray[np.int32],
-    lefts: NDArray[np.int32],
-    rights: NDArray[np.int32],
-    newest: NDArray[np.int64],
-    oldest: NDArray[np.int64],
     roots: NDArray[np.int64],
 ) -> tuple[int, int]:
-    """Rows from `place` (partition, row) on, until all are through or an array is full.
+    """Rows from `walk.place` on, until all are through or an array is full.
 
-    (nodes used, roots found). A root is (row, node, low): the matches completed at the row; those
-    of rows before `fresh` are left out. `live[p]` becomes the earliest row that a partial match of
-    partition p still holds when its rows are through; starts below `edges[p]` are out of time then.
+    (nodes used, roots found). A root is (row, node, low): the matches completed at the row.
     """
     states = current.shape[0]
     after = np.empty(states, np.int32)
+    newest, place = nodes.newest, walk.place
     found = 0
-    while place[0] < begins.shape[0]:
+    while place[0] < walk.begins.shape[0]:
         partition, row = place[0], place[1]
-        if row >= stops[partition]:
-            live[partition] = stops[partition]
+        if row >= walk.stops[partition]:
+            walk.live[partition] = walk.stops[partition]
             for state in range(states):
-                node = current[state]
-                if node != NOTHING and newest[node] >= edges[partition]:
-                    held = max(edges[partition], oldest[node])
-                    live[partition] = min(live[partition], held)
+                if current[state] != NOTHING:
+                    note_live(walk, nodes, current[state])
             current[:] = NOTHING
-            place[0] += 1
-            if place[0] < begins.shape[0]:
-                place[1] = begins[place[0]]
+            next_partition(walk)
             continue
         kind = classes[row]
-        if idle[kind]:
+        if steps.idle[kind]:
             place[1] += 1
             continue
-        arcs = offsets[kind + 1] - offsets[kind]
-        finals = end_offsets[kind + 1] - end_offsets[kind]
-        if used + 2 * arcs + finals > node_rows.shape[0] or found + finals > roots.shape[0]:
+        begin, end = steps.offsets[kind], steps.offsets[kind + 1]
+        if used + 2 * (end - begin) > nodes.rows.shape[0] or found + end - begin > roots.shape[0]:
             break
-        low = lows[row] if lows.shape[0] else 0
-        if row >= fresh[partition]:
-            for final in range(end_offsets[kind], end_offsets[kind + 1]):
-                source = end_sources[final]
-                before = NOTHING
-                if source != 0:
-                    before = current[source]
-                    if before == NOTHING or newest[before] < low:
-                        continue
-                if end_labels[final] >= 0:
-                    node_rows[used] = row
-                    node_labels[used] = end_labels[final]
-                    lefts[used] = before
-                    newest[used] = row if before == NOTHING else newest[before]
-                    oldest[used] = row if before == NOTHING else oldest[before]
-                    before = used
-                    used += 1
-                roots[found, 0] = row
-                roots[found, 1] = before
-                roots[found, 2] = low
-                found += 1
+        low = walk.lows[row] if walk.lows.shape[0] else 0
+        reported = row >= walk.fresh[partition]
         after[:] = NOTHING
-        for arc in range(offsets[kind], offsets[kind + 1]):
-            source, target = sources[arc], targets[arc]
-            before = NOTHING
+        for arc in range(begin, end):
+            source, target = steps.sources[arc], steps.targets[arc]
+            accepted = reported and steps.accepts[arc]
+            if target < 0 and not accepted:
+                continue
+            node = NOTHING
             if source != 0:
-                before = current[source]
-                if before == NOTHING or newest[before] < low:
+                node = current[source]
+                if node == NOTHING or newest[node] < low:
                     continue
-            if labels[arc] >= 0:
-                node_rows[used] = row
-                node_labels[used] = labels[arc]
-                lefts[used] = before
-                newest[used] = row if before == NOTHING else newest[before]
-                oldest[used] = row if before == NOTHING else oldest[before]
-                before = used
+            if steps.labels[arc] >= 0:
+                node = event_node(nodes, node, row, steps.labels[arc], used)
                 used += 1
+            if accepted:
+                roots[found, 0], roots[found, 1], roots[found, 2] = row, node, low
+                found += 1
+            if target < 0:
+                continue
             if after[target] == NOTHING:
-                after[target] = before
+                after[target] = node
             else:
-                after[target] = join_nodes(
-                    after[target], before, used, node_rows, lefts, rights, newest, oldest
-                )
+                after[target] = join_nodes(nodes, after[target], node, used)
                 used += 1
         current[:] = after
         place[1] += 1
@@ -162,18 +178,9 @@ def advance(
 
 
 @njit(cache=True, nogil=True)
-def compact(
-    current: NDArray[np.int32],
-    used: int,
-    low: int,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    lefts: NDArray[np.int32],
-    rights: NDArray[np.int32],
-    newest: NDArray[np.int64],
-    oldest: NDArray[np.int64],
-) -> int:
+def compact(nodes: Nodes, current: NDArray[np.int32], used: int, low: int) -> int:
     """Keeps the nodes that matches to come may use, in place; returns how many."""
+    rows, labels, lefts, rights, newest, oldest = nodes
     marked = np.zeros(used, np.bool_)
     moved = np.empty(used, np.int32)
     for state in range(current.shape[0]):
@@ -219,11 +226,7 @@ def list_matches(
     stack: NDArray[np.int64],
     path_rows: NDArray[np.int64],
     path_labels: NDArray[np.int32],
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    lefts: NDArray[np.int32],
-    rights: NDArray[np.int32],
-    newest: NDArray[np.int64],
+    nodes: Nodes,
     out_rows: NDArray[np.int64],
     out_labels: NDArray[np.int32],
     out_lengths: NDArray[np.int64],
@@ -234,6 +237,7 @@ def list_matches(
     `place` is (next root, height of the stack) and goes from call to call, as do the stack and the
     path. False with nothing written: the stack or the path has to grow.
     """
+    rows, labels, lefts, rights, newest, _ = nodes
     matches, events = 0, 0
     while True:
         if place[1] == 0:
@@ -287,23 +291,18 @@ def subgraph(
     roots: NDArray[np.int64],
     begin: int,
     end: int,
-    rows: NDArray[np.int64],
-    labels: NDArray[np.int32],
-    lefts: NDArray[np.int32],
-    rights: NDArray[np.int32],
-    newest: NDArray[np.int64],
+    nodes: Nodes,
     seen: NDArray[np.int64],
     numbers: NDArray[np.int32],
-    out_labels: NDArray[np.int32],
-    out_rows: NDArray[np.int64],
-    out_lefts: NDArray[np.int32],
-    out_rights: NDArray[np.int32],
+    out: Nodes,
 ) -> int:
     """Copies what the roots begin..end, all of one row, reach; older nodes first.
 
     The last node copied is the union of the roots. Sides that have left the window are cut off.
     -1: the output is too small. `seen` marks nodes by the first root, so it needs no clearing.
     """
+    rows, labels, lefts, rights, newest, _ = nodes
+    out_rows, out_labels, out_lefts, out_rights, _, _ = out
     found = np.empty(out_rows.shape[0], np.int64)
     count = 0
     for root in range(begin, end):

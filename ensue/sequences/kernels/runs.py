@@ -25,11 +25,19 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.guards.machine import FALSE, OVERFLOW, TRUE, run_guard, update_registers
+from ensue.guards.machine import FALSE, OVERFLOW, TRUE
+from ensue.guards.registers import (
+    GuardMachine,
+    ask_guard,
+    copy_registers,
+    hash_registers,
+    reset_registers,
+    take_row,
+)
+from ensue.kernels.calls import inlined
 from ensue.sequences.kernels.classes import (
     EMPTY,
     Classes,
-    class_hash,
     clear,
     first_place,
     forget,
@@ -37,9 +45,17 @@ from ensue.sequences.kernels.classes import (
     rehash,
     same_class,
 )
-from ensue.sequences.kernels.match_graph import NOTHING, join_nodes
+from ensue.sequences.kernels.match_graph import (
+    NOTHING,
+    Nodes,
+    Walk,
+    event_node,
+    join_nodes,
+    next_partition,
+    note_live,
+)
 
-DONE, FULL_NODES, FULL_ROOTS, FULL_CLASSES, GUARD_OVERFLOW, GUARD_BY_ZERO = 0, 1, 2, 3, 4, 5
+DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = range(4)
 NO_INDEX, EQUAL, ABOVE, FROM, BELOW, UPTO = 0, 1, 2, 3, 4, 5  # the event's value against the row's
 
 
@@ -60,49 +76,20 @@ class Steps(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """Guards and registers, and how the classes of each state are sorted."""
+    """Guards and registers over the rows, and how the classes of each state are sorted."""
 
-    code: NDArray[np.int64]
-    guard_offset: NDArray[np.int64]
-    updates: NDArray[np.int64]
-    applies: NDArray[np.bool_]
-    live_ints: NDArray[np.bool_]
-    live_floats: NDArray[np.bool_]
-    initial_ints: NDArray[np.int64]
-    initial_floats: NDArray[np.float64]
-    int_constants: NDArray[np.int64]
-    float_constants: NDArray[np.float64]
-    bounds: NDArray[np.float64]  # of joints, in the unit of `order`
-    last_register: int  # row of the last event, where there are bounds
+    guards: GuardMachine
     labels: int
     correlated: int  # bits of the labels that have a guard
-    sorting: NDArray[
-        np.int64
-    ]  # [state, (comparison, label, register, column of its row, of event)]
-
-
-class Data(NamedTuple):
-    """The rows."""
-
-    bits: NDArray[np.int64]
-    ints: NDArray[np.int64]
-    floats: NDArray[np.float64]
-    int_nulls: NDArray[np.bool_]
-    float_nulls: NDArray[np.bool_]
+    bits: NDArray[np.int64]  # per row: the labels whose own parts hold
+    starts: NDArray[np.int64]  # of partitions
+    bounds: NDArray[np.float64]  # of joints, in the unit of `order`
+    last_register: int  # row of the last event, where there are bounds
+    order: NDArray[np.float64]
+    # [state, (comparison, label, register, column of its row, of event)]
+    sorting: NDArray[np.int64]
     sort_keys: NDArray[np.int64]  # [column, row]: values as integers that sort alike
     sort_nulls: NDArray[np.bool_]
-    order: NDArray[np.float64]
-    lows: NDArray[np.int64]
-    starts: NDArray[np.int64]
-
-
-class Nodes(NamedTuple):
-    rows: NDArray[np.int64]
-    labels: NDArray[np.int32]
-    lefts: NDArray[np.int32]
-    rights: NDArray[np.int32]
-    newest: NDArray[np.int64]
-    oldest: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -115,23 +102,23 @@ def _entry(steps: Steps, state: int, bits: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _sort_key(machine: Machine, data: Data, state: int, ints: NDArray[np.int64]) -> int:
+def _sort_key(machine: Machine, state: int, ints: NDArray[np.int64]) -> int:
     if machine.sorting[state, 0] == NO_INDEX:
         return 0
     row = ints[machine.sorting[state, 2]]
     column = machine.sorting[state, 3]
-    if row < 0 or data.sort_nulls[column, row]:
+    if row < 0 or machine.sort_nulls[column, row]:
         return np.iinfo(np.int64).max
-    return data.sort_keys[column, row]
+    return machine.sort_keys[column, row]
 
 
 @njit(cache=True, nogil=True)
-def _range(machine: Machine, data: Data, classes: Classes, state: int, row: int) -> tuple[int, int]:
+def _range(machine: Machine, classes: Classes, state: int, row: int) -> tuple[int, int]:
     """Places of the classes that the comparison allows; others stay as they are."""
     column = machine.sorting[state, 4]
-    if data.sort_nulls[column, row]:
+    if machine.sort_nulls[column, row]:
         return 0, 0
-    value = data.sort_keys[column, row]
+    value = machine.sort_keys[column, row]
     keys, count = classes.keys[state], classes.counts[state]
     comparison = machine.sorting[state, 0]
     if comparison == EQUAL:
@@ -145,64 +132,28 @@ def _range(machine: Machine, data: Data, classes: Classes, state: int, row: int)
     return first_place(keys, count, value, False), count
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _verdict(
     machine: Machine,
-    data: Data,
     label: int,
     row: int,
-    first: int,
-    last: int,
+    partition: int,
+    known: NDArray[np.int64],
+    known_floats: NDArray[np.float64],
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
-    scratch_ints: NDArray[np.int64],
-    scratch_floats: NDArray[np.float64],
-    cell_ints: NDArray[np.int64],
-    cell_floats: NDArray[np.float64],
-    cell_nulls: NDArray[np.bool_],
 ) -> int:
-    scratch_ints[:] = ints
-    scratch_floats[:] = floats
-    fits = update_registers(
-        machine.updates,
-        machine.applies[label],
-        row,
-        scratch_ints,
-        scratch_floats,
-        data.ints,
-        data.floats,
-        data.int_nulls,
-        data.float_nulls,
-    )
-    if not fits:
+    """Whether the row may join what is known; `ints` and `floats` are overwritten."""
+    copy_registers(known, known_floats, ints, floats)
+    if not take_row(machine.guards, label, row, ints, floats):
         return OVERFLOW
-    return run_guard(
-        machine.code,
-        machine.guard_offset[label],
-        machine.guard_offset[label + 1],
-        row,
-        row,
-        first,
-        last,
-        0,
-        scratch_ints,
-        scratch_floats,
-        data.ints,
-        data.floats,
-        data.int_nulls,
-        data.float_nulls,
-        machine.int_constants,
-        machine.float_constants,
-        cell_ints,
-        cell_floats,
-        cell_nulls,
-    )
+    first, last = machine.starts[partition], machine.starts[partition + 1]
+    return ask_guard(machine.guards, label, row, row, first, last, 0, ints, floats)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _add(
     machine: Machine,
-    data: Data,
     classes: Classes,
     place: int,
     state: int,
@@ -215,39 +166,24 @@ def _add(
     """Notes a class for after the event; `label` -1: the event was skipped. False: overflow."""
     classes.new_state[place] = state
     classes.new_node[place] = node
-    classes.new_ints[place] = ints
-    classes.new_floats[place] = floats
-    if label >= 0 and not update_registers(
-        machine.updates,
-        machine.applies[label],
-        row,
-        classes.new_ints[place],
-        classes.new_floats[place],
-        data.ints,
-        data.floats,
-        data.int_nulls,
-        data.float_nulls,
-    ):
+    new_ints, new_floats = classes.new_ints[place], classes.new_floats[place]
+    copy_registers(ints, floats, new_ints, new_floats)
+    if label >= 0 and not take_row(machine.guards, label, row, new_ints, new_floats):
         return False
-    for index in range(ints.shape[0]):
-        if not machine.live_ints[state, index]:
-            classes.new_ints[place, index] = machine.initial_ints[index]
-    for index in range(floats.shape[0]):
-        if not machine.live_floats[state, index]:
-            classes.new_floats[place, index] = machine.initial_floats[index]
+    reset_registers(machine.guards, state, new_ints, new_floats)
     return True
 
 
 @njit(cache=True, nogil=True)
 def _settle(
-    machine: Machine, data: Data, classes: Classes, nodes: Nodes, added: int, used: int, low: int
+    machine: Machine, classes: Classes, nodes: Nodes, added: int, used: int, low: int
 ) -> int:
     """Puts what the event added into the lists of the states; the nodes used."""
     states = classes.ids.shape[0]
     room = classes.table.shape[0] - 1
     for place in range(added):
         state, node = classes.new_state[place], classes.new_node[place]
-        where = class_hash(state, classes.new_ints[place], classes.new_floats[place]) & room
+        where = hash_registers(state, classes.new_ints, classes.new_floats, place) & room
         known = EMPTY
         while classes.table[where] != EMPTY:
             slot = classes.table[where]
@@ -260,16 +196,7 @@ def _settle(
             if nodes.newest[before] < low:
                 classes.node[known] = node
             else:
-                classes.node[known] = join_nodes(
-                    before,
-                    node,
-                    used,
-                    nodes.rows,
-                    nodes.lefts,
-                    nodes.rights,
-                    nodes.newest,
-                    nodes.oldest,
-                )
+                classes.node[known] = join_nodes(nodes, before, node, used)
                 used += 1
             continue
         slot = classes.free[classes.counts[states]]
@@ -280,7 +207,7 @@ def _settle(
         classes.node[slot] = node
         classes.ints[slot] = classes.new_ints[place]
         classes.floats[slot] = classes.new_floats[place]
-        key = _sort_key(machine, data, state, classes.new_ints[place])
+        key = _sort_key(machine, state, classes.new_ints[place])
         keys, ids, count = classes.keys[state], classes.ids[state], classes.counts[state]
         at = insertion(classes, state, key, place)
         for index in range(count, at, -1):
@@ -295,60 +222,43 @@ def _settle(
 def advance(
     steps: Steps,
     machine: Machine,
-    data: Data,
     classes: Classes,
+    walk: Walk,
     nodes: Nodes,
-    roots: NDArray[np.int64],
-    place: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    stops: NDArray[np.int64],
-    fresh: NDArray[np.int64],
-    edges: NDArray[np.int64],
-    live: NDArray[np.int64],
     used: int,
+    roots: NDArray[np.int64],
     most_takes: int,
-    cells: int,
 ) -> tuple[int, int, int]:
-    """Rows from `place` (partition, row) on: (status, nodes used, roots found).
+    """Rows from `walk.place` on: (status, nodes used, roots found).
 
-    Roots, `fresh`, `edges` and `live` are those of `match_graph.advance`. A row is begun only if
-    everything it may need has room, so that the caller can make room and go on.
+    A row is begun only if everything it may need has room, so that the caller can make room and go
+    on; roots are those of `match_graph.advance`.
     """
     states = classes.ids.shape[0]
     found = 0
-    scratch_ints = machine.initial_ints.copy()
-    scratch_floats = machine.initial_floats.copy()
-    cell_ints = np.zeros(cells, np.int64)
-    cell_floats = np.zeros(cells, np.float64)
-    cell_nulls = np.zeros(cells, np.bool_)
-    while place[0] < begins.shape[0]:
+    guards, place = machine.guards, walk.place
+    while place[0] < walk.begins.shape[0]:
         partition, row = place[0], place[1]
-        if row >= stops[partition]:
-            live[partition] = stops[partition]
+        if row >= walk.stops[partition]:
+            walk.live[partition] = walk.stops[partition]
             for state in range(states):
                 for index in range(classes.counts[state]):
-                    node = classes.node[classes.ids[state, index]]
-                    if nodes.newest[node] >= edges[partition]:
-                        held = max(edges[partition], nodes.oldest[node])
-                        live[partition] = min(live[partition], held)
+                    note_live(walk, nodes, classes.node[classes.ids[state, index]])
             clear(classes)
-            place[0] += 1
-            if place[0] < begins.shape[0]:
-                place[1] = begins[place[0]]
+            next_partition(walk)
             continue
         amount = classes.counts[states] + 1
-        if used + 2 * amount * (most_takes + 1) > nodes.rows.shape[0]:
-            return FULL_NODES, used, found
-        if found + amount * (most_takes + 1) > roots.shape[0]:
-            return FULL_ROOTS, used, found
-        if amount * (most_takes + 2) > classes.node.shape[0]:
-            return FULL_CLASSES, used, found
+        if (
+            used + 2 * amount * (most_takes + 1) > nodes.rows.shape[0]
+            or found + amount * (most_takes + 1) > roots.shape[0]
+            or amount * (most_takes + 2) > classes.node.shape[0]
+        ):
+            return FULL, used, found
         if 3 * classes.counts[states + 1] + 3 * amount * most_takes > 2 * classes.table.shape[0]:
             rehash(classes)
-        plain = data.bits[row]
-        low = data.lows[row] if data.lows.shape[0] else 0
-        first, last = data.starts[partition], data.starts[partition + 1]
-        reported = row >= fresh[partition]
+        plain = machine.bits[row]
+        low = walk.lows[row] if walk.lows.shape[0] else 0
+        reported = row >= walk.fresh[partition]
         added = 0
         for state in range(states):
             count = classes.counts[state]
@@ -372,13 +282,13 @@ def advance(
                 and hard == 1 << machine.sorting[state, 1]
                 and steps.idle[_entry(steps, state, base)]
             ):
-                begin, end = _range(machine, data, classes, state, row)
+                begin, end = _range(machine, classes, state, row)
                 if begin >= end:
                     continue
             kept = begin
             for index in range(begin, end):
                 slot, node = NOTHING, NOTHING
-                ints, floats = machine.initial_ints, machine.initial_floats
+                ints, floats = guards.initial_ints, guards.initial_floats
                 if state > 0:
                     slot = classes.ids[state, index]
                     node = classes.node[slot]
@@ -394,18 +304,13 @@ def advance(
                             if (hard >> label) & 1:
                                 verdict = _verdict(
                                     machine,
-                                    data,
                                     label,
                                     row,
-                                    first,
-                                    last,
+                                    partition,
                                     ints,
                                     floats,
-                                    scratch_ints,
-                                    scratch_floats,
-                                    cell_ints,
-                                    cell_floats,
-                                    cell_nulls,
+                                    classes.new_ints[added],
+                                    classes.new_floats[added],
                                 )
                                 if verdict == TRUE:
                                     bits |= 1 << label
@@ -418,7 +323,7 @@ def advance(
                                     )
                     for index_of in range(machine.bounds.shape[0]):
                         since = ints[machine.last_register] if machine.last_register >= 0 else -1
-                        gap = data.order[row] - data.order[since] if since >= 0 else 0.0
+                        gap = machine.order[row] - machine.order[since] if since >= 0 else 0.0
                         if gap <= machine.bounds[index_of]:
                             bits |= 1 << (machine.labels + index_of)
                     entry = _entry(steps, state, bits)
@@ -430,27 +335,14 @@ def advance(
                     accepted = steps.take_accept[take] and reported
                     if target < 0 and not accepted:
                         continue
-                    nodes.rows[used] = row
-                    nodes.labels[used] = steps.take_label[take]
-                    nodes.lefts[used] = node
-                    nodes.newest[used] = row if node == NOTHING else nodes.newest[node]
-                    nodes.oldest[used] = row if node == NOTHING else nodes.oldest[node]
+                    label = steps.take_label[take]
+                    event_node(nodes, node, row, label, used)
                     if accepted:
                         roots[found, 0], roots[found, 1], roots[found, 2] = row, used, low
                         found += 1
                     if target >= 0:
-                        label = steps.take_label[take]
                         if not _add(
-                            machine,
-                            data,
-                            classes,
-                            added,
-                            target,
-                            used,
-                            ints,
-                            floats,
-                            label,
-                            row,
+                            machine, classes, added, target, used, ints, floats, label, row
                         ):
                             return GUARD_OVERFLOW, used, found
                         added += 1
@@ -464,7 +356,7 @@ def advance(
                     kept += 1
                     continue
                 if following >= 0:
-                    _add(machine, data, classes, added, following, node, ints, floats, -1, row)
+                    _add(machine, classes, added, following, node, ints, floats, -1, row)
                     added += 1
                 forget(classes, slot)
             if state > 0 and kept < end:
@@ -473,6 +365,6 @@ def advance(
                     classes.keys[state, kept] = classes.keys[state, index]
                     kept += 1
                 classes.counts[state] = kept
-        used = _settle(machine, data, classes, nodes, added, used, low)
+        used = _settle(machine, classes, nodes, added, used, low)
         place[1] += 1
     return DONE, used, found

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import borrowing
+from ensue.kernels.calls import borrowing, inner
 from ensue.shared.kernels.layout import FREE, MOST, OPEN, RECORDS, SEED, USED, Arena, Lists
 
 
-@borrowing
+@inner
 def allocate(meta: NDArray[np.int64], following: NDArray[np.int32]) -> int:
     """A free record; the caller has made sure that there is one."""
     record = meta[FREE]
@@ -32,7 +32,7 @@ def allocate(meta: NDArray[np.int64], following: NDArray[np.int32]) -> int:
     return record
 
 
-@borrowing
+@inner
 def release(record: int, arena: Arena, meta: NDArray[np.int64]) -> None:
     """One reference less; records that nothing refers to are free, and so on up the links."""
     while record >= 0:
@@ -46,14 +46,14 @@ def release(record: int, arena: Arena, meta: NDArray[np.int64]) -> None:
         record = above
 
 
-@borrowing
+@inner
 def write(target: NDArray[Any], source: NDArray[Any]) -> None:
     """Like `target[:] = source`, which would make room for a copy first."""
     for index in range(source.shape[0]):
         target[index] = source[index]
 
 
-@borrowing
+@inner
 def any_bit(words: NDArray[np.uint64]) -> bool:
     found = np.uint64(0)
     for index in range(words.shape[0]):
@@ -61,7 +61,7 @@ def any_bit(words: NDArray[np.uint64]) -> bool:
     return found != 0
 
 
-@borrowing
+@inner
 def meets(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> bool:
     found = np.uint64(0)
     for index in range(left.shape[0]):
@@ -74,7 +74,7 @@ def has(words: NDArray[np.uint64], pattern: int) -> bool:
     return (words[pattern >> 6] >> np.uint64(pattern & 63)) & np.uint64(1) != 0
 
 
-@borrowing
+@inner
 def next_random(meta: NDArray[np.int64]) -> float:
     """A number in [0, 1) from a linear congruential sequence: the same for the same seed."""
     state = np.uint64(meta[SEED]) * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
@@ -82,7 +82,7 @@ def next_random(meta: NDArray[np.int64]) -> float:
     return float(state >> np.uint64(11)) / 9007199254740992.0
 
 
-@borrowing
+@inner
 def close(
     run: int,
     before: int,

@@ -21,6 +21,7 @@ SHED, CREATED, CUT, SELECTIONS, CHECKED, SEED, AGED, SELECT_WORK, MOST, STRIDE =
 )  # fmt: skip
 WINDOWED, TICK = 25, 26
 CELL, CELL_NODE = 27, 28  # of the present visit; NO_CELL: of a first event
+BEGIN, END = 29, 30  # the rows of the partition at hand
 META = 32
 NO_CELL, UNCOUNTED = -1, -2  # in place of a cell; the latter: prices are not in use
 
@@ -41,8 +42,6 @@ class Rows(NamedTuple):
     masks: NDArray[np.uint64]  # [window]: patterns with that window
     order: NDArray[np.float64]
     bounds: NDArray[np.float64]  # of gaps between two events
-    begin: int  # of the partition
-    end: int
     position: NDArray[np.float64]  # where rows stand in the longest window
     size: float  # of that window
     event_class: NDArray[np.int32]  # binned values that conditions read
@@ -52,7 +51,7 @@ class Parts(NamedTuple):
     """The order in which rows come, and which partition each is of."""
 
     sequence: NDArray[np.int64]
-    part: NDArray[np.int32]
+    part: NDArray[np.int64]
     starts: NDArray[np.int64]
     weight: NDArray[np.float64]  # how often an event is of the partition
     reached: NDArray[np.int64]  # the last row of each partition so far
@@ -63,26 +62,19 @@ class Steps(NamedTuple):
     """What the automaton does with each kind of event; see `tables.py`."""
 
     react_offset: NDArray[np.int64]  # [kind]
-    react_node: NDArray[np.int32]
+    react_node: NDArray[np.int32]  # below 0: no event yet
     react_begin: NDArray[np.int32]  # components
     react_end: NDArray[np.int32]
-    start_offset: NDArray[np.int64]  # [kind]
-    start_begin: NDArray[np.int32]
-    start_end: NDArray[np.int32]
     component_mask: NDArray[np.uint64]
     guard_offset: NDArray[np.int32]  # [component]
     guard: NDArray[np.int32]
     outcome: NDArray[np.int32]  # [component]: its first outcome
-    take_offset: NDArray[np.int32]  # [outcome]
+    change_offset: NDArray[np.int32]  # [outcome]
     stay: NDArray[np.uint64]
-    move_offset: NDArray[np.int32]
-    accept: NDArray[np.uint64]
-    take_label: NDArray[np.int32]
-    take_target: NDArray[np.int32]
-    take_going: NDArray[np.uint64]
-    take_accept: NDArray[np.uint64]
-    move_node: NDArray[np.int32]
-    move_mask: NDArray[np.uint64]
+    change_label: NDArray[np.int64]  # that takes the event; below 0: the events stay as they are
+    change_target: NDArray[np.int32]
+    change_going: NDArray[np.uint64]
+    change_accept: NDArray[np.uint64]
     pending: NDArray[np.uint64]  # [node]: patterns of which it is a match once time has passed
     labels: int  # guards from here on are bounds of gaps
     node_bits: NDArray[np.uint64]
@@ -228,6 +220,24 @@ class Scratch(NamedTuple):
     cell_ints: NDArray[np.int64]
     cell_floats: NDArray[np.float64]
     cell_nulls: NDArray[np.bool_]
+
+
+class Handed(NamedTuple):
+    """All of it, for a kernel that reads most of the groups."""
+
+    rows: Rows
+    parts: Parts
+    steps: Steps
+    guards: Guards
+    features: Features
+    arena: Arena
+    lists: Lists
+    found: Found
+    sketch: Sketch
+    prices: Prices
+    meta: NDArray[np.int64]
+    knobs: NDArray[np.float64]
+    scratch: Scratch
 
 
 def new_scratch(words: int, guards: Any, ints: int, floats: int) -> Scratch:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import allocating, inlined
+from ensue.kernels.calls import allocating, borrowing, inner_inlined
 from ensue.shared.constants import GROWTH, PRICE_PRIOR, STEP
 from ensue.shared.kernels.layout import Prices
 from ensue.shared.kernels.sketch import LEVELS, level_of
@@ -30,7 +30,7 @@ CLASSES = 1024  # of events, over all kinds
 PRICES = 20
 
 
-@inlined
+@borrowing
 def cell_of(node: int, bucket: int, event: int, prices: Prices) -> int:
     """Numbers without holes, so that cells fall together only where there are too many of them."""
     # Both sizes are powers of two.
@@ -39,12 +39,12 @@ def cell_of(node: int, bucket: int, event: int, prices: Prices) -> int:
     return int(found & (prices.asked.shape[0] - 1))
 
 
-@inlined
+@borrowing
 def age_bin(left: float) -> int:
     return min(max(int(left * AGES), 0), AGES - 1)
 
 
-@inlined
+@inner_inlined
 def note_created(
     cell: int, node: int, child: int, child_node: int, draw: float, prices: Prices
 ) -> None:
@@ -65,7 +65,7 @@ def note_created(
         prices.log_child[node, slot] = child
 
 
-@inlined
+@inner_inlined
 def fade_prices(prices: Prices) -> None:
     """What is counted from now on weighs more."""
     prices.scale[0] *= GROWTH

@@ -16,50 +16,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import allocating, inlined
-from ensue.shared.constants import (
-    CAREFUL,
-    CHECK_EVERY,
-    FALL,
-    FAR_OVER,
-    FORGET,
-    FREE_AGAIN,
-    GREATEST,
-    LEAST,
-    LEAST_LIFE,
-    NEARLY,
-    ROOM,
-    SLOWLY,
-    SPREAD,
-    STEADY,
-    STEEP,
-)
+from ensue.kernels.calls import inner_allocating, inner_inlined
+from ensue.shared import constants as chosen
+from ensue.shared.kernels import layout as at
 from ensue.shared.kernels.arena import any_bit, close, has, meets
-from ensue.shared.kernels.layout import (
-    AGED,
-    BOUND,
-    BY_RATIO,
-    CUT,
-    FADE,
-    FADE_EVERY,
-    LIMIT_RECORDS,
-    LIMIT_WORK,
-    OPEN,
-    PRICED,
-    RECORDS,
-    SELECT_WORK,
-    SELECTIONS,
-    SHED,
-    TICK,
-    WINDOWED,
-    Arena,
-    Lists,
-    Parts,
-    Prices,
-    Rows,
-    Sketch,
-    Steps,
-)
+from ensue.shared.kernels.layout import Arena, Handed, Lists, Parts, Rows, Sketch
 from ensue.shared.kernels.price import fade_prices
 from ensue.shared.kernels.sketch import (
     LEVELS,
@@ -77,25 +38,25 @@ _LEAST_QUALITY[:2] = -np.inf, np.nextafter(0.0, 1.0)
 _LEAST_QUALITY[-1] = np.inf  # no quality is enough
 
 
-@inlined
+@inner_inlined
 def age_of(first: int, row: int, rows: Rows) -> float:
     """The share of the longest window that has passed since the first event."""
     return min(1.0, (rows.position[row] - rows.position[first]) / rows.size)
 
 
-@inlined
+@inner_inlined
 def left_of(run: int, row: int, rows: Rows, arena: Arena) -> float:
     """The share of the longest window that a partial match still has."""
-    return max(1.0 - age_of(arena.first[run], row, rows), LEAST_LIFE)
+    return max(1.0 - age_of(arena.first[run], row, rows), chosen.LEAST_LIFE)
 
 
-@inlined
+@inner_inlined
 def least_of(cut: int) -> float:
     """The least quality at the level of the cut: that of most births is only compared with it."""
     return float(_LEAST_QUALITY[cut])
 
 
-@inlined
+@inner_inlined
 def worth_of(node: int, bucket: int, patterns: NDArray[np.uint64], sketch: Sketch) -> float:
     """Expected weighted matches of the overloaded patterns, per way to take the events to come."""
     columns = sketch.weights.shape[0]
@@ -112,7 +73,7 @@ def worth_of(node: int, bucket: int, patterns: NDArray[np.uint64], sketch: Sketc
     return total
 
 
-@inlined
+@inner_inlined
 def quality_of(
     node: int,
     worth: float,
@@ -126,12 +87,12 @@ def quality_of(
     `left` is what is left of the window: the own work shrinks with it, matches with a power.
     """
     total = worth * ways
-    if knobs[BY_RATIO] != 0.0:
+    if knobs[at.BY_RATIO] != 0.0:
         total /= sketch.theta[node] * left
     return total
 
 
-@inlined
+@inner_inlined
 def record_shed(
     node: int,
     bucket: int,
@@ -146,7 +107,7 @@ def record_shed(
     Whether nothing is left of it is returned.
     """
     columns = sketch.weights.shape[0]
-    meta[SHED] += 1
+    meta[at.SHED] += 1
     gone = False
     for word in range(before.shape[0]):
         left = before[word] & ~after[word]
@@ -162,62 +123,53 @@ def record_shed(
     return gone and not any_bit(after)
 
 
-@inlined
+@inner_inlined
 def overload(overloaded: NDArray[np.uint64], every: bool) -> None:
     """Every pattern is above its bound, or none."""
     for word in range(overloaded.shape[0]):
         overloaded[word] = ~np.uint64(0) if every else np.uint64(0)
 
 
-@inlined
-def room_now(
-    recent: NDArray[np.int64],
-    meta: NDArray[np.int64],
-    knobs: NDArray[np.float64],
-    careful: float,
-    spread: float,
-) -> float:
+@inner_inlined
+def room_now(given: Handed, careful: float, spread: float) -> float:
     """Work that the next rows may need each, so that the moving average keeps to the bound."""
-    limit = knobs[LIMIT_WORK]
+    recent, meta, limit = given.lists.recent, given.meta, given.knobs[at.LIMIT_WORK]
     if limit < np.inf:
-        spare = limit * min(meta[TICK], recent.shape[0]) - meta[WINDOWED]
-        limit = min(max(careful * limit + spare / spread, LEAST * limit), GREATEST * limit)
+        spare = limit * min(meta[at.TICK], recent.shape[0]) - meta[at.WINDOWED]
+        limit = min(
+            max(careful * limit + spare / spread, chosen.LEAST * limit), chosen.GREATEST * limit
+        )
     return float(limit)
 
 
-@inlined
-def set_price(
-    recent: NDArray[np.int64],
-    sketch: Sketch,
-    prices: Prices,
-    meta: NDArray[np.int64],
-    knobs: NDArray[np.float64],
-) -> None:
+@inner_inlined
+def set_price(given: Handed) -> None:
     """The cut at which the visits of the last rows would have kept to the bound.
 
     It follows slowly, since a price that swings with every burst pays too much in one stretch and
     too little in the next; where the moving average is nearly at the bound, it rises at once.
     """
-    levels = prices.levels
-    limit = room_now(recent, meta, knobs, STEADY, SLOWLY)
-    levels[LOOKED_AT] = FORGET * levels[LOOKED_AT] + CHECK_EVERY
+    levels, meta = given.prices.levels, given.meta
+    limit = room_now(given, chosen.STEADY, chosen.SLOWLY)
+    levels[LOOKED_AT] = chosen.FORGET * levels[LOOKED_AT] + chosen.CHECK_EVERY
     work, cut = 0.0, 0
     for down in range(LEVELS):
         level = LEVELS - 1 - down
         work += levels[level]
-        levels[level] *= FORGET
+        levels[level] *= chosen.FORGET
         if cut == 0 and work > limit * levels[LOOKED_AT]:
             cut = min(level + 1, LEVELS - 1)
-    cut = max(cut, int(levels[LAST_CUT]) - FALL)
+    cut = max(cut, int(levels[LAST_CUT]) - chosen.FALL)
     levels[LAST_CUT] = cut
-    used = meta[WINDOWED] / (knobs[BOUND] * max(min(meta[TICK], recent.shape[0]), 1))
-    meta[CUT] = 0
+    averaged = max(min(meta[at.TICK], given.lists.recent.shape[0]), 1)
+    used = meta[at.WINDOWED] / (given.knobs[at.BOUND] * averaged)
+    meta[at.CUT] = 0
     if cut > 0:
-        meta[CUT] = min(cut + int(max(0.0, used - NEARLY) * STEEP), LEVELS - 1)
-    overload(sketch.overloaded, meta[CUT] > 0)
+        meta[at.CUT] = min(cut + int(max(0.0, used - chosen.NEARLY) * chosen.STEEP), LEVELS - 1)
+    overload(given.sketch.overloaded, meta[at.CUT] > 0)
 
 
-@allocating
+@inner_allocating
 def fade(sketch: Sketch, left: float) -> None:
     """What was learned counts for less; where there is too little to forget, it stays."""
     seen, completed, flow = sketch.bucket_seen, sketch.completed, sketch.flow
@@ -242,46 +194,39 @@ def fade(sketch: Sketch, left: float) -> None:
                 flow[node, child] *= left
 
 
-@allocating
-def check_load(
-    row: int,
-    rows: Rows,
-    parts: Parts,
-    steps: Steps,
-    arena: Arena,
-    lists: Lists,
-    sketch: Sketch,
-    prices: Prices,
-    meta: NDArray[np.int64],
-    knobs: NDArray[np.float64],
-) -> None:
+@inner_allocating
+def check_load(row: int, given: Handed) -> None:
     """The overload detector, called every few rows: the expected work against the bounds."""
-    meta[AGED] += CHECK_EVERY
-    if knobs[FADE_EVERY] > 0 and meta[AGED] >= knobs[FADE_EVERY]:
-        meta[AGED] = 0
-        fade_prices(prices)
-        fade(sketch, knobs[FADE])
-    count, recent = lists.waiting, lists.recent
-    if knobs[PRICED] != 0.0:
-        set_price(recent, sketch, prices, meta, knobs)
+    sketch, meta, knobs = given.sketch, given.meta, given.knobs
+    meta[at.AGED] += chosen.CHECK_EVERY
+    if knobs[at.FADE_EVERY] > 0 and meta[at.AGED] >= knobs[at.FADE_EVERY]:
+        meta[at.AGED] = 0
+        fade_prices(given.prices)
+        fade(sketch, knobs[at.FADE])
+    count = given.lists.waiting
+    if knobs[at.PRICED] != 0.0:
+        set_price(given)
         return
     node_rate, limits, overloaded = sketch.rate, sketch.limits, sketch.overloaded
     load = 0.0
     single = limits.shape[0] > 0
     loads = np.zeros(limits.shape[0], np.float64)
-    for at in range(count.shape[0]):
-        if count[at] <= 0.0:
+    for node in range(count.shape[0]):
+        if count[node] <= 0.0:
             continue
-        part = count[at] * node_rate[at]
+        part = count[node] * node_rate[node]
         load += part
         if single:
             for pattern in range(limits.shape[0]):
-                if limits[pattern] < np.inf and has(steps.node_bits[at], pattern):
+                if limits[pattern] < np.inf and has(given.steps.node_bits[node], pattern):
                     loads[pattern] += part
     # The moving average may be used up: what the last rows left over is there for the next ones.
-    limit = room_now(recent, meta, knobs, CAREFUL, SPREAD)
-    over = load > limit or meta[RECORDS] > knobs[LIMIT_RECORDS]
-    full = load > FREE_AGAIN * limit or meta[RECORDS] > FREE_AGAIN * knobs[LIMIT_RECORDS]
+    limit = room_now(given, chosen.CAREFUL, chosen.SPREAD)
+    over = load > limit or meta[at.RECORDS] > knobs[at.LIMIT_RECORDS]
+    full = (
+        load > chosen.FREE_AGAIN * limit
+        or meta[at.RECORDS] > chosen.FREE_AGAIN * knobs[at.LIMIT_RECORDS]
+    )
     everyone = over
     if over or (full and not single):
         overload(overloaded, True)
@@ -292,67 +237,60 @@ def check_load(
             if loads[pattern] > limits[pattern]:
                 over = True
                 overloaded[pattern >> 6] |= bit
-            elif loads[pattern] < FREE_AGAIN * limits[pattern] and meta[CUT] <= 1:
+            elif loads[pattern] < chosen.FREE_AGAIN * limits[pattern] and meta[at.CUT] <= 1:
                 overloaded[pattern >> 6] &= ~bit
-            if loads[pattern] > FREE_AGAIN * limits[pattern]:
+            if loads[pattern] > chosen.FREE_AGAIN * limits[pattern]:
                 tight = True
         full = full or tight
     if (
         over
         and everyone
-        and meta[CUT] > 0
-        and load < FAR_OVER * limit
-        and (meta[RECORDS] <= knobs[LIMIT_RECORDS])
+        and meta[at.CUT] > 0
+        and load < chosen.FAR_OVER * limit
+        and (meta[at.RECORDS] <= knobs[at.LIMIT_RECORDS])
     ):
-        meta[CUT] = min(meta[CUT] + 2, LEVELS - 2)
+        meta[at.CUT] = min(meta[at.CUT] + 2, LEVELS - 2)
     elif over:
-        select(row, rows, parts, arena, lists, limit, everyone, sketch, meta, knobs)
-    elif not full and meta[CUT] > 0:
+        select(row, limit, everyone, given)
+    elif not full and meta[at.CUT] > 0:
         # The further below the bound, the faster new partial matches are let in again.
-        used = max(load / limit, meta[RECORDS] / knobs[LIMIT_RECORDS])
+        used = max(load / limit, meta[at.RECORDS] / knobs[at.LIMIT_RECORDS])
         if used < 0.5 and not single:
-            meta[CUT] = 0
+            meta[at.CUT] = 0
         else:
-            meta[CUT] = max(0, meta[CUT] - (8 if used < 0.8 else 2))
-        if meta[CUT] == 0:
+            meta[at.CUT] = max(0, meta[at.CUT] - (8 if used < 0.8 else 2))
+        if meta[at.CUT] == 0:
             overload(overloaded, False)
     # Where windows are shorter than the time between checks, or all is of the same quality, no cut
     # tells births apart: above the bound itself none is let in until the next check.
-    used_up = meta[WINDOWED] > knobs[BOUND] * min(meta[TICK], recent.shape[0])
-    if used_up and knobs[LIMIT_WORK] < np.inf and sketch.priority.shape[0] == 0:
-        meta[CUT] = LEVELS - 1
+    used_up = meta[at.WINDOWED] > knobs[at.BOUND] * min(meta[at.TICK], given.lists.recent.shape[0])
+    if used_up and knobs[at.LIMIT_WORK] < np.inf and sketch.priority.shape[0] == 0:
+        meta[at.CUT] = LEVELS - 1
         overload(overloaded, True)
 
 
-@allocating
-def rank(
-    row: int,
-    rows: Rows,
-    arena: Arena,
-    lists: Lists,
-    sketch: Sketch,
-    meta: NDArray[np.int64],
-    knobs: NDArray[np.float64],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+@inner_allocating
+def rank(row: int, given: Handed) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Open partial matches by falling quality, and the level of each."""
+    arena, sketch, meta = given.arena, given.sketch, given.meta
     following, bits, bucket = arena.following, arena.bits, arena.bucket
-    head, nodes, priority = lists.head, lists.waiting.shape[0], sketch.priority
-    found = np.empty(meta[OPEN], np.int32)
-    levels = np.zeros(meta[OPEN], np.int32)
+    head, nodes, priority = given.lists.head, given.lists.waiting.shape[0], sketch.priority
+    found = np.empty(meta[at.OPEN], np.int32)
+    levels = np.zeros(meta[at.OPEN], np.int32)
     sizes = np.zeros(LEVELS + 1, np.int64)
     count = 0
     for slot in range(head.shape[0]):
-        run, at = head[slot], slot % nodes
+        run, node = head[slot], slot % nodes
         while run >= 0:
             level = LEVELS - 1
             if meets(bits[run], sketch.overloaded):
-                if at < priority.shape[0]:
-                    level = level_of(priority[at, run % priority.shape[1]])
+                if node < priority.shape[0]:
+                    level = level_of(priority[node, run % priority.shape[1]])
                 else:
-                    left = left_of(run, row, rows, arena)
-                    worth = worth_of(at, bucket[run], bits[run], sketch)
-                    ways = ways_of(left, at, sketch)
-                    quality = quality_of(at, worth, ways, left, sketch, knobs)
+                    left = left_of(run, row, given.rows, arena)
+                    worth = worth_of(node, bucket[run], bits[run], sketch)
+                    ways = ways_of(left, node, sketch)
+                    quality = quality_of(node, worth, ways, left, sketch, given.knobs)
                     level = min(level_of(quality), LEVELS - 2)
             found[count], levels[count] = run, level
             sizes[LEVELS - 1 - level + 1] += 1
@@ -368,28 +306,18 @@ def rank(
     return ranked, level_at
 
 
-@allocating
-def select(
-    row: int,
-    rows: Rows,
-    parts: Parts,
-    arena: Arena,
-    lists: Lists,
-    limit: float,
-    everyone: bool,
-    sketch: Sketch,
-    meta: NDArray[np.int64],
-    knobs: NDArray[np.float64],
-) -> None:
+@inner_allocating
+def select(row: int, limit: float, everyone: bool, given: Handed) -> None:
     """Algorithm 4: by falling quality, until the bound of Equation 3 is used up."""
+    arena, sketch, meta = given.arena, given.sketch, given.meta
     node, first, bits, bucket = arena.node, arena.first, arena.bits, arena.bucket
-    part, weight = parts.part, parts.weight
+    part, weight = given.parts.part, given.parts.weight
     overloaded, node_rate, limits = sketch.overloaded, sketch.rate, sketch.limits
-    meta[SELECTIONS] += 1
-    meta[SELECT_WORK] += meta[OPEN]
-    ranked, levels = rank(row, rows, arena, lists, sketch, meta, knobs)
-    room_work = ROOM * limit
-    room_records = ROOM * knobs[LIMIT_RECORDS]
+    meta[at.SELECTIONS] += 1
+    meta[at.SELECT_WORK] += meta[at.OPEN]
+    ranked, levels = rank(row, given)
+    room_work = chosen.ROOM * limit
+    room_records = chosen.ROOM * given.knobs[at.LIMIT_RECORDS]
     used_work, used_records = 0.0, 0.0
     used = np.zeros(limits.shape[0], np.float64)
     kept = np.empty(bits.shape[1], np.uint64)
@@ -407,7 +335,7 @@ def select(
                 for pattern in range(limits.shape[0]):
                     if not has(overloaded, pattern) or not has(kept, pattern):
                         continue
-                    if used[pattern] + cost > ROOM * limits[pattern]:
+                    if used[pattern] + cost > chosen.ROOM * limits[pattern]:
                         kept[pattern >> 6] &= ~(np.uint64(1) << np.uint64(pattern & 63))
             lost = False
             for word in range(kept.shape[0]):
@@ -415,7 +343,7 @@ def select(
                     lost = True
             if lost:
                 cut = max(cut, levels[index])
-                ways = ways_of(left_of(run, row, rows, arena), node[run], sketch)
+                ways = ways_of(left_of(run, row, given.rows, arena), node[run], sketch)
                 if record_shed(node[run], bucket[run], bits[run], kept, ways, sketch, meta):
                     sketch.unlived[node[run]] += ways
                 bits[run, :] = kept
@@ -425,11 +353,11 @@ def select(
             for pattern in range(used.shape[0]):
                 if has(kept, pattern):
                     used[pattern] += cost
-    meta[CUT] = cut if sketch.priority.shape[0] == 0 else 0
-    drop_empty(parts, arena, lists, meta)
+    meta[at.CUT] = cut if sketch.priority.shape[0] == 0 else 0
+    drop_empty(given.parts, arena, given.lists, meta)
 
 
-@inlined
+@inner_inlined
 def drop_empty(parts: Parts, arena: Arena, lists: Lists, meta: NDArray[np.int64]) -> None:
     """Partial matches that no pattern keeps leave their lists."""
     nodes = lists.waiting.shape[0]

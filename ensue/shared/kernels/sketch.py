@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.guards.machine import run_guard
-from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.calls import borrowing, inner_inlined
 from ensue.shared.constants import SKETCH_PRIOR
-from ensue.shared.kernels.layout import Features, Guards, Scratch, Sketch
+from ensue.shared.kernels import layout as at
+from ensue.shared.kernels.layout import Handed, Sketch
 
 LEVELS = 256  # quality on a logarithmic scale, eight levels to a factor of two
 MIDDLE = 200
@@ -42,7 +43,7 @@ def level_of(quality: float) -> int:
     return min(max(found, 1), LEVELS - 1)
 
 
-@inlined
+@inner_inlined
 def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
     """The bin of a value between `EDGES` = 2 ** 6 - 1 edges, in six steps that branch nowhere."""
     low, step = 0, 32
@@ -52,27 +53,18 @@ def bin_of(value: float, edges: NDArray[np.float64], bins: int) -> int:
     return low * bins // (EDGES + 1)
 
 
-@inlined
-def bucket_of(
-    node: int,
-    row: int,
-    first: int,
-    last: int,
-    ints: NDArray[np.int64],
-    floats: NDArray[np.float64],
-    features: Features,
-    guards: Guards,
-    scratch: Scratch,
-    buckets: int,
-    number: int,
-) -> int:
+@inner_inlined
+def bucket_of(node: int, row: int, given: Handed) -> int:
     """hash(<d_1.A, ..., d_j.A>) of a partial match that waits at `node` since `row`.
 
     Numbers without holes, so that buckets fall together only where there are too many of them.
     Attributes are computed from a few registers, and an event extends many partial matches whose
-    registers are the same: buckets are remembered by them. Of births, by `number`, one in
-    2 ** `NOTED_BITS` tells the sample of values.
+    registers are the same (they are in the scratch): buckets are remembered by them. Of births, one
+    in 2 ** `NOTED_BITS` tells the sample of values.
     """
+    features, guards, scratch, meta = given.features, given.guards, given.scratch, given.meta
+    ints, floats, number = scratch.ints, scratch.floats, meta[at.CREATED]
+    first, last = meta[at.BEGIN], meta[at.END]
     offset, chosen, read = features.offset, features.chosen, features.read
     seen, latest, bins = features.seen, features.latest, features.bins[node]
     key = np.uint64(node) * _FIRST_FACTOR
@@ -111,18 +103,18 @@ def bucket_of(
                     latest[feature, NOTED] += 1.0
             found = 1 + bin_of(value, features.edges[feature], bins)
         mixed = mixed * (bins + 1) + found
-    bucket = np.int64((features.base[node] + mixed) % buckets)
+    bucket = np.int64((features.base[node] + mixed) % given.sketch.bucket_seen.shape[0])
     features.known[slot], features.remembered[slot] = key, bucket
     return int(bucket)
 
 
-@inlined
+@inner_inlined
 def column_of(pattern: int, columns: int) -> int:
     """Patterns beyond the columns of the sketch share them; a division is saved for the others."""
     return pattern if pattern < columns else pattern % columns
 
 
-@inlined
+@inner_inlined
 def relative_of(bucket: int, node: int, column: int, sketch: Sketch) -> float:
     """How much better than its node a bucket is: what was credited to both lags alike."""
     prior = (sketch.node_completed[node, column] + 0.1) / (sketch.node_seen[node] + 1.0)
@@ -132,13 +124,13 @@ def relative_of(bucket: int, node: int, column: int, sketch: Sketch) -> float:
     )
 
 
-@inlined
+@inner_inlined
 def rate_of(bucket: int, node: int, column: int, sketch: Sketch) -> float:
     """Complete matches of a pattern per partial match of the bucket, drawn to its node's mean."""
     return float(sketch.means[node, column] * relative_of(bucket, node, column, sketch))
 
 
-@inlined
+@inner_inlined
 def ways_of(left: float, node: int, sketch: Sketch) -> float:
     """With k events to come, the ways to take them grow with the k-th power of the time left."""
     ways = 1.0
@@ -147,7 +139,7 @@ def ways_of(left: float, node: int, sketch: Sketch) -> float:
     return ways
 
 
-@inlined
+@inner_inlined
 def credit(
     bucket: int,
     node: int,

@@ -1,0 +1,91 @@
+"""`ensue.sql` over tables in process: Ensue matches, DuckDB runs the SQL around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from ensue import errors
+from ensue.api.sql_statement import TABLE, Statement
+from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.front import statement
+from ensue.front.clause import Clause
+from ensue.front.sql import MatchQuery
+from ensue.front.translate import duckdb_sql
+from ensue.operator.budget import Budget
+from ensue.run import local
+from ensue.run.tables_sql import answer
+from ensue.sequences.totals import Grouping
+
+
+def over_tables(
+    texts: list[str], dialect: str, budget: Budget | None, given: Mapping[str, Any]
+) -> list[Any]:
+    """One result per statement, each in the kind of the first table."""
+    if budget is not None:
+        raise errors.UnsupportedError(
+            "a budget in SQL is for tables on Spark",
+            remedy="leave the budget out, or use q.matches(table, budget=...)",
+        )
+    tables = {}
+    for name, data in given.items():
+        if is_spark(data):
+            raise errors.UnsupportedInputError(
+                f"the table {name!r} is a DataFrame of Spark, which sees tables by their views",
+                remedy=f"write df.createOrReplaceTempView({name!r}), and name no tables",
+            )
+        if name.startswith(TABLE):
+            raise errors.ReservedNameError(
+                f"a table is called {name!r}", remedy=f"names that begin with {TABLE} are Ensue's"
+            )
+        tables[name] = to_arrow(data)
+    first = next(iter(given.values()))
+    return [in_kind(_Tables(text, dialect, tables=dict(tables)).answer(), first) for text in texts]
+
+
+@dataclass
+class _Tables(Statement[pa.Table]):
+    """A statement over Arrow tables."""
+
+    def answer(self) -> pa.Table:
+        tree = statement.parse_statement(self.text, self.dialect)
+        if not isinstance(tree, exp.Query):
+            raise errors.UnsupportedError(
+                f"over tables in process a statement is a query, and this is {tree.key.upper()}",
+                remedy="write SELECT ..., and keep what it gives",
+                place=errors.Place.at_offset(self.text, 0),
+            )
+        return self.replaced(tree)
+
+    def matched(self, asked: MatchQuery, source: pa.Table) -> pa.Table:
+        if asked.timeouts:
+            raise errors.UnsupportedError(
+                "SHOW TIMEOUT MATCHES is for tables on Spark",
+                remedy="use q.matches(table, timeouts=True)",
+            )
+        if asked.all_matches:
+            grouping = Grouping(by=asked.query.partition_by)
+            return local.totals(asked.query, source, grouping)
+        found = local.run(asked.query, source)
+        hidden = [name for name, _ in asked.hidden if name in found.column_names]
+        return found.drop_columns(hidden) if asked.query.rows.all_rows else found
+
+    def integers(self, source: pa.Table) -> frozenset[str]:
+        return frozenset(f.name.casefold() for f in source.schema if pa.types.is_integer(f.type))
+
+    def pattern_window(self, select: exp.Select) -> exp.Expression:
+        raise errors.UnsupportedError(
+            "a row pattern in a window is for tables on Spark",
+            remedy="write it as MATCH_RECOGNIZE, or run the statement on Spark",
+            place=errors.Place.at_offset(self.text, 0),
+        )
+
+    def input_of(self, below: exp.Expression, clause: Clause, node: exp.Expression) -> pa.Table:
+        return self.frame(below)
+
+    def frame(self, tree: exp.Expression) -> pa.Table:
+        return answer(duckdb_sql(tree, self.text, self.dialect), self.tables)

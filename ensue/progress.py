@@ -1,0 +1,69 @@
+"""Progress of long runs in terminals and notebooks: rows, matches, and the time left.
+
+Nothing is shown where standard error is a pipe or a file, for fewer than a million rows, and where
+the environment says ENSUE_PROGRESS=off.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LEAST_ROWS = 1_000_000
+SETTING = "ENSUE_PROGRESS"
+Report = Callable[[int, int], None]  # so many rows more are done, so many matches more are found
+
+
+@contextmanager
+def progress(title: str, rows: int) -> Iterator[Report | None]:
+    """What tells how far a run is; None where nobody looks."""
+    screen = _screen() if rows >= LEAST_ROWS else None
+    if screen is None:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} of {task.total:,} rows, {task.fields[matches]:,} matches"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeLeft(),
+    )
+    with Progress(*columns, console=screen, transient=True) as shown:
+        task = shown.add_task(title, total=rows, matches=0)
+        matches = 0
+
+        def report(done: int, found: int) -> None:
+            nonlocal matches
+            matches += found
+            shown.update(task, advance=done, matches=matches)
+
+        yield report
+
+
+@contextmanager
+def waiting(text: str, rows: int) -> Iterator[None]:
+    """A line that stands while one long step runs which cannot say how far it is."""
+    screen = _screen() if rows >= LEAST_ROWS else None
+    if screen is None:
+        yield
+        return
+    with screen.status(f"{text}: {rows:,} rows"):
+        yield
+
+
+def _screen() -> Console | None:
+    if os.environ.get(SETTING, "").lower() in ("off", "0", "no"):
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal or console.is_jupyter else None

@@ -1,0 +1,141 @@
+"""Operators that users hold behind Cleanse: what all of them do with what comes, and what they say.
+
+`Matcher` and `LateSummary` take events in any order. The columns may be known with the first event
+only; what is late or cannot be used is gathered until it is taken away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ensue import errors
+from ensue.operator import state
+from ensue.operator.cleanse import Cleanse, Released, event_time
+from ensue.operator.cleanse import Counts as CleanseCounts
+from ensue.operator.intake import REASON
+from ensue.operator.turns import Turns
+from ensue.query.binding import bind
+from ensue.query.query import Query
+from ensue.run.branch import MatcherOptions
+
+
+@dataclass
+class CleansedCounts(CleanseCounts):
+    """What came since the start, and what is kept of it."""
+
+    held: int = 0  # events waiting for the watermark
+    correctable: int = 0  # events let through that may still be corrected
+
+
+class Cleansed(Turns):
+    """See the module."""
+
+    def __init__(self, query: Query, options: MatcherOptions) -> None:
+        """`query` says the keys and the order of the events."""
+        event_time(query.order_by)
+        self._shape, self._options = query, options
+        self._cleanse: Cleanse | None = None
+        self._mark: Any = None  # a watermark that came before the first event
+        self._late: list[pa.Table] = []
+        self._rejected: list[pa.Table] = []
+
+    @property
+    def late(self) -> pa.Table:
+        """Events that came after the watermark had passed them; see `take_late`."""
+        return pa.concat_tables([self._columns.empty_table(), *self._late])
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
+        schema = self._columns.append(pa.field(REASON, pa.string()))
+        return pa.concat_tables([schema.empty_table(), *self._rejected])
+
+    def take_late(self) -> pa.Table:
+        """The late events gathered so far, and forget them."""
+        found, self._late = self.late, []
+        return found
+
+    def take_rejected(self) -> pa.Table:
+        """The rejected rows gathered so far, and forget them."""
+        found, self._rejected = self.rejected, []
+        return found
+
+    @property
+    def watermark(self) -> Any:
+        """No event before this time will come; None before the first watermark."""
+        return self._mark if self._cleanse is None else self._time
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    @property
+    def _columns(self) -> pa.Schema:
+        return pa.schema([]) if self._cleanse is None else self._cleanse.schema
+
+    @property
+    def _known(self) -> Cleanse:
+        if self._cleanse is None:
+            raise errors.StateError(
+                "nothing has come yet, so there is no state",
+                remedy="insert events first, or give schema=... to matcher()",
+            )
+        return self._cleanse
+
+    @property
+    def _time(self) -> Any:
+        cleanse = self._known
+        return cleanse.clock.time(cleanse.watermark)
+
+    def _cleanse_of(self, schema: pa.Schema) -> Cleanse:
+        options = self._options
+        if options.identity is not None and options.identity not in schema.names:
+            raise errors.UnknownColumnError(
+                f"the events have no column {options.identity!r} that could be their id",
+                remedy=f"columns are: {', '.join(schema.names)}",
+            )
+        if options.settle is not None and options.speculation == 0:
+            raise errors.QueryError(
+                "settle holds back what was answered ahead of the watermark, and speculation=0 "
+                "answers nothing ahead of it",
+                remedy="leave settle out, or give speculation=math.inf",
+            )
+        bound = bind(self._shape, schema.names)
+        return Cleanse(
+            schema,
+            bound.partition_by,
+            bound.order_by,
+            options.speculation,
+            options.identity,
+            options.delay,
+            options.history,
+        )
+
+    def _gather(self, released: Released) -> None:
+        """What was put apart."""
+        if released.late.num_rows:
+            self._late.append(released.late)
+        if released.rejected.num_rows:
+            self._rejected.append(released.rejected)
+
+    def _count_into(self, told: CleansedCounts) -> None:
+        cleanse = self._known
+        for name, value in asdict(cleanse.counts).items():
+            setattr(told, name, value)
+        told.held, told.correctable = len(cleanse), cleanse.remembered
+
+    def _saved(self) -> dict[str, Any]:
+        """The parts of a state that are the intake's."""
+        cleanse = self._known
+        return {
+            "cleanse": cleanse.to_bytes(),
+            "schema": cleanse.schema,
+            "late": self.late,
+            "rejected": self.rejected,
+        }
+
+    def _resume(self, parts: state.Parts) -> None:
+        """Take over these parts, where the columns are known."""
+        self._known.restore(parts.state("cleanse"))
+        self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]

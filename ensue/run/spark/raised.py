@@ -1,0 +1,106 @@
+"""Errors that workers raised, as Ensue's own classes again.
+
+Spark carries a worker's exception to the driver as text, inside an exception of its own. The text
+holds all that an `EnsueError` says, so the error can be made again from it: class, problem, place
+and remedy. Actions that Ensue runs do so by themselves; for those that users run there is
+`own_errors()`, and `own_error()` for what a stream's `exception()` gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, Row
+
+from ensue import errors
+from ensue.run.spark.quiet import asking
+
+_SHOWN_LINES = 12
+_RAISED = re.compile(r"(?:^|\s)ensue\.errors\.(\w+): ")
+# What Spark writes behind the text of a worker: Java's frames, and headings of its own.
+_BEHIND = re.compile(r"\n\s*(?:at [\w.$/<>]+\(|(?:JVM|Driver) stacktrace:|SQLSTATE: |== )")
+_PLACED = re.compile(r"line (\d+), column (\d+): (.*)\n  (.*)\n  ( *)\^", re.DOTALL)
+_REMEDY = "\nWhat to do: "
+
+
+def own_error(problem: BaseException | None) -> errors.EnsueError | None:
+    """The error of Ensue that a worker raised, or None where it was another."""
+    if problem is None or isinstance(problem, errors.EnsueError):
+        return problem
+    text = str(problem)
+    heads = [head for head in _RAISED.finditer(text) if _class_of(head.group(1)) is not None]
+    if not heads:
+        return None
+    # A worker's text may stand twice: once as the message, once among the causes.
+    body = text[heads[0].end() :]
+    behind = _BEHIND.search(body)
+    kind = _class_of(heads[0].group(1))
+    assert kind is not None
+    return _read(kind, (body[: behind.start()] if behind else body).strip())
+
+
+def _class_of(name: str) -> type[errors.EnsueError] | None:
+    kind = getattr(errors, name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, errors.EnsueError) else None
+
+
+def _read(kind: type[errors.EnsueError], text: str) -> errors.EnsueError:
+    problem, _, remedy = text.rpartition(_REMEDY) if _REMEDY in text else (text, "", "")
+    placed = _PLACED.fullmatch(problem)
+    if placed is None:
+        return kind(problem, remedy=remedy)
+    line, column = int(placed.group(1)), int(placed.group(2))
+    # Of the user's text only the line was told.
+    place = errors.Place("\n" * (line - 1) + placed.group(4), line, column)
+    return kind(placed.group(3), remedy=remedy, place=place)
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Actions inside raise Ensue's own errors: `with own_errors(): found.collect()`."""
+    try:
+        yield
+    except Exception as problem:
+        own = own_error(problem)
+        if own is None or own is problem:
+            raise
+        raise own from None
+
+
+@contextmanager
+def spoken_errors() -> Iterator[None]:
+    """As `own_errors`, and errors of Spark by their first lines, for people at a terminal."""
+    try:
+        with own_errors(), asking():
+            yield
+    except (PySparkException, Py4JError) as problem:
+        # Behind the message come a plan, which begins with a quote, and the stack.
+        text = re.split(r"\n'|\n+JVM stacktrace:", str(problem), maxsplit=1)[0].strip()
+        shown = "\n".join(text.splitlines()[:_SHOWN_LINES])
+        missing = re.search(r"TABLE_OR_VIEW_NOT_FOUND\]\s+The table or view (\S+)", text)
+        if missing:
+            raise errors.SparkFailureError(
+                f"the statement reads {missing[1]}, a table that is not there",
+                remedy=f"give its file: --table {missing[1].strip('`')}=..., or correct the name",
+            ) from None
+        analysed = isinstance(problem, AnalysisException)
+        remedy = "check the statement and its tables" if analysed else ""
+        raise errors.SparkFailureError(f"Spark says: {shown}", remedy=remedy) from None
+
+
+def count(df: DataFrame) -> int:
+    """The number of rows."""
+    with own_errors():
+        return df.count()
+
+
+def first(df: DataFrame) -> Row:
+    """The only row of an answer."""
+    with own_errors():
+        found = df.first()
+    assert found is not None
+    return found

@@ -1,0 +1,97 @@
+"""A refused query says what Ensue has to say, and nothing else reaches the terminal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import sys
+import ensue
+from ensue.spark.errors import own_errors
+from ensue.spark.session import local_session
+
+spark, _ = local_session()
+df = spark.createDataFrame([("a", t, float(t)) for t in range(9)], "k string, t int, x double")
+df.createOrReplaceTempView("df")
+CLAUSE = "MATCH_RECOGNIZE (MEASURES nosuch(A.x) AS m PATTERN (A))"
+base = ensue.pattern("A B+").partition_by("k").order_by("t")
+refused = [
+    lambda: base.define(B="nosuch(x) > 1").matches(df),
+    lambda: base.define(B="x > 1").measures(m="nosuch(LAST(B.x))").matches(df),
+    lambda: base.define(B="size(x) > 1").matches(df),
+    lambda: ensue.sql(f"SELECT * FROM df {CLAUSE}"),
+    lambda: ensue.sql(f"SELECT * FROM (SELECT y FROM df) {CLAUSE}"),
+    lambda: base.define(B="x > 1").after_match("to first A").count(df),
+    lambda: base.define(B="x > 1").after_match("to first A").matches(df).collect(),
+]
+for query in refused:
+    try:
+        with own_errors():
+            query()
+    except Exception as problem:
+        text = str(problem)
+        if not isinstance(problem, ensue.EnsueError):
+            text = text.splitlines()[0]
+        print(f"{type(problem).__name__}: {text}", file=sys.stderr)
+"""
+
+
+COMPILING = "ensue: compiling its kernels"  # a line of Ensue's that a first run has
+CHECK = "What to do: check column names, types and functions of this expression"
+SKIP = [
+    "SkipTargetError: AFTER MATCH SKIP TO A: the row labelled A is the first row of the match, so "
+    "matching would never end, in the match that starts at row 1 (counted from 0) of its partition "
+    "(k = 'a')",
+    "What to do: skip to another variable, to the next row or past the last row",
+]
+
+
+def lines_of(*arguments: str) -> list[str]:
+    """What a Python with these arguments writes to standard error."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=Path(__file__).parent.parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stdout == ""
+    return [line for line in done.stderr.splitlines() if not line.startswith(COMPILING)]
+
+
+def check(lines: list[str], beginnings: list[str]) -> None:
+    """Line by line; how Spark words the rest depends on its version."""
+    assert [
+        line[: len(begin)] for line, begin in zip(lines, beginnings, strict=False)
+    ] == beginnings
+    assert lines[len(beginnings) :] == []
+
+
+def test_stderr_has_only_our_lines() -> None:
+    expected = [
+        "ColumnTypeError: Spark rejects the condition NOSUCH(`x`) > 1: [UNRESOLVED_ROUTINE]",
+        CHECK,
+        "ColumnTypeError: Spark rejects the measure m: [UNRESOLVED_ROUTINE]",
+        CHECK,
+        "ColumnTypeError: Spark rejects the condition SIZE(`x`) > 1: [DATATYPE_MISMATCH",
+        CHECK,
+        "ColumnTypeError: Spark rejects the measure m: [UNRESOLVED_ROUTINE]",
+        CHECK,
+        "AnalysisException: [UNRESOLVED_COLUMN",
+        *SKIP,
+        *SKIP,
+    ]
+    check(lines_of("-c", SCRIPT), expected)
+
+
+def test_the_command_line_shows_no_stack(tmp_path: Path) -> None:
+    statement = tmp_path / "query.sql"
+    statement.write_text("SELECT * FROM nowhere MATCH_RECOGNIZE (MEASURES A.y AS m PATTERN (A))")
+    lines = lines_of("-m", "ensue.cli", "run", str(statement))
+    told = "SparkFailureError: the statement reads `nowhere`, a table that is not there"
+    assert lines[0] == told
+    assert lines[-1] == "What to do: give its file: --table nowhere=..., or correct the name"
+    assert not [line for line in lines if line.startswith(("{", "\tat", "'", "+-", "Traceback"))]

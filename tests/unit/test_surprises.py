@@ -1,0 +1,191 @@
+"""Mistakes that used to give an answer give a word: refused, warned of, or counted."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ensue
+from ensue import errors
+from ensue.front.grammar import parse_pattern
+from ensue.operator.sorting import sorted_events
+from ensue.query import nodes
+from ensue.query.query import Ties
+
+CLICKS = pa.table(
+    {
+        "user": ["a", "a", "a", "b", "b", "b"],
+        "ts": [3, 1, 2, 1, 2, 2],
+        "kind": ["pay", "view", "cart", "view", "cart", "pay"],
+    }
+)
+VIEW_PAY = ensue.pattern("view -> pay", types="kind").partition_by("user")
+
+
+def quiet(call: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return call()
+
+
+# -- the order ------------------------------------------------------------------------------------
+
+
+def test_a_forgotten_order_is_warned_of_once_per_query() -> None:
+    query = ensue.pattern("view -> pay", types="kind").partition_by("user")
+    with pytest.warns(errors.OrderWarning, match="'ts' looks like time") as told:
+        query.matches(CLICKS)
+        query.count(CLICKS)
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    with pytest.warns(errors.OrderWarning):
+        ensue.workload(a=VIEW_PAY).matches(CLICKS)
+
+
+def test_an_order_left_open_on_purpose_is_the_order_of_the_table() -> None:
+    meant = VIEW_PAY.order_by(ensue.UNORDERED)
+    assert quiet(lambda: meant.count(CLICKS)) == 1
+    assert quiet(lambda: VIEW_PAY.order_by("ts", ties="ignore").count(CLICKS)) == 2
+    assert meant == VIEW_PAY
+    assert quiet(lambda: VIEW_PAY.count(CLICKS.rename_columns(["user", "n", "kind"]))) == 1
+
+
+def test_columns_beside_unordered_are_refused() -> None:
+    with pytest.raises(errors.QueryError, match="UNORDERED"):
+        VIEW_PAY.order_by("ts", ensue.UNORDERED)
+    with pytest.raises(errors.QueryError, match="ties='never'"):
+        VIEW_PAY.order_by("ts", ties="never")
+
+
+def test_an_order_left_open_is_refused_by_matchers() -> None:
+    with pytest.raises(errors.EnsueError, match="order_by"):
+        VIEW_PAY.order_by(ensue.UNORDERED).matcher()
+
+
+@pytest.mark.parametrize("verb", ["matches", "count", "workload"])
+def test_ties_are_counted(verb: str) -> None:
+    query = ensue.pattern("cart -> pay", types="kind").partition_by("user").order_by("ts")
+    with pytest.warns(errors.TiesWarning, match="2 rows share ts and user") as told:
+        if verb == "workload":
+            ensue.workload(a=query, b=query.within(5)).matches(CLICKS)
+        else:
+            getattr(query, verb)(CLICKS)
+            getattr(query, verb)(CLICKS)
+    assert len(told) == 1
+    assert "further columns" in str(told[0].message)
+
+
+def test_ties_that_cannot_change_the_answer_are_none() -> None:
+    # The cart beside the payment is no event of this pattern, and skipping does not see it.
+    quiet(lambda: VIEW_PAY.order_by("ts", ties="error").count(CLICKS))
+    strict = ensue.pattern("view pay", types="kind").partition_by("user")
+    with pytest.raises(errors.TiesError, match="2 rows share ts and user"):
+        strict.order_by("ts", ties="error").matches(CLICKS)
+    twice = pa.concat_tables([CLICKS.slice(0, 3), CLICKS.slice(0, 3)])
+    quiet(lambda: strict.order_by("ts", ties="error").matches(twice))
+    quiet(lambda: strict.order_by("ts", "kind", ties="error").matches(CLICKS))
+
+
+def test_what_to_do_about_ties_is_no_part_of_the_question() -> None:
+    strict, lax = (VIEW_PAY.order_by("ts", ties=word) for word in ("error", "ignore"))
+    assert strict == lax
+    assert strict.plan.fingerprint == lax.plan.fingerprint
+
+
+def test_explain_names_a_key_that_was_forgotten() -> None:
+    query = ensue.pattern("view -> pay", types="kind").order_by("ts")
+    assert "hint: all rows are one partition, and 'user'" in query.explain(CLICKS)
+    assert "hint" not in query.partition_by("user").explain(CLICKS)
+    assert "hint" not in query.explain()
+
+
+def test_a_task_writes_its_ties_to_the_log_once(capsys: pytest.CaptureFixture[str]) -> None:
+    query = ensue.pattern("cart+ pay", types="kind").partition_by("user").order_by("ts").query
+    batches = CLICKS.append_column("seen", pa.array(range(6))).to_batches()
+    for _ in range(2):
+        list(sorted_events(batches, batches[0].schema, query))
+    assert capsys.readouterr().err.count("TiesWarning: 2 rows share ts and user") == 1
+    with pytest.raises(errors.TiesError):
+        list(sorted_events(batches, batches[0].schema, replace(query, ties=Ties.ERROR)))
+
+
+# -- text and builder -----------------------------------------------------------------------------
+
+FAILURES = pa.table({"t": range(6), "kind": list("FXFFXS")})
+
+
+def test_a_loop_at_the_beginning_means_in_text_what_it_means_step_by_step() -> None:
+    text = ensue.pattern("F{3} -> S", types="kind").order_by("t")
+    steps = ensue.begin("F").where("kind = 'F'").times(3).followed_by("S").where("kind = 'S'")
+    assert text == steps.order_by("t")
+    assert repr(text) == repr(steps) == "<ensue pattern: F{3} -> S>"
+    assert text.count(FAILURES) == steps.order_by("t").count(FAILURES) == 1
+    strict = ensue.pattern("F{3}[strict] -> S", types="kind").order_by("t")
+    assert strict == ensue.begin("F").where("kind = 'F'").times(3).consecutive().followed_by(
+        "S"
+    ).where("kind = 'S'").order_by("t")
+    assert strict.count(FAILURES) == 0
+    assert repr(strict) == "<ensue pattern: F{3}[strict] -> S>"
+    assert strict.explain() != text.explain()
+
+
+def test_a_loop_behind_an_arrow_keeps_the_policy_of_that_arrow() -> None:
+    any_way = ensue.pattern("F ->> F+ -> S", types="kind").order_by("t")
+    assert any_way == ensue.pattern("F ->> F+[any] -> S", types="kind").order_by("t")
+    assert any_way != ensue.pattern("F ->> F+[next] -> S", types="kind").order_by("t")
+    behind_a_blank = ensue.pattern("F F+ -> S", types="kind")
+    assert behind_a_blank == ensue.pattern("F F+[strict] -> S", types="kind")
+    assert ensue.pattern("(F{2}[strict]) -> S") == ensue.pattern("F{2}[strict] -> S")
+
+
+@pytest.mark.parametrize("text", ["F[strict] -> S", "F+[loose] -> S", "F+[] -> S", "F+[any any]"])
+def test_marks_that_are_not_known(text: str) -> None:
+    with pytest.raises(errors.PatternSyntaxError):
+        ensue.pattern(text)
+
+
+PARTS = st.sampled_from(["A", "B+", "A{2}", "B*?", "PERMUTE(A, B)", "(A -> B)+", "(A | B+)", "A?"])
+MARKS = st.sampled_from(
+    ["", "[strict]", "[next]", "[any]", "[any, within 5 us]", "[within 5 units]"]
+)
+LOOP_MARKS = st.sampled_from(["", "[greedy]", "[until X]", '[strict, greedy, until "x y"]'])
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> nodes.Node:
+    text = ""
+    for number in range(draw(st.integers(1, 3))):
+        if number:
+            text += draw(st.sampled_from([" ", " -> ", " ->> ", " -> within 3 us "]))
+        part = draw(PARTS)
+        loop = part[-1] in "+}*?"
+        text += part
+        text += draw(LOOP_MARKS if loop and draw(st.booleans()) else MARKS) * (
+            loop or part.startswith("PERMUTE")
+        )
+    return parse_pattern(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(trees(), trees())
+def test_texts_are_equal_where_patterns_are(one: nodes.Node, other: nodes.Node) -> None:
+    assert parse_pattern(nodes.pattern_text(one)) == one
+    assert (nodes.pattern_text(one) == nodes.pattern_text(other)) == (one == other)
+    # Another policy in each loop is another pattern, and another text.
+    for policy in nodes.Policy:
+        changed = inside(one, policy)
+        assert (nodes.pattern_text(one) == nodes.pattern_text(changed)) == (one == changed)
+        assert parse_pattern(nodes.pattern_text(changed)) == changed
+
+
+def inside(node: nodes.Node, policy: nodes.Policy) -> nodes.Node:
+    changed = nodes.rebuilt(node, lambda part: inside(part, policy))
+    if isinstance(changed, nodes.Repetition | nodes.Permutation):
+        return replace(changed, gap=nodes.Gap(policy))
+    return changed
