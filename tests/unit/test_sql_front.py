@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 import ensue
 from ensue import errors
 from ensue.automaton.plan import plan
-from ensue.front.sql import read_query
+from ensue.front.clause import MatchTable
+from ensue.front.sql import read_query, read_table
 from ensue.front.statement import DIALECTS, parse_statement
 from ensue.query.query import Query, Rows, Window, WindowKind
 from ensue.query.sql import query_sql
@@ -282,29 +283,42 @@ def test_a_listing_prints_as_measures_and_event_patterns_are_refused() -> None:
         ensue.pattern("A -> B").order_by("ts").sql()
 
 
-def test_a_long_statement_is_read_quickly() -> None:
+def _long_statement(clauses: int) -> str:
     parts = [
         f"""m{i} AS (
           SELECT * FROM ticks MATCH_RECOGNIZE (
             PARTITION BY symbol ORDER BY ts
             MEASURES FIRST(A.price) AS a, LAST(B.price) AS b, SUM(B.volume) AS v
             ONE ROW PER MATCH AFTER MATCH SKIP TO LAST B
-            PATTERN (A B+ C{{1,{i + 1}}})
+            PATTERN (A B+ C{{1,{i % 10 + 1}}})
             DEFINE B AS price < PREV(price),
                    C AS price > PREV(price) AND SUM(C.volume) > {i}
           ) AS x
         )"""
-        for i in range(20)
+        for i in range(clauses)
     ]
-    tables = "\n".join(f"UNION ALL SELECT * FROM m{i}" for i in range(1, 20))
-    text = "WITH " + ",\n".join(parts) + f"\nSELECT * FROM m0\n{tables}"
-    assert text.count("\n") >= 200
-    parse_statement(text)  # loads the grammar
-    begin = time.process_time()
-    tree = parse_statement(text)
-    from ensue.front.clause import MatchTable
-    from ensue.front.sql import read_table
+    tables = "\n".join(f"UNION ALL SELECT * FROM m{i}" for i in range(1, clauses))
+    return "WITH " + ",\n".join(parts) + f"\nSELECT * FROM m0\n{tables}"
 
-    for node in tree.find_all(MatchTable):
-        plan(read_table(node).query)
-    assert time.process_time() - begin < 0.5
+
+def _calls_to_read(text: str) -> int:
+    """How many calls of Python functions reading and planning a statement takes: no clock."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        for node in parse_statement(text).find_all(MatchTable):
+            plan(read_table(node).query)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_work_to_read_a_statement_grows_as_its_length() -> None:
+    short, long = _long_statement(10), _long_statement(40)
+    parse_statement(short)  # loads the grammar
+    assert _calls_to_read(long) < 4.5 * _calls_to_read(short)
