@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,7 +99,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cwd=Path(__file__).parent.parent.parent,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
+        env={**os.environ, "SPARK_TESTING": "1"},  # a free port, so that servers do not collide
         check=False,
     )
     found = [line for line in done.stdout.splitlines() if "RESULT" in line]
