@@ -26,12 +26,14 @@ FOLDER = ROOT / ".venv-matrix"
 FOLLOWING = ("llvmlite", "py4j", "grpcio", "grpcio-status", "googleapis-common-protos", "protobuf")
 SHOWN = ("pyspark", "pyarrow", "pandas", "numpy", "numba", "sqlglot")
 
-# Each way to run on Spark once: batches, SQL, Connect, streams with state, graphs.
+# Each way to run on Spark once: batches, SQL, Connect, streams with state and a restart, graphs,
+# workloads, summaries, quantitative queries, and what refusals print.
 QUICK = tuple(
-    f"tests/spark/test_{name}.py"
+    f"tests/spark/test_{name}"
     for name in (
-        *("versions", "batch", "sql_windows", "connect"),
-        *("stream_times", "stream_quantify", "paths_on_spark"),
+        *("versions.py", "batch.py", "sql_windows.py", "connect.py", "noise.py"),
+        *("stream.py::test_edits_a_restart_and_parquet", "stream_times.py", "stream_quantify.py"),
+        *("paths_on_spark.py", "workload.py", "summary.py"),
     )
 )
 

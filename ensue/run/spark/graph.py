@@ -40,7 +40,7 @@ from ensue.run.spark.graph_clean import EdgeColumns
 from ensue.run.spark.graph_joins import JoinedGraph
 from ensue.run.spark.raised import own_errors
 from ensue.run.spark.ship import shipped
-from ensue.run.spark.versions import spark_schema
+from ensue.run.spark.versions import add_files, spark_schema
 
 IN_TASK_BYTES = 4 << 20  # a graph up to this size travels with the task
 BYTES_PER_EDGE = 64  # both entries, offsets and a share of the names
@@ -184,7 +184,7 @@ class CopiedGraph:
             copy = folder / f"{archive}-{file.name}"
             copy.hardlink_to(file)
             carried.append(str(copy))
-        self._spark.addArtifacts(*carried, file=True)
+        add_files(self._spark, carried)
         return Ticket(key, archive=archive, folder=str(folder))
 
     def paths(self, asked: Asked) -> DataFrame:

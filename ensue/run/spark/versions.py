@@ -4,17 +4,20 @@
   timestamp, though workers receive them in the session's zone.
 - `from_arrow_schema` reads timestamps without a zone as TIMESTAMP_NTZ since 4.2, and as TIMESTAMP
   before unless told otherwise.
+- `addArtifacts` of several plain files at once fails before 4.3 where the session is not Connect's;
+  one at a time works everywhere.
 
-Each is asked of the function's own parameters, not of a version number: vendors carry changes back
-and forth between releases. Nothing else in Ensue asks which Spark it runs on.
+The first two are asked of the function's own parameters, not of a version number: vendors carry
+changes back and forth between releases. Nothing else in Ensue asks which Spark it runs on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from inspect import signature
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas import types
 from pyspark.sql.types import StructType
 
@@ -32,6 +35,12 @@ def worker_schema(df: DataFrame) -> pa.Schema:
 def spark_schema(schema: pa.Schema) -> StructType:
     """The Spark schema of what workers return."""
     return types.from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def add_files(spark: SparkSession, paths: Iterable[str]) -> None:
+    """Bring files to every worker, now and later."""
+    for path in paths:
+        spark.addArtifacts(path, file=True)
 
 
 def _zoned_field(field: pa.Field, zone: str | None) -> pa.Field:
