@@ -92,7 +92,7 @@ def lint(rest: list[str]) -> int:
         [
             ["-m", "ruff", "check", "."],
             ["-m", "ruff", "format", "--check", "."],
-            ["-m", "mypy", "--strict", "ensue"],
+            ["-m", "mypy", "--strict", "ensue", "tests/unit/test_typed.py"],
             [str(HOME.folder / "bin" / "lint-imports")],
         ]
     )

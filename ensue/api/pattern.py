@@ -8,13 +8,11 @@ process and comes back in kind.
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import cached_property
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -23,8 +21,9 @@ from ensue.api.look import show, timeline
 from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
 from ensue.api.order import check_order, key_hint
 from ensue.api.row_ids import with_row_ids
-from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
+from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, to_arrow
 from ensue.api.tune import settings_lines
+from ensue.api.wording import Wording
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.view import Shown
 from ensue.draw.diagram import Picture
@@ -36,11 +35,9 @@ from ensue.front.sase import parse_sase
 from ensue.missing.explain import explain_missing
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
-from ensue.operator.notices import Notices
 from ensue.query import nodes
 from ensue.query.binding import bind
-from ensue.query.missing import NearlyEverythingMatchesWarning, too_generous
-from ensue.query.query import OrderKey, Query, Rows, Unordered
+from ensue.query.query import Query, Rows
 from ensue.query.sql import query_sql
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
@@ -69,112 +66,12 @@ def sase(text: str, *, types: str = "type") -> Pattern:
     return Pattern(parse_sase(text, types))
 
 
-class Pattern:
+class Pattern(Wording):
     """A query in the making; see the module."""
-
-    def __init__(self, draft: builder.Draft) -> None:
-        self._draft = draft
-        self._notices = Notices()
-
-    # -- saying what is asked --------------------------------------------------------------------
-
-    def define(self, **conditions: object) -> Pattern:
-        """What each label means, as SQL text or a pyspark Column; undefined is always true.
-
-        A label that is defined again gets the new condition in place of the old one.
-        """
-        return self._with(define=self._draft.defined(conditions))
-
-    def subset(self, **subsets: str | list[str] | tuple[str, ...]) -> Pattern:
-        """Union variables: `subset(U="A, B")` or `subset(U=["A", "B"])`."""
-        added = []
-        for name, members in subsets.items():
-            parts = re.split(r"[,\s]+", members.strip()) if isinstance(members, str) else members
-            named = tuple(self._draft.variable(m, f"SUBSET {name}") for m in parts)
-            added.append((name, named))
-        return self._with(subsets=self._draft.subsets + tuple(added))
-
-    def partition_by(self, *columns: str | Sequence[str]) -> Pattern:
-        """One sequence of rows per value of these columns, as arguments or as a list."""
-        given = builder.listed(columns)
-        return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in given))
-
-    def order_by(
-        self, *keys: str | OrderKey | Unordered | Sequence[str | OrderKey], ties: str = "warn"
-    ) -> Pattern:
-        """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`.
-
-        `ties` says what to do about rows that these columns leave in any order, where that can
-        change the answer: "error", "warn" or "ignore". `order_by(ensue.UNORDERED)` takes rows in
-        the order of the table, on Spark in any.
-        """
-        return self._with(**builder.order(builder.listed(keys), ties))
-
-    def within(self, size: str | int | float | timedelta) -> Pattern:
-        """The longest time from first to last row, edge included: "1 hour", 100, "500 rows"."""
-        return self._with(within=builder.window(size))
-
-    def select(self, policy: str) -> Pattern:
-        """The selection policy of the blank: strict, next or any."""
-        try:
-            return self._with(selection=nodes.Policy(policy.lower()))
-        except ValueError:
-            raise errors.QueryError(
-                f"select({policy!r}) is not a selection policy", remedy="use strict, next or any"
-            ) from None
-
-    def after_match(self, text: str, required: bool = False) -> Pattern:
-        """Where matching resumes: "past last row", "to next row", "to first B", "to last B".
-
-        Event patterns start with "no skip". There, a target that matched nothing is no reason to
-        skip; with `required` it is an error, as it always is for row patterns.
-        """
-        return self._with(skip=builder.skip(text, self._draft, required))
-
-    def rows_per_match(self, text: str) -> Pattern:
-        """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched"."""
-        return self._with(rows=builder.rows_per_match(text))
-
-    def measures(self, **values: object) -> Pattern:
-        """Columns of the result, by name, as SQL text over the match."""
-        said = self._draft.measures or ()
-        return self._with(measures=said + builder.expression_texts(values, "measure"))
-
-    def without(self, **conditions: object) -> Pattern:
-        """Events of which none may lie between the first and last event of a match."""
-        given = builder.expression_texts(conditions, "DEFINE")
-        for name, _ in given:
-            if name in self._draft.labels:
-                raise errors.DuplicateNameError(
-                    f"without({name}=...): the pattern has a label {name!r}",
-                    remedy="choose another name for the forbidden event",
-                )
-        return self._with(without=self._draft.without + given)
-
-    def allow_missing(
-        self,
-        k: int | float,
-        missing: Mapping[str, int | float] | None = None,
-        required: Sequence[str] = (),
-        **effort: Any,
-    ) -> Self:
-        """Also matches that lack events: at most `k`, or weights (`missing`) of `k` in total.
-
-        Events named in `required` must be there. The result also has `errors`, `missing` and
-        `missing_at`. Other options say how a budget is spent (docs/missing.md).
-        """
-        allowed = builder.missing(self._draft, k, missing, required, effort)
-        unwise = too_generous(self._draft.pattern, allowed)
-        if unwise is not None:
-            warnings.warn(unwise, NearlyEverythingMatchesWarning, stacklevel=2)
-        return self._with(missing=allowed)
 
     def _plain(self) -> Pattern:
         """The same pattern without measures: its matches are listed."""
         return Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
-
-    def _with(self, **changes: Any) -> Self:
-        return type(self)(replace(self._draft, **changes))
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -261,6 +158,33 @@ class Pattern:
 
     # -- running it ------------------------------------------------------------------------------
 
+    @overload
+    def matches(
+        self,
+        data: Frame,
+        budget: Budget | None = None,
+        timeouts: bool = False,
+        *,
+        limit: int | None = None,
+        sample: int | None = None,
+        seed: int = 0,
+        max_matches: int = MAX_MATCHES,
+        compact: bool = False,
+        observe: Any = None,
+        **stream: Any,
+    ) -> Frame: ...
+    @overload
+    def matches(
+        self,
+        data: str | Path,
+        budget: Budget | None = None,
+        timeouts: bool = False,
+        **options: Any,
+    ) -> pa.Table: ...
+    @overload
+    def matches(
+        self, data: Any, budget: Budget | None = None, timeouts: bool = False, **options: Any
+    ) -> Any: ...
     def matches(
         self,
         data: Any,
@@ -361,6 +285,21 @@ class Pattern:
             return int(first(counted)["n"])
         return int(to_arrow(counted).column("n")[0].as_py())
 
+    @overload
+    def aggregate(
+        self,
+        data: Frame,
+        *,
+        by: str | Sequence[str] = (),
+        every: str | int | None = None,
+        slide: str | int | None = None,
+        big: str | None = None,
+        **aggregates: object,
+    ) -> Frame: ...
+    @overload
+    def aggregate(self, data: str | Path, **options: Any) -> pa.Table: ...
+    @overload
+    def aggregate(self, data: Any, **options: Any) -> Any: ...
     def aggregate(
         self,
         data: Any,

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,18 @@ STREAM_OPTIONS = (
     *("emit", "speculation", "late", "changes", "identity", "sequence", "lanes", "control"),
     *("edits", "name", "forget", "key_limit", "overflow", "nulls", "clock"),
 )
+
+
+class Joinable(Protocol):
+    """What a table of pandas, Polars, pyarrow and Spark has, and a batch of rows has not."""
+
+    @property
+    def columns(self) -> Any: ...
+    @property
+    def join(self) -> Any: ...
+
+
+Frame = TypeVar("Frame", bound=Joinable)  # a table in gives a table of its kind
 
 
 def events_table(data: Any) -> pa.Table:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from ensue import errors
 from ensue.api.look import show
 from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
-from ensue.api.tables import events_table, in_kind, is_spark, no_stream_options, to_arrow
+from ensue.api.tables import Frame, events_table, in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
@@ -98,6 +99,22 @@ class Workload:
 
     # -- running ---------------------------------------------------------------------------------
 
+    @overload
+    def matches(
+        self,
+        data: Frame,
+        budget: Budget | None = None,
+        *,
+        history: Any = None,
+        max_matches: int = MAX_MATCHES,
+        **stream: Any,
+    ) -> Frame: ...
+    @overload
+    def matches(
+        self, data: str | Path, budget: Budget | None = None, **options: Any
+    ) -> pa.Table: ...
+    @overload
+    def matches(self, data: Any, budget: Budget | None = None, **options: Any) -> Any: ...
     def matches(
         self,
         data: Any,

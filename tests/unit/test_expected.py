@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,16 @@ def test_any_query_draws_its_matches(query: ensue.Pattern, tmp_path: Path) -> No
 
 def test_only_public_names_are_shown() -> None:
     assert set(dir(ensue)) - set(ensue.__all__) == {"__version__", "errors"}
+
+
+def test_the_page_of_settings_says_what_the_limits_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    rows = re.findall(r"^\| `(ensue\.[\w.]+)\.([A-Z_]+)` \| ([\d,]+) \|", page, re.MULTILINE)
+    assert len(rows) > 10
+    for module, name, value in rows:
+        assert getattr(import_module(module), name) == int(value.replace(",", "")), (module, name)
+    for name in ("ENSUE_PROGRESS", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "JAVA_HOME"):
+        assert f"`{name}`" in page
 
 
 @pytest.mark.parametrize(

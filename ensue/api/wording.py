@@ -1,0 +1,122 @@
+"""The words of a pattern: each call returns a new pattern with one thing more said about it.
+
+Nothing runs here; what a query does with data is in `pattern.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Self
+
+from ensue import errors
+from ensue.front import builder
+from ensue.operator.notices import Notices
+from ensue.query import nodes
+from ensue.query.missing import NearlyEverythingMatchesWarning, too_generous
+from ensue.query.query import OrderKey, Unordered
+
+
+class Wording:
+    """What a pattern, a chain of steps included, can be told."""
+
+    def __init__(self, draft: builder.Draft) -> None:
+        self._draft = draft
+        self._notices = Notices()
+
+    def define(self, **conditions: object) -> Self:
+        """What each label means, as SQL text or a pyspark Column; undefined is always true.
+
+        A label that is defined again gets the new condition in place of the old one.
+        """
+        return self._with(define=self._draft.defined(conditions))
+
+    def subset(self, **subsets: str | list[str] | tuple[str, ...]) -> Self:
+        """Union variables: `subset(U="A, B")` or `subset(U=["A", "B"])`."""
+        added = []
+        for name, members in subsets.items():
+            parts = re.split(r"[,\s]+", members.strip()) if isinstance(members, str) else members
+            named = tuple(self._draft.variable(m, f"SUBSET {name}") for m in parts)
+            added.append((name, named))
+        return self._with(subsets=self._draft.subsets + tuple(added))
+
+    def partition_by(self, *columns: str | Sequence[str]) -> Self:
+        """One sequence of rows per value of these columns, as arguments or as a list."""
+        given = builder.listed(columns)
+        return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in given))
+
+    def order_by(
+        self, *keys: str | OrderKey | Unordered | Sequence[str | OrderKey], ties: str = "warn"
+    ) -> Self:
+        """Columns, each with an optional direction: `order_by("ts", "seq DESC NULLS LAST")`.
+
+        `ties` says what to do about rows that these columns leave in any order, where that can
+        change the answer: "error", "warn" or "ignore". `order_by(ensue.UNORDERED)` takes rows in
+        the order of the table, on Spark in any.
+        """
+        return self._with(**builder.order(builder.listed(keys), ties))
+
+    def within(self, size: str | int | float | timedelta) -> Self:
+        """The longest time from first to last row, edge included: "1 hour", 100, "500 rows"."""
+        return self._with(within=builder.window(size))
+
+    def select(self, policy: str) -> Self:
+        """The selection policy of the blank: strict, next or any."""
+        try:
+            return self._with(selection=nodes.Policy(policy.lower()))
+        except ValueError:
+            raise errors.QueryError(
+                f"select({policy!r}) is not a selection policy", remedy="use strict, next or any"
+            ) from None
+
+    def after_match(self, text: str, required: bool = False) -> Self:
+        """Where matching resumes: "past last row", "to next row", "to first B", "to last B".
+
+        Event patterns start with "no skip". There, a target that matched nothing is no reason to
+        skip; with `required` it is an error, as it always is for row patterns.
+        """
+        return self._with(skip=builder.skip(text, self._draft, required))
+
+    def rows_per_match(self, text: str) -> Self:
+        """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched"."""
+        return self._with(rows=builder.rows_per_match(text))
+
+    def measures(self, **values: object) -> Self:
+        """Columns of the result, by name, as SQL text over the match."""
+        said = self._draft.measures or ()
+        return self._with(measures=said + builder.expression_texts(values, "measure"))
+
+    def without(self, **conditions: object) -> Self:
+        """Events of which none may lie between the first and last event of a match."""
+        given = builder.expression_texts(conditions, "DEFINE")
+        for name, _ in given:
+            if name in self._draft.labels:
+                raise errors.DuplicateNameError(
+                    f"without({name}=...): the pattern has a label {name!r}",
+                    remedy="choose another name for the forbidden event",
+                )
+        return self._with(without=self._draft.without + given)
+
+    def allow_missing(
+        self,
+        k: int | float,
+        missing: Mapping[str, int | float] | None = None,
+        required: Sequence[str] = (),
+        **effort: Any,
+    ) -> Self:
+        """Also matches that lack events: at most `k`, or weights (`missing`) of `k` in total.
+
+        Events named in `required` must be there. The result also has `errors`, `missing` and
+        `missing_at`. Other options say how a budget is spent (docs/missing.md).
+        """
+        allowed = builder.missing(self._draft, k, missing, required, effort)
+        unwise = too_generous(self._draft.pattern, allowed)
+        if unwise is not None:
+            warnings.warn(unwise, NearlyEverythingMatchesWarning, stacklevel=2)
+        return self._with(missing=allowed)
+
+    def _with(self, **changes: Any) -> Self:
+        return type(self)(replace(self._draft, **changes))
