@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ensue.errors import EnsueError
+from ensue.java import use_packaged_java
 from ensue.worker_python import use_this_python
 
 if TYPE_CHECKING:
@@ -87,3 +88,4 @@ def __dir__() -> list[str]:
 
 
 use_this_python()
+use_packaged_java()

