@@ -148,7 +148,7 @@ class Pattern(Wording):
         return self.plot().svg
 
     def __repr__(self) -> str:
-        return f"<ensue pattern: {nodes.pattern_text(self._draft.pattern)}>"
+        return f"<ensue pattern: {nodes.pattern_text(self._draft.meant)}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self.query == other.query

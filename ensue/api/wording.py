@@ -64,7 +64,7 @@ class Wording:
         return self._with(within=builder.window(size))
 
     def select(self, policy: str) -> Self:
-        """The selection policy of the blank: strict, next or any."""
+        """The selection policy of the blank: strict, next or any. A mark (`B+[strict]`) stays."""
         try:
             return self._with(selection=nodes.Policy(policy.lower()))
         except ValueError:

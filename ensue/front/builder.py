@@ -92,14 +92,17 @@ class Draft:
         """Primary variables: those of the pattern, then the forbidden ones."""
         return nodes.labels(self.pattern) + tuple(name for name, _ in self.without)
 
+    @property
+    def meant(self) -> nodes.Node:
+        """The pattern with the policy of `select` in place of its blanks."""
+        if self.selection in (None, nodes.Policy.STRICT):
+            return self.pattern
+        return nodes.with_blank(self.pattern, self.selection)
+
     def build(self) -> Query:
         """The query, checked; every name resolved."""
         primary = self.labels
-        pattern = self.pattern
-        blank = self.selection in (nodes.Policy.NEXT, nodes.Policy.ANY)
-        if blank:
-            assert self.selection is not None
-            pattern = nodes.with_blank(pattern, self.selection)
+        pattern = self.meant
         said = self.events or self.selection is not None or bool(self.without)
         events = said or not nodes.is_strict(pattern)
         variables = primary + tuple(name for name, _ in self.subsets)

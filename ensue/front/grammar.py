@@ -92,7 +92,6 @@ class _Reader(Reader):
         super().__init__(text)
         self._fold = fold
         self._arrows = arrows
-        self._said: list[nodes.Node] = []  # loops whose policy is said in brackets
 
     def sequence(self, items: list[Any]) -> nodes.Node:
         parts: list[nodes.Node] = []
@@ -112,9 +111,9 @@ class _Reader(Reader):
 
     def _with_policy(self, node: nodes.Node, policy: nodes.Policy) -> nodes.Node:
         """A loop that says no policy has that of its place; a blank leaves it as it is."""
-        if policy is nodes.Policy.STRICT or any(node is said for said in self._said):
+        if policy is nodes.Policy.STRICT:
             return node
-        if isinstance(node, nodes.Repetition | nodes.Permutation):
+        if isinstance(node, nodes.Repetition | nodes.Permutation) and not node.gap.said:
             return replace(node, gap=replace(node.gap, policy=policy))
         return node
 
@@ -172,7 +171,7 @@ class _Reader(Reader):
                 remedy="put it behind a quantifier or PERMUTE(...): B+[strict]",
                 place=place,
             )
-        text, at, said = marks[1:-1], 0, False
+        text, at = marks[1:-1], 0
         while at < len(text) or not at:
             found = _MARK.match(text, at)
             if found is None or (isinstance(node, nodes.Permutation) and _of_loops(found)):
@@ -183,10 +182,7 @@ class _Reader(Reader):
                     place=place,
                 )
             at = found.end()
-            said = said or found["policy"] is not None
             node = self._with_mark(node, found, place)
-        if said:
-            self._said.append(node)
         return node
 
     def _with_mark(
@@ -194,7 +190,7 @@ class _Reader(Reader):
     ) -> nodes.Repetition | nodes.Permutation:
         if found["policy"]:
             policy = nodes.Policy(found["policy"].lower())
-            return replace(node, gap=replace(node.gap, policy=policy))
+            return replace(node, gap=replace(node.gap, policy=policy, said=True))
         if found["size"]:
             size, timed = self._bound(found["size"], found["unit"], place)
             return replace(node, gap=replace(node.gap, within=size, timed=timed))

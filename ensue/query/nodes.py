@@ -29,6 +29,8 @@ class Gap:
     # `within` is a duration. Not in the text that names a query in stored state, which was there
     # before; only one of the two fits an order column.
     timed: bool = field(default=True, repr=False)
+    # The policy stands in the text, so `select` leaves it; once a query is built it says nothing.
+    said: bool = field(default=False, repr=False, compare=False)
 
 
 STRICT_GAP = Gap()
@@ -207,10 +209,11 @@ def unseen(node: Node) -> frozenset[str]:
 
 
 def with_blank(node: Node, policy: Policy) -> Node:
-    """The pattern in which a blank (a strict joint) means `policy`."""
+    """The pattern in which a blank (a strict joint that no mark asks for) means `policy`."""
 
     def joint(gap: Gap) -> Gap:
-        return replace(gap, policy=policy) if gap.policy is Policy.STRICT else gap
+        blank = gap.policy is Policy.STRICT and not gap.said
+        return replace(gap, policy=policy) if blank else gap
 
     changed = rebuilt(node, lambda part: with_blank(part, policy))
     match changed:

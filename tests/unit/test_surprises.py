@@ -144,6 +144,16 @@ def test_a_loop_behind_an_arrow_keeps_the_policy_of_that_arrow() -> None:
     assert ensue.pattern("(F{2}[strict]) -> S") == ensue.pattern("F{2}[strict] -> S")
 
 
+def test_a_mark_wins_over_select() -> None:
+    marked = ensue.pattern("F{3}[strict] S", types="kind").select("any").order_by("t")
+    assert marked == ensue.pattern("F{3}[strict] ->> S", types="kind").order_by("t")
+    assert marked.count(FAILURES) == 0
+    blank = ensue.pattern("F{3} S", types="kind").select("any").order_by("t")
+    assert blank.count(FAILURES) == 1
+    assert repr(marked) == "<ensue pattern: F{3}[strict] ->> S>"
+    assert repr(blank) == "<ensue pattern: F{3} ->> S>"
+
+
 @pytest.mark.parametrize("text", ["F[strict] -> S", "F+[loose] -> S", "F+[] -> S", "F+[any any]"])
 def test_marks_that_are_not_known(text: str) -> None:
     with pytest.raises(errors.PatternSyntaxError):
