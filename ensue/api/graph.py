@@ -20,6 +20,7 @@ from ensue.api.files import SUFFIXES
 from ensue.api.tables import is_spark, to_arrow
 from ensue.automaton.paths import PathPrograms
 from ensue.draw.diagram import Picture
+from ensue.draw.table import Explanation
 from ensue.front.paths import parse_path
 from ensue.operator.budget import Budget
 from ensue.paths import search as engine
@@ -284,8 +285,8 @@ class Graph:
         """What would run for paths, end points and counts, and why."""
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
-            return str(self._spark.explain(asked))
-        return explain_local(self._local, asked.request(self._local))
+            return Explanation(self._spark.explain(asked))
+        return Explanation(explain_local(self._local, asked.request(self._local)))
 
     def _asked(
         self,

@@ -27,6 +27,7 @@ from ensue.api.wording import Wording
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.view import Shown
 from ensue.draw.diagram import Picture
+from ensue.draw.table import Explanation
 from ensue.draw.timeline import Timeline
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
@@ -96,7 +97,7 @@ class Pattern(Wording):
     def explain(self, data: Any = None) -> str:
         """What would run, where each condition is evaluated, and why; exact with the data given."""
         told = self._explained(data)
-        return told if data is None else told + key_hint(self._draft, data)
+        return Explanation(told if data is None else told + key_hint(self._draft, data))
 
     def _explained(self, data: Any) -> str:
         keys = ", ".join(self.query.partition_by)

@@ -17,6 +17,7 @@ from ensue import errors
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.automaton.plan import PREFIX
 from ensue.draw.diagram import Picture
+from ensue.draw.table import Explanation
 from ensue.front.builder import order_key
 from ensue.operator.arrange import arrange
 from ensue.operator.protocol import Events
@@ -76,7 +77,7 @@ class Quantity:
 
     def explain(self, table: Any) -> str:
         """How each part will be evaluated, and why."""
-        return "\n".join(self.stage.bind(_schema(table)).explain())
+        return Explanation("\n".join(self.stage.bind(_schema(table)).explain()))
 
     def plot(self) -> Picture:
         """The query as a picture with everything inside it: `.svg`, `.dot`, `.save(path)`."""

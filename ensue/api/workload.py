@@ -25,6 +25,7 @@ from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
 from ensue.draw.diagram import Picture
+from ensue.draw.table import Explanation
 from ensue.operator import ties
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget
@@ -346,7 +347,7 @@ class Workload:
             lines.extend(
                 "  " + line for line in explain_group(group.queries, group.rows, group.alone)
             )
-        return "\n".join(lines) + "\n"
+        return Explanation("\n".join(lines) + "\n")
 
 
 def _check_by(names: Sequence[str], columns: Sequence[str]) -> None:

@@ -68,6 +68,18 @@ class PrintedTable:
         return f'<td style="text-align:{"right" if right else "left"}">{html.escape(text)}</td>'
 
 
+class Explanation(str):
+    """Lines to read: as they are where Python or a notebook shows a value."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self)}</pre>"
+
+
 def put(shown: Any) -> None:
     """On the screen: drawn by the notebook where one runs, printed elsewhere."""
     shell = sys.modules.get("IPython")

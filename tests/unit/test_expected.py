@@ -163,6 +163,19 @@ def test_show_is_drawn_by_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(Shell.drawn) == 1 and "<th>shop</th>" in Shell.drawn[0]
 
 
+def test_an_explanation_is_text_that_a_notebook_lays_out() -> None:
+    for told in (
+        QUERY.define(A="ts < 9").explain(),
+        QUERY.explain(ROWS),
+        ensue.workload(ab=QUERY).explain(),
+        ensue.graph(ROWS, src="user", label="kind", dst="ts").explain("A"),
+    ):
+        assert isinstance(told, str) and repr(told) == str(told)
+        drawn = told._repr_html_()  # type: ignore[attr-defined]
+        assert drawn.startswith("<pre>") and drawn.count("\n") == told.count("\n")
+    assert "&lt;" in QUERY.define(A="ts < 9").explain()._repr_html_()  # type: ignore[attr-defined]
+
+
 def test_row_ids_join_matches_with_their_rows() -> None:
     numbered = QUERY.with_row_ids(ROWS)
     assert numbered.column("row").to_pylist() == [0, 0, 1, 0, 1, 2]
