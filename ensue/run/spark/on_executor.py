@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 MARK = b"ensue "  # begins the comment of a packed archive; the digest of its content follows
+TIMES = "ensue-times.txt"  # in the archive: when each source of a packed kernel was changed
 
 
 def mapper(payload: bytes, version: str) -> Callable[[Any], Iterator[Any]]:
@@ -117,6 +118,7 @@ def unpack() -> None:
             # Several workers may unpack at once: the first to rename wins.
             draft = Path(tempfile.mkdtemp(dir=folder.parent))
             packed.extractall(draft)
+            restore_times(draft)
             try:
                 draft.rename(folder)
             except OSError:
@@ -125,6 +127,14 @@ def unpack() -> None:
                     raise
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+
+
+def restore_times(folder: Path) -> None:
+    """Give sources the times they had: Numba before 0.68 knows by them which kernels still fit."""
+    times = folder / TIMES
+    for line in times.read_text().splitlines() if times.exists() else ():
+        nanoseconds, _, name = line.partition(" ")
+        os.utime(folder / name, ns=(int(nanoseconds), int(nanoseconds)))
 
 
 def choose_kernel_cache(version: str) -> None:

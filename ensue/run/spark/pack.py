@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 
 from ensue import errors
-from ensue.kernel_cache import PACKAGE, kernels
-from ensue.run.spark.on_executor import MARK
+from ensue.kernel_cache import PACKAGE, Kernel, kernels
+from ensue.run.spark.on_executor import MARK, TIMES
 from ensue.run.spark.ship import own_version
 
 # What a worker of Spark has imported before it sees the archive, or cannot work without.
@@ -47,17 +47,23 @@ def pack(path: str | Path, packages: Sequence[str] = (), compiled: bool = True) 
         )
     names = _closure(packages)
     content = dict(_own_files())
-    if compiled:
-        content |= dict(_kernel_files())
+    compiled_here = list(kernels()) if compiled else []
+    content |= dict(_kernel_files(compiled_here))
+    # Kernels without the times of their sources would be of no use to an older Numba.
+    times = "".join(
+        f"{source.stat().st_mtime_ns} {source.relative_to(PACKAGE.parent)}\n"
+        for source in sorted({kernel.source for kernel in compiled_here if kernel.files})
+    )
     machine_code = len([name for name in content if name.endswith(".nbi")])
     for name in names:
         content |= dict(_files_of(name))
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(times.encode())
     for name, source in sorted(content.items()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
         for name, source in sorted(content.items()):
             archive.writestr(_entry(name), source.read_bytes())
+        archive.writestr(_entry(TIMES), times)
         archive.comment = MARK + f"{own_version()}-{digest.hexdigest()[:16]}".encode()
     return Packed(path, path.stat().st_size, machine_code, names)
 
@@ -75,8 +81,8 @@ def _own_files() -> Iterator[tuple[str, Path]]:
             yield str(file.relative_to(PACKAGE.parent)), file
 
 
-def _kernel_files() -> Iterator[tuple[str, Path]]:
-    for kernel in kernels():
+def _kernel_files(packed: Sequence[Kernel]) -> Iterator[tuple[str, Path]]:
+    for kernel in packed:
         folder = kernel.source.parent.relative_to(PACKAGE.parent) / "__pycache__"
         for file in kernel.files:
             yield str(folder / file.name), file
