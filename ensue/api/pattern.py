@@ -34,6 +34,7 @@ from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
 from ensue.missing.explain import explain_missing
+from ensue.operator.as_of import asked
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query import nodes
@@ -172,6 +173,7 @@ class Pattern(Wording):
         max_matches: int = MAX_MATCHES,
         compact: bool = False,
         observe: Any = None,
+        as_of: Any = None,
         **stream: Any,
     ) -> Frame: ...
     @overload
@@ -198,24 +200,25 @@ class Pattern(Wording):
         max_matches: int = MAX_MATCHES,
         compact: bool = False,
         observe: Any = None,
+        as_of: Any = None,
         **stream: Any,
     ) -> Any:
         """All matches in `data`, in the kind of table that was given.
 
         A streaming DataFrame takes further options (`emit`, `speculation`, `late`, `changes`,
-        `lanes`, `control`, ...): docs/streaming.md.
-
-        Of an event pattern: the first `limit`, or `sample` of them drawn uniformly at random (with
-        replacement); `timeouts` adds partial matches that ran out of time. More than `max_matches`
-        in one task is an error that says how many there are. `compact` gives one row per end event
-        with the graph of its matches, which `ensue.expand` lists.
+        `lanes`, `control`, ...): docs/streaming.md. Of an event pattern: the first `limit`, or
+        `sample` of them drawn uniformly at random (with replacement); `timeouts` adds partial
+        matches that ran out of time, or are still open at `as_of` (docs/sequences.md). More than
+        `max_matches` in one task is an error that says how many there are. `compact` gives one row
+        per end event with the graph of its matches, which `ensue.expand` lists.
 
         `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark.
         """
         query = self.query
         if observe is not None:
             can_observe(data, query, budget)
-        listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
+        now = asked(query, timeouts, as_of, is_spark(data) and data.isStreaming)
+        listing = Listing(timeouts, limit, sample, seed, max_matches, compact, now)
         check_listing(listing)
         if budget is not None and query.missing is None:
             from ensue.api.workload import matches_of_one

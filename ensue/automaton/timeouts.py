@@ -4,7 +4,8 @@ A partial match times out at a start row when no match begins there, yet some wa
 pattern was still alive at the last row of the window, and a later row proves that the window is
 over. That later row is matched by one more label: from every place of the pattern an arc leads to
 it, after all others, so that the way found is the preferred one. Rows inside the window can only
-take the pattern's labels, and the row beyond it only this one.
+take the pattern's labels, and the row beyond it only this one. A way that is alive at the end of
+the partition is found too: the time at the end of the table says whether it timed out or is open.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ensue.automaton.compile import with_arcs
-from ensue.automaton.program import ACCEPT, START, Program
+from ensue.automaton.program import ACCEPT, AT_END, START, Program
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.query import Measure, Query, Rows, Skip, SkipMode
 
 BEYOND = "_ensue_beyond"  # label of the row after the window
+BEGAN = "_ensue_began"  # measure: the window's time at the first row
 INSIDE = "_ensue_inside"  # subset of the pattern's own labels
 
 
@@ -35,7 +37,11 @@ def timeout_query(query: Query, clock: str, size: int | float) -> Query:
         pattern=nodes.concatenate([query.pattern, tail]),
         define=(*define, (BEYOND, beyond)),
         subsets=(*query.subsets, (INSIDE, query.labels)),
-        measures=tuple(Measure(m.name, _inside(m.value)) for m in query.measures or ()),
+        measures=(
+            *(Measure(m.name, _inside(m.value)) for m in query.measures or ()),
+            Measure(BEGAN, c.Navigate(c.Column(clock), None, c.Anchor.FIRST)),
+            Measure(BEYOND, c.Navigate(c.Column(clock), BEYOND)),
+        ),
         rows=Rows.ONE,
         skip=Skip(SkipMode.TO_NEXT_ROW),
         within=None,
@@ -69,7 +75,7 @@ def partial_program(program: Program) -> Program:
             arcs.append([(ACCEPT, 0)])
             continue
         ways = [(t, f) for t, f in program.arcs_of(state) if t != ACCEPT and t not in beyond]
-        arcs.append(ways if state == START else [*ways, (beyond[0], 0)])
+        arcs.append(ways if state == START else [*ways, (beyond[0], 0), (ACCEPT, AT_END)])
     return with_arcs(program, arcs)
 
 

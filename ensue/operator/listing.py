@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from ensue.operator.as_of import END
 
 MAX_MATCHES = 10_000_000
 
@@ -17,3 +20,4 @@ class Listing:
     seed: int = 0
     max_matches: int = MAX_MATCHES
     compact: bool = False  # one row per end event, with the graph of its matches
+    as_of: Any = END  # until when time is known to have passed at the end of a table

@@ -19,6 +19,7 @@ from ensue.automaton.plan import plan
 from ensue.missing.bundles import Recovery
 from ensue.operator import ties
 from ensue.operator.arrange import arrange
+from ensue.operator.as_of import END, with_time
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
@@ -48,6 +49,8 @@ def run(
     planned = plan(bound)
     table = table.combine_chunks()
     prepared = prepare(planned, table)
+    if listing is not None and listing.as_of != END:
+        prepared = with_time(bound, prepared, listing.as_of)
     evaluator = choose.for_matches(bound, listing).evaluator
     evaluator.open(planned, prepared.schema, budget)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +15,7 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
 from ensue.operator.arrange import arrays_of
+from ensue.operator.as_of import AS_OF
 from ensue.operator.batch import Batch, order_kind, order_numbers
 from ensue.operator.hold import Reach
 from ensue.operator.protocol import Events
@@ -38,7 +40,29 @@ class EventBatch:
 
     @cached_property
     def reach(self) -> Reach:
-        return self.pieces or Reach.whole(self.starts)
+        reach = self.pieces or Reach.whole(self.starts)
+        if AS_OF not in self.columns:
+            return reach
+        floors = np.where(reach.is_open, reach.floors, reach.begins)
+        if self.now is not None and self.low is not None:
+            window = self.plan.query.within
+            assert window is not None and self.order is not None
+            edge = self.now - window.size
+            if self.order.dtype == np.int64:
+                edge = max(-(1 << 63), math.ceil(edge))
+            for index in np.flatnonzero(~reach.is_open).tolist():
+                begin, stop = reach.begins[index], reach.stops[index]
+                floors[index] += np.searchsorted(self.order[begin:stop], edge, side="left")
+        return replace(reach, floors=floors)
+
+    @cached_property
+    def now(self) -> int | float | None:
+        """The time at the end of complete partitions; None: it is their end, or is not known."""
+        column = self.columns.get(AS_OF)
+        if column is None or column.null_count or not len(column) or self.order is None:
+            return None
+        now: int | float = self._ascending(column[:1])[0].item()
+        return now
 
     @cached_property
     def edges(self) -> NDArray[np.int64]:
@@ -116,10 +140,16 @@ class EventBatch:
             )
         key = query.order_by[0]
         column = self.columns[key.column]
+        numbers = self._ascending(column)
+        return numbers if column.null_count == 0 else self._monotone(numbers, column)
+
+    def _ascending(self, column: pa.Array) -> NDArray[np.int64] | NDArray[np.float64]:
+        query = self.plan.query
+        key = query.order_by[0]
         numbers = order_numbers(column, order_kind(query, column), key.column)
         if key.descending:
             numbers = -numbers if numbers.dtype == np.float64 else np.invert(numbers)
-        return numbers if column.null_count == 0 else self._monotone(numbers, column)
+        return numbers
 
     def _monotone(self, numbers: np.ndarray, column: pa.Array) -> np.ndarray:
         """Rows without a value, which are in no match, given one that keeps the order."""
@@ -159,6 +189,7 @@ class EventBatch:
         order = None if self.order is None else self.order.tolist()
         reach = self.reach
         timed = low is not None
+        ended = ~reach.is_open & (AS_OF not in self.columns)
         for index, inside in enumerate(self.spans()):
             yield Partition(
                 int(reach.begins[index]),
@@ -168,5 +199,7 @@ class EventBatch:
                 order,
                 inside,
                 int(reach.fresh[index]),
-                int(reach.floors[index]) if timed or not reach.is_open[index] else NEVER,
+                int(reach.floors[index]) if timed or ended[index] else NEVER,
+                bool(reach.is_open[index]),
+                None if reach.is_open[index] else self.now,
             )

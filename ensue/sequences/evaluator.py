@@ -36,6 +36,7 @@ from ensue.operator.hold import Carried, Piece, cut_piece
 from ensue.operator.listing import Listing
 from ensue.operator.pieces import InPieces
 from ensue.operator.protocol import Capabilities, Events, Metrics, Output, Snapshot
+from ensue.operator.status import MATCHED
 from ensue.query.query import Query, SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.compact import Subgraphs, compact_table, subgraphs
@@ -239,18 +240,18 @@ class SequencesEvaluator(InPieces):
             number = int(matches[partition])
             if counts and self._listed() + total(query, collected, None) > most:
                 raise self._too_many(batch, before, timed_out)  # before any of them is listed
-            for pairs, complete in listed(query, collected, strategy):
+            for pairs, status in listed(query, collected, strategy):
                 limit = self._listing.limit
                 if limit is not None and self._listed() >= limit:
                     break
                 if self._listed() >= most:
                     raise self._too_many(batch, before, timed_out)
-                if complete:
+                if status == MATCHED:
                     self._reported += 1
                 else:
                     self._timed_out += 1
                 number += 1
-                found.add(partition, number, pairs, complete)
+                found.add(partition, number, pairs, status)
                 if len(found) >= CHUNK:
                     yield self._columns.table(batch, found)
                     found = Found()
@@ -346,7 +347,13 @@ class SequencesEvaluator(InPieces):
                 self._listing.timeouts,
             )
             runs.run(part)
-            collector.left((key[1], node) for key, node in runs.classes.items())
+            ended = not part.is_open
+            left = (
+                (first, node)
+                for (state, first, _), node in runs.classes.items()
+                if not ended or part.low is not None or guards.bounded(state)
+            )
+            collector.left(left, part.end if ended else None)
             yield collector
 
     def _exact(self, batch: EventBatch) -> int:
@@ -382,7 +389,7 @@ def _joined(held: list[Stretch], batch: EventBatch, matches: NDArray[np.int64]) 
     return Found(
         partition,
         number,
-        np.ones(len(lengths), np.bool_),
+        None,
         lengths,
         np.concatenate([stretch.labels for stretch in held]),
         rows,

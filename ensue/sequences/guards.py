@@ -111,6 +111,15 @@ class Guards:
                 bits |= self._in_time(offset, row, memory) << atom
         return bits
 
+    def bits_at(self, now: float, state: int, memory: Memory) -> int:
+        """The atoms of an event at that time that fits no label."""
+        bits = 0
+        for offset in range(len(self._bounds)):
+            atom = len(self.labels) + offset
+            if self._subsets.masks[state] >> atom & 1:
+                bits |= self._until(offset, now, memory) << atom
+        return bits
+
     def bounded(self, state: int) -> bool:
         """Whether a partial match at this state waits under a joint's bound."""
         return bool(self._subsets.bounds[state])
@@ -124,11 +133,15 @@ class Guards:
         )
 
     def _in_time(self, offset: int, row: int, memory: Memory) -> bool:
+        assert self._order is not None
+        return self._until(offset, self._order[row], memory)
+
+    def _until(self, offset: int, now: float, memory: Memory) -> bool:
         last = memory[self.reads.index(Read("last", None, 1))]
         if not last:
             return True
         assert self._order is not None
-        return self._order[row] - self._order[last[-1]] <= self._bounds[offset]
+        return self._order[last[-1]] + self._bounds[offset] >= now
 
     def _holds(self, index: int, row: int, memory: Memory) -> bool:
         seen = tuple(memory[i] for i in self._needs[index])

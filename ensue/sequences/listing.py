@@ -16,6 +16,7 @@ from itertools import groupby
 
 from ensue import errors
 from ensue.operator.hold import Carried
+from ensue.operator.status import MATCHED, OPEN, TIMEOUT
 from ensue.query.query import Query, Skip, SkipMode
 from ensue.sequences.runs import Node, count_node, enumerate_node, nth_match
 
@@ -29,7 +30,11 @@ class Settled:
     first: int
     row: int
     node: Node
-    complete: bool
+    status: str
+
+    @property
+    def complete(self) -> bool:
+        return self.status == MATCHED
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Collector:
 
     def match(self, first: int, row: int, value: Node) -> bool:
         if row >= self.fresh or self.skip.mode is not SkipMode.NONE:
-            self.settled.append(Settled(first, row, value, complete=True))
+            self.settled.append(Settled(first, row, value, MATCHED))
         if self.timeouts:
             stack = [value]
             while stack:
@@ -59,7 +64,7 @@ class Collector:
     def absent(self, first: int, row: int, value: Node) -> None:
         self.match(first, row, value)
 
-    def timeout(self, first: int, row: int, value: Node) -> None:
+    def timeout(self, first: int, row: int, value: Node, status: str = TIMEOUT) -> None:
         """Partial matches that are no match themselves: a match that might have grown is done."""
         stack = [value]
         while stack:
@@ -69,10 +74,18 @@ class Collector:
             if node.parts:
                 stack.extend(reversed(node.parts))
             else:
-                self.settled.append(Settled(first, row, node, complete=False))
+                self.settled.append(Settled(first, row, node, status))
 
-    def left(self, classes: Iterable[tuple[int, Node]]) -> None:
-        """Notes what partial matches, each with its start, remain after the rows."""
+    def left(self, classes: Iterable[tuple[int, Node]], end: int | None = None) -> None:
+        """Notes what partial matches, each with its start, remain after the rows.
+
+        `end`: the partition is over, and they stay open.
+        """
+        if end is not None:
+            if self.timeouts:
+                for first, node in sorted(classes, key=lambda item: item[0]):
+                    self.timeout(first, end, node, OPEN)
+            return
         for first, node in classes:
             self.live.add(first)
             if self.oldest is None or node.oldest < self.oldest:
@@ -81,15 +94,15 @@ class Collector:
 
 def listed(
     query: Query, collected: Collector, carried: Carried | None = None
-) -> Iterator[tuple[Pairs, bool]]:
-    """What a partition reports: (label, row) pairs in order of the events, and whether complete.
+) -> Iterator[tuple[Pairs, str]]:
+    """What a partition reports: (label, row) pairs in order of the events, and the status.
 
     Once exhausted, `carried` says where an after-match strategy stands.
     """
     if query.skip.mode is SkipMode.NONE:
         for item in collected.settled:
             for pairs in enumerate_node(item.node):
-                yield pairs, item.complete
+                yield pairs, item.status
         return
     carried = carried or Carried()
     by_start: dict[int, list[Settled]] = {}
@@ -99,11 +112,11 @@ def listed(
     for start in sorted(by_start.keys() | collected.live):
         if start < carried.floor:
             continue
-        for row, pairs, complete in _completed(by_start.get(start, [])):
+        for row, pairs, status in _completed(by_start.get(start, [])):
             if start == head and row < collected.fresh:
                 continue
-            yield pairs, complete
-            if complete:
+            yield pairs, status
+            if status == MATCHED:
                 carried.floor = max(carried.floor, _resume(query, pairs))
                 if start < carried.floor:
                     break
@@ -112,16 +125,16 @@ def listed(
             return
 
 
-def _completed(items: list[Settled]) -> Iterator[tuple[int, Pairs, bool]]:
+def _completed(items: list[Settled]) -> Iterator[tuple[int, Pairs, str]]:
     """Matches of one start as they complete; of equal ends, the one with the earliest events.
 
     Of the same events, the label that comes first in the pattern: names decide nothing.
     """
     for row, group in groupby(items, key=lambda item: item.row):
-        here = [(pairs, item.complete) for item in group for pairs in enumerate_node(item.node)]
+        here = [(pairs, item.status) for item in group for pairs in enumerate_node(item.node)]
         here.sort(key=lambda found: [(r, label) for label, r in found[0]])
-        for pairs, complete in here:
-            yield row, pairs, complete
+        for pairs, status in here:
+            yield row, pairs, status
 
 
 def _resume(query: Query, pairs: Pairs) -> int:
@@ -153,7 +166,7 @@ def total(query: Query, collected: Collector, complete: bool | None = True) -> i
     wanted = (True, False) if complete is None else (complete,)
     if query.skip.mode is SkipMode.NONE:
         return sum(count_node(item.node) for item in collected.settled if item.complete in wanted)
-    return sum(1 for _, whole in listed(query, collected) if whole in wanted)
+    return sum(1 for _, status in listed(query, collected) if (status == MATCHED) in wanted)
 
 
 def drawn(

@@ -19,7 +19,7 @@ from ensue.automaton import conditions
 from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.operator.buffer import EVENT
 from ensue.operator.match_names import EVENTS, listed_events, match_names
-from ensue.operator.status import MATCHED, STATUS, TIMEOUT
+from ensue.operator.status import MATCHED, STATUS
 from ensue.quantities.measures import LISTING_EVENTS, Matches, Measured
 from ensue.query import condition as c
 from ensue.sequences.batch import EventBatch
@@ -31,17 +31,17 @@ class Found:
 
     partition: Any = field(default_factory=list)  # lists, or arrays where a kernel wrote them
     number: Any = field(default_factory=list)
-    complete: Any = field(default_factory=list)
+    status: Any = field(default_factory=list)  # None: all are matches
     length: Any = field(default_factory=list)
     labels: Any = field(default_factory=list)
     rows: Any = field(default_factory=list)
 
     def add(
-        self, partition: int, number: int, pairs: Sequence[tuple[int, int]], complete: bool = True
+        self, partition: int, number: int, pairs: Sequence[tuple[int, int]], status: str = MATCHED
     ) -> None:
         self.partition.append(partition)
         self.number.append(number)
-        self.complete.append(complete)
+        self.status.append(status)
         self.length.append(len(pairs))
         for label, row in pairs:
             self.labels.append(label)
@@ -109,7 +109,7 @@ class Output:
                 arrays.append(measured.atom(atom))
         if self.timeouts:
             names.append(STATUS)
-            status = [MATCHED if done else TIMEOUT for done in found.complete]
+            status = found.status if found.status is not None else [MATCHED] * len(found)
             arrays.append(pa.array(status, pa.string()))
         if EVENT in batch.columns:
             labels = np.array(found.labels, np.int64)

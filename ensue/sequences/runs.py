@@ -73,6 +73,8 @@ class Partition:
     inside: tuple[int, int]  # all rows held of the partition: PREV and NEXT may read them
     fresh: int  # first row of which no earlier piece has reported the matches
     floor: int  # starts below are out of time once the rows are through
+    is_open: bool = False  # more rows may come
+    now: int | float | None = None  # the time then, for the bounds of joints
 
 
 @dataclass
@@ -97,7 +99,25 @@ class Runs(Generic[V]):
                 oldest = part.low[row]
                 classes = self._expire(classes, oldest, row, timed)
             classes = self._step(classes, row, part.bits[row])
-        self.classes = self._expire(classes, part.floor, part.end, timed)
+        classes = self._expire(classes, part.floor, part.end, timed)
+        self.classes = self._overdue(classes, part)
+
+    def _overdue(self, classes: dict[Key, V], part: Partition) -> dict[Key, V]:
+        """Without the classes whose joints have all waited too long when the rows are through."""
+        if part.now is None:
+            return classes
+        kept: dict[Key, V] = {}
+        for (state, first, memory), value in classes.items():
+            step = None
+            if self.guards.bounded(state):
+                step = self.subsets.step(state, self.guards.bits_at(part.now, state, memory))
+            if step is not None and step.skip_accept:
+                self.sink.absent(first, part.end, value)
+            elif step == DEAD and self.timeouts:
+                self.sink.timeout(first, part.end, value)
+            elif step != DEAD:
+                kept[state, first, memory] = value
+        return kept
 
     def _expire(self, classes: dict[Key, V], oldest: int, row: int, timed: bool) -> dict[Key, V]:
         """Classes whose first row has left the window: matches, time-outs, or nothing."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.share import Union
 from ensue.operator.hold import Carried, Reach
+from ensue.operator.status import MATCHED
 from ensue.query.query import SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.listing import Collector, Settled, listed
@@ -103,7 +104,7 @@ class BatchTables:
                 Found(
                     np.searchsorted(self._starts, chains.rows[begins[mine]], side="right") - 1,
                     np.zeros(len(mine), np.int64),
-                    np.ones(len(mine), np.bool_),
+                    None,
                     lengths[mine],
                     own[chains.labels[places]],
                     chains.rows[places],
@@ -140,7 +141,7 @@ class BatchTables:
             for _, first, settled, node in mine:
                 partition = int(np.searchsorted(self._starts, first, side="right")) - 1
                 by_part.setdefault(partition, Collector(query.skip)).settled.append(
-                    Settled(first, settled, node, complete=True)
+                    Settled(first, settled, node, MATCHED)
                 )
             for partition in sorted(by_part):
                 collected = by_part[partition]

@@ -20,7 +20,9 @@ def statement(skip: str, within: str, table: str = "visits") -> str:
         DEFINE V AS k = 'v', C AS k = 'c', P AS k = 'p')"""
 
 
-def by_hand(kinds: str, times: list[int], size: int, to_next: bool) -> list[tuple[Any, ...]]:
+def by_hand(
+    kinds: str, times: list[int], size: int, to_next: bool, latest: int
+) -> list[tuple[Any, ...]]:
     """`v c* p`: at each start, a match, a partial match cut by the window, or neither."""
     result: list[tuple[Any, ...]] = []
     start = number = 0
@@ -30,8 +32,10 @@ def by_hand(kinds: str, times: list[int], size: int, to_next: bool) -> list[tupl
         if kinds[start] == "v":
             while True:
                 end += 1
-                if end == len(kinds):
-                    break  # the partition ended: no later row proves the window over
+                if end == len(kinds):  # the time of the whole table says whether it is over
+                    status = "timeout" if latest - times[start] > size else "open"
+                    result.append((times[start], times[end - 1], end - start, None, status))
+                    break
                 if times[end] - times[start] > size:
                     result.append((times[start], times[end - 1], end - start, None, "timeout"))
                     break
@@ -50,14 +54,19 @@ def by_hand(kinds: str, times: list[int], size: int, to_next: bool) -> list[tupl
 def test_against_a_search_by_hand(spark: Any) -> None:
     chance = random.Random(11)
     data, expected = [], {True: [], False: []}
+    drawn = []
     for user in ("a", "b", None):
         kinds = "".join(chance.choice("vvccccp") for _ in range(60))
         times = sorted(chance.sample(range(200), 60))
+        if user == "a":  # its last attempt is open
+            kinds, times = kinds[:-1] + "v", [*times[:-1], 199]
+        drawn.append((user, kinds, times))
         data += [(user, t, k) for t, k in zip(times, kinds, strict=True)]
+    for user, kinds, times in drawn:
         for to_next in (True, False):
-            found = by_hand(kinds, times, 7, to_next)
+            found = by_hand(kinds, times, 7, to_next, max(t for _, t, _ in data))
             expected[to_next] += [(user, *row) for row in found]
-    assert any(row[-1] == "timeout" for row in expected[True])
+    assert {row[-1] for row in expected[True]} == {"matched", "timeout", "open"}
     frame = spark.createDataFrame(data, "u STRING, t INT, k STRING")
     frame.createOrReplaceTempView("visits")
     frame.selectExpr("u", "timestamp_seconds(t) AS t", "k").createOrReplaceTempView("timed")
@@ -68,7 +77,8 @@ def test_against_a_search_by_hand(spark: Any) -> None:
     timed = ensue.sql(statement("PAST LAST ROW", "INTERVAL '7' SECOND", "timed"), spark=spark)
     counts = {row.status: row["count"] for row in timed.groupBy("status").count().collect()}
     assert counts == {
-        kind: sum(row[-1] == kind for row in expected[False]) for kind in ("matched", "timeout")
+        kind: sum(row[-1] == kind for row in expected[False])
+        for kind in ("matched", "timeout", "open")
     }
 
 

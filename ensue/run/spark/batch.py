@@ -9,6 +9,7 @@ Nothing here touches the JVM gateway, so Spark Connect runs the same code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
@@ -18,6 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.missing.warm import warm_up
+from ensue.operator.as_of import AS_OF, END, LATEST, counted_rows, given, time_key
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.prepare import output_order
@@ -60,6 +62,8 @@ def run(
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
     prepared = _prepare(planned, df)
+    if listing is not None and listing.as_of != END:
+        prepared = with_time(bound, prepared, listing.as_of)
     if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
         matches = sequence_cuts.matches(planned, prepared, arrow_schema(prepared), listing)
     elif listing is not None and listing.sample is not None:
@@ -77,6 +81,21 @@ def run(
         written = {safe: name for name, safe in plain.items()}
         result = result.toDF(*(written.get(name, name) for name in result.columns))
     return result
+
+
+def with_time(query: Query, df: DataFrame, as_of: Any) -> DataFrame:
+    """The rows with the column `AS_OF`: one value, of the whole DataFrame, computed by Spark."""
+    key = time_key(query)
+    if key is None:
+        if as_of is not LATEST:
+            raise counted_rows(as_of)
+        return df.withColumn(AS_OF, F.lit(None).cast("boolean"))
+    column = quoted(key.column)
+    if as_of is not LATEST:
+        given(key.column, arrow_schema(df.select(column)).field(0).type, as_of)
+        return df.withColumn(AS_OF, F.lit(as_of).cast(df.select(column).schema[0].dataType))
+    furthest = F.min(column) if key.descending else F.max(column)
+    return df.crossJoin(F.broadcast(df.agg(furthest.alias(AS_OF))))
 
 
 def plain_names(names: list[str]) -> dict[str, str]:

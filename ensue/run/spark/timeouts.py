@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name every PySpark rea
 from ensue import errors
 from ensue.automaton import timeouts
 from ensue.automaton.compile import compile_query
-from ensue.operator.status import MATCHED, STATUS, TIMEOUT
+from ensue.operator.status import MATCHED, OPEN, STATUS, TIMEOUT
 from ensue.query import window as w
 from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query, SkipMode, WindowKind
@@ -25,10 +25,11 @@ from ensue.run.spark.windows import key_columns, numbered_rows, same_keys, witho
 
 _CLOCK = "_ensue_clock"
 _START = "_ensue_start"
+_LATEST = "_ensue_latest"
 
 
 def run(query: Query, source: DataFrame) -> DataFrame:
-    """Partition columns, measures and `status`: matched, or timeout."""
+    """Partition columns, measures and `status`: matched, timeout, or open."""
     if source.isStreaming:
         raise errors.UnsupportedInputError(
             "SHOW TIMEOUT MATCHES joins two runs over the rows, which a stream cannot",
@@ -63,10 +64,16 @@ def run(query: Query, source: DataFrame) -> DataFrame:
     failed = _failed_starts(query, numbered, matches)
     same = same_keys(query, F.col(w.FIRST_ROW) == F.col(_START))
     late = partial.join(failed, same, "leftsemi")
-    return result.unionByName(late.select(*map(quoted, shown), F.lit(TIMEOUT).alias(STATUS)))
+    over = F.col(timeouts.BEYOND).isNotNull()
+    if window.kind is not WindowKind.ROWS:  # the time of the whole table, whatever the partition
+        latest = _clocked(query, source).agg(F.max(_CLOCK).alias(_LATEST))
+        late = late.crossJoin(F.broadcast(latest))
+        over = over | (F.col(_LATEST) - F.col(timeouts.BEGAN) > F.lit(size))
+    status = F.when(over, TIMEOUT).otherwise(OPEN).alias(STATUS)
+    return result.unionByName(late.select(*map(quoted, shown), status))
 
 
-def _clocked(query: Query, numbered: DataFrame) -> DataFrame:
+def _clocked(query: Query, rows: DataFrame) -> DataFrame:
     """The rows with the number that WITHIN measures."""
     assert query.within is not None
     clock: Column = F.col(w.ROW)
@@ -77,7 +84,7 @@ def _clocked(query: Query, numbered: DataFrame) -> DataFrame:
             clock = F.unix_micros(clock.cast("timestamp"))
         if key.descending:
             clock = -clock
-    return numbered.withColumn(_CLOCK, clock)
+    return rows.withColumn(_CLOCK, clock)
 
 
 def _failed_starts(query: Query, numbered: DataFrame, matches: DataFrame) -> DataFrame:

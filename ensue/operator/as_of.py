@@ -1,0 +1,89 @@
+"""Until when time is known to have passed, at the end of a table: `as_of=`.
+
+An attempt times out, and a final `!x` is proved, once time has passed its window. A later row of
+the partition says so, a watermark does, and at the end of a table `as_of` does: by default the
+latest time of the order column in the whole table, whatever its partition. What is open then is
+neither a match nor a time-out. "end" declares the data complete: nothing is open.
+
+The time travels as a column of its own, of the order column's type, which is the same on every row:
+so a task of Spark knows the time of the whole table without having seen it. Null: no time is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ensue import errors
+from ensue.automaton.plan import PREFIX
+from ensue.query import nodes
+from ensue.query.query import OrderKey, Query, WindowKind
+
+END = "end"  # the data is complete
+LATEST = None  # the latest time in the table
+AS_OF = f"{PREFIX}as_of"  # the column
+
+
+def asked(query: Query, timeouts: bool, as_of: Any, streaming: bool) -> Any:
+    """What a call asks for: without time-outs and without a word about it, the data is complete."""
+    if as_of is LATEST:
+        return LATEST if timeouts and not streaming else END
+    if streaming or query.missing is not None or query.row_semantics:
+        what = "a stream" if streaming else "a row pattern, or one that allows missing events"
+        raise errors.UnsupportedError(
+            f"as_of= is the time at the end of a table for event patterns, and this is {what}",
+            remedy="leave as_of out; of a stream, the watermark is the time",
+        )
+    return as_of
+
+
+def time_key(query: Query) -> OrderKey | None:
+    """The order column by which time passes; None where rows are counted, or nothing is."""
+    if not query.order_by:
+        return None
+    if query.within is not None:
+        return None if query.within.kind is WindowKind.ROWS else query.order_by[0]
+    bounded = any(gap.within is not None for gap in nodes.gaps(query.pattern))
+    return query.order_by[0] if bounded else None
+
+
+def with_time(query: Query, table: pa.Table, as_of: Any) -> pa.Table:
+    """The table with the column `AS_OF`."""
+    key = time_key(query)
+    return table.append_column(AS_OF, pa.repeat(moment(key, table, as_of), table.num_rows))
+
+
+def moment(key: OrderKey | None, table: pa.Table, as_of: Any) -> pa.Scalar:
+    """The time at the end of a table, of the order column's type."""
+    if key is None:
+        if as_of is not LATEST:
+            raise counted_rows(as_of)
+        return pa.scalar(None, pa.bool_())
+    column = table.column(key.column)
+    if as_of is LATEST:
+        furthest = pc.min_max(column)["min" if key.descending else "max"]
+        return furthest if table.num_rows else pa.scalar(None, column.type)
+    return given(key.column, column.type, as_of)
+
+
+def given(name: str, kind: pa.DataType, as_of: Any) -> pa.Scalar:
+    """A caller's time as a value of the order column."""
+    try:
+        if isinstance(as_of, (str, bool)):
+            raise TypeError
+        return pa.scalar(as_of, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, ValueError):
+        raise errors.ColumnTypeError(
+            f"as_of={as_of!r} is no value of the order column {name!r}, which is of type {kind}",
+            remedy='give a value of that type, as_of="end" where the data is complete, or leave '
+            "it out: the latest time in the table",
+        ) from None
+
+
+def counted_rows(as_of: Any) -> errors.EnsueError:
+    return errors.QueryError(
+        f"as_of={as_of!r} is a time, and the window is counted in rows",
+        remedy='leave it out, or write as_of="end" where the data is complete',
+    )

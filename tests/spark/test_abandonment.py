@@ -1,0 +1,44 @@
+"""The abandonment question on Spark, with all keys in one task and in many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import ensue
+from tests.unit.test_abandonment import BOUGHT, LEFT, by_hand, visits
+
+CARTS = """SELECT * FROM carts MATCH_RECOGNIZE (
+    PARTITION BY u ORDER BY t MEASURES FIRST(t) AS first
+    ONE ROW PER MATCH SHOW TIMEOUT MATCHES AFTER MATCH SKIP TO NEXT ROW
+    PATTERN (C O*? B) WITHIN 60
+    DEFINE C AS k = 'cart', B AS k = 'buy')"""
+
+
+@pytest.mark.parametrize("tasks", [1, 8])
+def test_every_way_gives_the_carts_counted_by_hand(spark: Any, tasks: int) -> None:
+    rows = visits(7, users=75)
+    frame = spark.createDataFrame(rows, "u INT, t INT, k STRING").repartition(tasks, "u")
+    frame.createOrReplaceTempView("carts")
+    expected = by_hand(rows, max(t for _, t, _ in rows))
+    assert set(Counter(s for *_, s in expected)) == {"matched", "timeout", "open"}
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(tasks))
+    try:
+        found = BOUGHT.matches(frame, timeouts=True)
+        assert told(found) == expected
+        assert told(ensue.sql(CARTS, spark=spark)) == expected
+        left = [row for row in told(LEFT.matches(frame, timeouts=True))]
+        turned = {"timeout": "matched", "open": "open"}
+        assert left == [(u, t, turned[s]) for u, t, s in expected if s != "matched"]
+        for as_of, known in (("end", None), (300, 300)):
+            given = BOUGHT.matches(frame, timeouts=True, as_of=as_of)
+            assert told(given) == by_hand(rows, known)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def told(found: Any) -> list[tuple[int, int, str]]:
+    return sorted(tuple(row) for row in found.select("u", "first", "status").collect())

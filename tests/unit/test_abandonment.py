@@ -1,0 +1,144 @@
+"""Abandonment ("a cart, not bought within the hour"): every way against plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue import errors
+
+HOUR = 60
+Row = tuple[int, int, str]  # user, minute, kind
+
+
+def visits(seed: int, users: int = 40) -> list[Row]:
+    """Users with a few events each, at minutes of a day that no user has twice."""
+    chance = random.Random(seed)
+    rows = []
+    for user in range(users):
+        for minute in chance.sample(range(600), chance.randrange(1, 9)):
+            rows.append((user, minute, chance.choice(["cart", "cart", "buy", "view"])))
+    return rows
+
+
+def by_hand(rows: list[Row], as_of: int | None) -> list[tuple[int, int, str]]:
+    """Of every cart: bought within the hour, or not, or not known; `as_of` None: the end."""
+    found = []
+    for user, began, kind in rows:
+        if kind != "cart":
+            continue
+        later = [(t, k) for u, t, k in rows if u == user and t > began]
+        if any(k == "buy" and t <= began + HOUR for t, k in later):
+            status = "matched"
+        elif as_of is None or max([as_of, *(t for t, _ in later)]) > began + HOUR:
+            status = "timeout"
+        else:
+            status = "open"
+        found.append((user, began, status))
+    return sorted(found)
+
+
+def table(rows: list[Row]) -> pa.Table:
+    users, minutes, kinds = zip(*rows, strict=True)
+    return pa.table({"u": users, "t": minutes, "k": kinds})
+
+
+BOUGHT = ensue.pattern("cart -> buy", types="k").partition_by("u").order_by("t").within(HOUR)
+LEFT = ensue.pattern("cart -> !buy", types="k").partition_by("u").order_by("t").within(HOUR)
+LEFT_JOINT = ensue.pattern("cart -> within 60 units !buy", types="k")
+LEFT_JOINT = LEFT_JOINT.partition_by("u").order_by("t")
+JOINT = ensue.pattern("cart -> within 60 units buy", types="k").partition_by("u").order_by("t")
+
+
+def told(found: Any) -> list[tuple[int, int, str]]:
+    return sorted((m["u"], m["first"], m["status"]) for m in found.to_pylist())
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_carts_by_status_are_those_counted_by_hand(seed: int) -> None:
+    rows = visits(seed)
+    latest = max(t for _, t, _ in rows)
+    for asked, known in (
+        ({}, latest),
+        ({"as_of": "end"}, None),
+        ({"as_of": 300}, 300),
+        ({"as_of": 5000}, 5000),
+    ):
+        expected = by_hand(rows, known)
+        assert told(BOUGHT.matches(table(rows), timeouts=True, **asked)) == expected
+        assert told(JOINT.matches(table(rows), timeouts=True, **asked)) == expected
+        # The absence: what timed out there is a match here.
+        turned = {"timeout": "matched", "open": "open"}
+        absent = [(u, t, turned[s]) for u, t, s in expected if s != "matched"]
+        for left in (LEFT, LEFT_JOINT):
+            assert told(left.matches(table(rows), timeouts=True, **asked)) == absent
+            known_left = left.matches(table(rows), **{"as_of": latest, **asked})
+            assert known_left.num_rows == sum(s == "timeout" for *_, s in expected)
+            assert "status" not in known_left.column_names
+
+
+def test_each_status_occurs() -> None:
+    counts = Counter(s for seed in range(25) for *_, s in by_hand(visits(seed), 599))
+    assert set(counts) == {"matched", "timeout", "open"}
+
+
+def test_the_edge_of_the_window_is_inside() -> None:
+    rows = [(1, 0, "cart"), (2, 60, "view")]
+    assert told(BOUGHT.matches(table(rows), timeouts=True)) == [(1, 0, "open")]
+    rows = [(1, 0, "cart"), (2, 61, "view")]
+    assert told(BOUGHT.matches(table(rows), timeouts=True)) == [(1, 0, "timeout")]
+
+
+def test_times_fractions_and_descending_order() -> None:
+    start = datetime(2024, 5, 1, tzinfo=UTC)
+    for rows in map(visits, range(3)):
+        latest = max(t for _, t, _ in rows)
+        given = table(rows)
+        times = [start + timedelta(minutes=t) for _, t, _ in rows]
+        timed = given.set_column(1, "t", pa.array(times, pa.timestamp("us", "UTC")))
+        found = BOUGHT.within("1 hour").matches(timed, timeouts=True).to_pylist()
+        expected = Counter(s for *_, s in by_hand(rows, latest))
+        assert Counter(m["status"] for m in found) == expected
+        late = BOUGHT.within("1 hour").matches(
+            timed, timeouts=True, as_of=start + timedelta(minutes=300)
+        )
+        expected_late = Counter(s for *_, s in by_hand(rows, 300))
+        assert Counter(late["status"].to_pylist()) == expected_late
+        halves = given.set_column(1, "t", pa.array([t / 2 for _, t, _ in rows]))
+        found = BOUGHT.within(30.0).matches(halves, timeouts=True).to_pylist()
+        assert Counter(m["status"] for m in found) == expected
+        back = given.set_column(1, "t", pa.array([-t for _, t, _ in rows]))
+        found = BOUGHT.order_by("t DESC").matches(back, timeouts=True).to_pylist()
+        assert Counter(m["status"] for m in found) == expected
+
+
+def test_a_window_in_rows_is_over_with_a_later_row() -> None:
+    rows = [(1, t, k) for t, k in enumerate(["cart", "view", "view", "cart", "view"])]
+    by_rows = BOUGHT.within("3 rows")
+    assert told(by_rows.matches(table(rows), timeouts=True)) == [(1, 0, "timeout"), (1, 3, "open")]
+    complete = by_rows.matches(table(rows), timeouts=True, as_of="end")
+    assert told(complete) == [(1, 0, "timeout"), (1, 3, "timeout")]
+    with pytest.raises(errors.QueryError, match="counted in rows"):
+        by_rows.matches(table(rows), timeouts=True, as_of=7)
+
+
+def test_after_a_match_nothing_waits_for_what_is_open() -> None:
+    rows = [(1, 0, "cart"), (1, 1, "cart"), (1, 2, "buy"), (1, 3, "cart")]
+    skipping = BOUGHT.after_match("past last row")
+    assert told(skipping.matches(table(rows), timeouts=True)) == [(1, 0, "matched"), (1, 3, "open")]
+
+
+def test_what_as_of_is_not() -> None:
+    rows = table(visits(1))
+    for wrong in ("tomorrow", datetime(2024, 1, 1), True):
+        with pytest.raises(errors.ColumnTypeError, match="no value of the order column"):
+            BOUGHT.matches(rows, timeouts=True, as_of=wrong)
+    with pytest.raises(errors.UnsupportedError, match="row pattern"):
+        ensue.pattern("cart buy", types="k").order_by("t").matches(rows, as_of="end")
+    assert BOUGHT.matches(rows.slice(0, 0), timeouts=True).num_rows == 0
