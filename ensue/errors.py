@@ -150,6 +150,10 @@ class TiesWarning(UserWarning):
     """Rows share their place in the order, and which comes first can change the answer."""
 
 
+class NothingMatchesWarning(UserWarning):
+    """Nothing matches, and nothing can: no row fits a variable that every match has."""
+
+
 class UnboundedPathsError(EnsueError):
     """Infinitely many paths answer the query: a loop of the expression meets a cycle."""
 

@@ -17,7 +17,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.look import show, timeline
+from ensue.api.look import check_frame, data_lines, show, timeline
 from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
 from ensue.api.order import check_order, key_hint
 from ensue.api.row_ids import with_row_ids
@@ -98,7 +98,9 @@ class Pattern(Wording):
     def explain(self, data: Any = None) -> str:
         """What would run, where each condition is evaluated, and why; exact with the data given."""
         told = self._explained(data)
-        return Explanation(told if data is None else told + key_hint(self._draft, data))
+        if data is not None:
+            told += data_lines(self.query, data) + key_hint(self._draft, data)
+        return Explanation(told)
 
     def _explained(self, data: Any) -> str:
         keys = ", ".join(self.query.partition_by)
@@ -281,13 +283,19 @@ class Pattern(Wording):
             found = listing.matches(data)
             from ensue.run.spark.raised import count
 
-            return count(found)
+            return self._checked(count(found), data)
         counted = self.aggregate(data, big="text", n="count(*)")
         if is_spark(data):
             from ensue.run.spark.raised import first
 
-            return int(first(counted)["n"])
+            return self._checked(int(first(counted)["n"]), data)
         return int(to_arrow(counted).column("n")[0].as_py())
+
+    def _checked(self, number: int, data: Any) -> int:
+        """Warn where a DataFrame has no match and one aggregate over it says why."""
+        if number == 0 and not data.isStreaming:
+            check_frame(self.query, data, self._notices)
+        return number
 
     @overload
     def aggregate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from ensue.front.clause import Clause
 from ensue.front.sql import MatchQuery
 from ensue.front.translate import duckdb_sql
 from ensue.operator.budget import Budget
+from ensue.operator.notices import Notices
 from ensue.run import local
 from ensue.run.tables_sql import answer
 from ensue.sequences.totals import Grouping
@@ -51,6 +52,8 @@ def over_tables(
 class _Tables(Statement[pa.Table]):
     """A statement over Arrow tables."""
 
+    notices: Notices = field(default_factory=Notices)
+
     def answer(self) -> pa.Table:
         tree = statement.parse_statement(self.text, self.dialect)
         if not isinstance(tree, exp.Query):
@@ -69,8 +72,8 @@ class _Tables(Statement[pa.Table]):
             )
         if asked.all_matches:
             grouping = Grouping(by=asked.query.partition_by)
-            return local.totals(asked.query, source, grouping)
-        found = local.run(asked.query, source)
+            return local.totals(asked.query, source, grouping, self.notices)
+        found = local.run(asked.query, source, notices=self.notices)
         hidden = [name for name, _ in asked.hidden if name in found.column_names]
         return found.drop_columns(hidden) if asked.query.rows.all_rows else found
 

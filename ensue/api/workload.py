@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.look import show
+from ensue.api.look import data_lines, show
 from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
 from ensue.api.tables import Frame, events_table, in_kind, is_spark, no_stream_options, to_arrow
@@ -34,7 +34,7 @@ from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events, Snapshot
 from ensue.query import rules
 from ensue.query.query import Query
-from ensue.run import choose, local
+from ensue.run import choose, local, nothing
 from ensue.run.asked import Asked
 from ensue.run.branch import MatcherOptions as Running
 from ensue.run.matcher import Matcher
@@ -161,6 +161,7 @@ class Workload:
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
+        nothing.check_all(self._queries(), table, found, self._notices)
         return in_kind(together({name: found[name] for name in self.patterns}), data)
 
     def _check_order(self, data: Any) -> None:
@@ -347,6 +348,9 @@ class Workload:
             lines.extend(
                 "  " + line for line in explain_group(group.queries, group.rows, group.alone)
             )
+        if table is not None:
+            for name, query in self._queries().items():
+                lines.append(f"{name}: " + data_lines(query, table).rstrip())
         return Explanation("\n".join(lines) + "\n")
 
 
@@ -434,7 +438,8 @@ def run_group(
     group.refuse_budget(budget)
     if group.alone:
         (name, query), *_ = group.queries.items()
-        return {name: local.run(query, table, notices=notices)}, None
+        found = local.run(query, table, notices=notices, explain_nothing=False)
+        return {name: found}, None
     parted = cuts(group.queries) if options.share and budget is None else {}
     union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)

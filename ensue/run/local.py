@@ -29,7 +29,7 @@ from ensue.progress import progress
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.run import choose
+from ensue.run import choose, nothing
 from ensue.sequences.totals import Finish, Grouping
 
 TURN = 250_000  # rows between two reports of progress
@@ -42,6 +42,7 @@ def run(
     listing: Listing | None = None,
     budget: Budget | None = None,
     notices: Notices | None = None,
+    explain_nothing: bool = True,
 ) -> pa.Table:
     """All matches of a pattern in a table; what a budget cost stands in the schema's metadata."""
     rules.duplicates(table.column_names, "column of the input")
@@ -70,6 +71,8 @@ def run(
     if not pieces:
         pieces = [evaluator.no_matches(arranged.schema)]
     found = finish(planned, pa.concat_tables(pieces))
+    if not found.num_rows and notices is not None and explain_nothing:
+        nothing.check(planned, table, notices)
     if budget is None:
         return found
     return found.replace_schema_metadata({"ensue": json.dumps(evaluator.metrics.told())})
@@ -134,6 +137,8 @@ def totals(
     prepared = prepare(planned, table.combine_chunks())
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     ties.check(planned, arranged, notices or Notices())
+    if notices is not None:
+        nothing.check_totals(planned, table, arranged, notices)
     events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
     partials = choose.batch_totals(planned, grouping).partials(events)
     return finish_totals(planned, Finish(planned, grouping, arranged.schema).table([partials]))

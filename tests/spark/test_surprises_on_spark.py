@@ -90,3 +90,21 @@ def test_a_sink_with_two_actions_counts_each_row_once(spark: Any, tmp_path: Path
     assert sum(one["rows"] for one in observed) == 40
     assert all(set(one["lanes"]) <= {"0", "1", "2", "3"} for one in observed)
     assert query.exception() is None
+
+
+@pytest.mark.parametrize("text", ["cartt -> pay", "cartt pay"])
+def test_a_count_of_nothing_says_why(clicks: Any, text: str) -> None:
+    query = ensue.pattern(text, types="kind").partition_by("user").order_by("ts", ties="ignore")
+    near = "cartt: no row has kind = 'cartt'; the nearest value is 'cart'"
+    with pytest.warns(errors.NothingMatchesWarning, match=near) as told:
+        assert query.count(clicks) == 0
+        assert query.count(clicks) == 0
+    assert len(told) == 1
+    explained = query.explain(clicks)
+    assert "Data: 5 rows" in explained
+    assert f"cartt: 0 (0.0%): {near.partition(': ')[2]}" in explained
+    assert "pay: 2 (40.0%)" in explained
+    assert "kind 0.0%" in explained
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.NothingMatchesWarning)
+        assert QUERY.order_by("ts", ties="ignore").count(clicks) == 1

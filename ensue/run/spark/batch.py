@@ -28,10 +28,11 @@ from ensue.query import rules
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
-from ensue.run import choose
+from ensue.run import choose, nothing
 from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
 from ensue.run.spark.quiet import asking
+from ensue.run.spark.raised import own_errors
 from ensue.run.spark.ship import shipped
 from ensue.run.spark.versions import spark_schema
 from ensue.sequences.totals import Finish, Grouping, completed
@@ -148,6 +149,43 @@ def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
     """The plan bound to a DataFrame, and the Arrow schema its workers will see."""
     planned = plan(rules.check(bind(query, df.columns)))
     return planned, arrow_schema(_prepare(planned, df))
+
+
+def profile(query: Query, df: DataFrame) -> tuple[Plan, nothing.Profile, pa.Schema]:
+    """What `explain(df)` says of the data, counted by one aggregate."""
+    planned = plan(rules.check(bind(query, df.columns)))
+    schema = arrow_schema(df)
+    parts = {tier.label: [row_sql(p) for p in nothing.prefixes(tier)] for tier in planned.tiers}
+    conditions = list(dict.fromkeys(text for found in parts.values() for text in found))
+    read = nothing.read_columns(planned, df.columns)
+    texts = [(n, t) for n, t in nothing.texts(planned) if pa.types.is_string(schema.field(n).type)]
+    counts = [F.count_if(F.expr(text)) for text in conditions]
+    nulls = [F.count_if(F.col(quoted(name)).isNull()) for name in read]
+    distances = []
+    for name, text in texts:
+        column = F.col(quoted(name))
+        far = F.levenshtein(F.lower(column), F.lit(text.lower()))
+        distances.append(F.min(F.when(column.isNotNull(), F.struct(far, column))))
+    asked = [F.count(F.lit(1)), *counts, *nulls, *distances]
+    with own_errors():
+        row = df.select(*(one.alias(f"n{index}") for index, one in enumerate(asked))).first()
+    assert row is not None
+    rows, *rest = row
+    known = dict(zip(conditions, rest, strict=False))
+    near = rest[len(conditions) + len(read) :]
+    return (
+        planned,
+        nothing.Profile(
+            rows,
+            {label: tuple(known[text] for text in found) for label, found in parts.items()},
+            dict(zip(read, rest[len(conditions) :], strict=False)),
+            {
+                pair: None if found is None else nothing.near(pair[1], [found[1]])
+                for pair, found in zip(texts, near, strict=True)
+            },
+        ),
+        schema,
+    )
 
 
 def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
