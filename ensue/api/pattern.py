@@ -74,6 +74,15 @@ class Pattern(Wording):
         """The same pattern without measures: its matches are listed."""
         return Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
 
+    @classmethod
+    def _of(cls, query: Query) -> Pattern:
+        """A query that was read elsewhere (SQL), to look at."""
+        found = cls(
+            builder.Draft(query.pattern, partition_by=query.partition_by, order_by=query.order_by)
+        )
+        found.query = query
+        return found
+
     # -- looking at it ---------------------------------------------------------------------------
 
     @cached_property

@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.api.order import unordered_sql
-from ensue.api.sql_statement import Statement
+from ensue.api.sql_statement import Hidden, Statement
 from ensue.api.sql_tables import over_tables
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
@@ -79,14 +79,8 @@ def sql(
     name is that of an option, the statement runs in process and gives the kind of the first table.
     """
     texts = [text] if isinstance(text, str) else list(text)
-    given = {**(tables or {}), **named}
-    _no_unknown_options(named)
+    given = check_tables(spark, tables, named)
     if given:
-        if spark is not None:
-            raise errors.QueryError(
-                f"spark= and tables in process ({', '.join(given)}) are two places to run",
-                remedy="leave one of them out",
-            )
         warm_up()
         answers = over_tables(texts, dialect, budget, given)
         return answers[0] if isinstance(text, str) else answers
@@ -102,13 +96,13 @@ def _one(session: Session, text: str, dialect: str, budget: Budget | None, among
         _refuse(budget, "the statement has no row pattern, so nothing can be shed")
         return session.sql(text)  # Spark's own, whatever sqlglot knows of it
     tree = statement.parse_statement(text, dialect)
-    return _OnSpark(text=text, dialect=dialect, session=session, budget=budget, among=among).run(
+    return OnSpark(text=text, dialect=dialect, session=session, budget=budget, among=among).run(
         tree
     )
 
 
 @dataclass(kw_only=True)
-class _OnSpark(Statement["Frame"]):
+class OnSpark(Statement["Frame"]):
     session: Session
     budget: Budget | None = None
     among: int = 1  # statements that share the budget
@@ -158,7 +152,6 @@ class _OnSpark(Statement["Frame"]):
         else:
             hidden = [name for name, _ in asked.hidden]
             found = runner.match(asked.query, source, hidden, self.budget, self.among)
-        self._check_order(asked.query, source)
         return found
 
     def integers(self, source: Frame) -> frozenset[str]:
@@ -166,7 +159,7 @@ class _OnSpark(Statement["Frame"]):
 
         return runner.integer_columns(source)
 
-    def _check_order(self, query: Query, source: Frame) -> None:
+    def answered(self, query: Query, source: Frame, hidden: Hidden) -> None:
         if not query.order_by and not source.isStreaming:
             self.notices.warn(unordered_sql(source.columns))
 
@@ -184,7 +177,7 @@ class _OnSpark(Statement["Frame"]):
                 source = windows.add_columns(window.window, source, wanted, window.zero_if_none)
             except errors.EnsueError as problem:
                 raise front.located(problem, window.clause) from None
-            self._check_order(window.window.query, source)
+            self.answered(window.window.query, source, window.hidden)
         table = self.register(source.drop(*hidden) if hidden else source)
         return window_clause.put_together(taken, table, columns)
 
@@ -219,14 +212,24 @@ class _OnSpark(Statement["Frame"]):
         return {name: found for name, found in self.tables.items() if name in named}
 
 
-def _no_unknown_options(named: Mapping[str, Any]) -> None:
+def check_tables(
+    spark: Session | None, tables: Mapping[str, Any] | None, named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The tables in process; refuses what is neither an option nor a table."""
     for name, value in named.items():
         if value is None or (isinstance(value, str) and not Path(value).expanduser().exists()):
             raise errors.QueryError(
-                f"{name}={value!r} is neither an option of ensue.sql nor a table",
+                f"{name}={value!r} is neither an option nor a table of the statement",
                 remedy="options are spark, dialect, budget and tables; a table is an Arrow, pandas "
                 "or Polars table, or the path of a file",
             )
+    given = {**(tables or {}), **named}
+    if given and spark is not None:
+        raise errors.QueryError(
+            f"spark= and tables in process ({', '.join(given)}) are two places to run",
+            remedy="leave one of them out",
+        )
+    return given
 
 
 def _refuse(budget: Budget | None, reason: str) -> None:

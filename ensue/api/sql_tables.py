@@ -31,6 +31,13 @@ def over_tables(
             "a budget in SQL is for tables on Spark",
             remedy="leave the budget out, or use q.matches(table, budget=...)",
         )
+    tables = named_tables(given)
+    first = next(iter(given.values()))
+    return [in_kind(OnTables(text, dialect, tables=dict(tables)).answer(), first) for text in texts]
+
+
+def named_tables(given: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The tables of a statement as Arrow; refuses those that are not in process."""
     tables = {}
     for name, data in given.items():
         if is_spark(data):
@@ -43,15 +50,17 @@ def over_tables(
                 f"a table is called {name!r}", remedy=f"names that begin with {TABLE} are Ensue's"
             )
         tables[name] = to_arrow(data)
-    first = next(iter(given.values()))
-    return [in_kind(_Tables(text, dialect, tables=dict(tables)).answer(), first) for text in texts]
+    return tables
 
 
 @dataclass
-class _Tables(Statement[pa.Table]):
+class OnTables(Statement[pa.Table]):
     """A statement over Arrow tables."""
 
     def answer(self) -> pa.Table:
+        return self.replaced(self.parsed())
+
+    def parsed(self) -> exp.Expression:
         tree = statement.parse_statement(self.text, self.dialect)
         if not isinstance(tree, exp.Query):
             raise errors.UnsupportedError(
@@ -59,7 +68,7 @@ class _Tables(Statement[pa.Table]):
                 remedy="write SELECT ..., and keep what it gives",
                 place=errors.Place.at_offset(self.text, 0),
             )
-        return self.replaced(tree)
+        return tree
 
     def matched(self, asked: MatchQuery, source: pa.Table) -> pa.Table:
         if asked.timeouts:
