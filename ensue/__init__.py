@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ensue.api.matching import restore
     from ensue.api.pattern import Pattern, pattern, sase
     from ensue.api.sql import sql
+    from ensue.api.sql_explain import explain
     from ensue.api.tune import tune
     from ensue.api.workload import Workload, workload
     from ensue.operator.budget import Budget
@@ -41,6 +42,7 @@ __all__ = [
     "Workload",
     "begin",
     "expand",
+    "explain",
     "graph",
     "pattern",
     "quantify",
@@ -62,6 +64,7 @@ _PLACES = {
     "Workload": "ensue.api.workload",
     "begin": "ensue.api.chain",
     "expand": "ensue.sequences.compact",
+    "explain": "ensue.api.sql_explain",
     "graph": "ensue.api.graph",
     "pattern": "ensue.api.pattern",
     "quantify": "ensue.quantify",

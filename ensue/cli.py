@@ -35,7 +35,10 @@ def demo(
 
 @app.command()
 def explain(
-    pattern: Annotated[str, typer.Argument(help='The pattern, such as "A B+ C+".')],
+    query: Annotated[
+        str,
+        typer.Argument(help='A pattern, such as "A B+ C+", or a SQL file: query.sql; - reads one.'),
+    ],
     define: Annotated[
         list[str] | None,
         typer.Option("--define", "-d", help='A condition: -d "B: price < PREV(price)".'),
@@ -43,23 +46,41 @@ def explain(
     types: Annotated[
         str | None, typer.Option(help="Column that holds the type of an event.")
     ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", "-t", help="A table of the statement: -t ticks=ticks.parquet."),
+    ] = None,
+    dialect: Annotated[str, typer.Option(help="The SQL of the statement.")] = "spark",
     picture: Annotated[
         Path | None, typer.Option(help="Also draw the automaton (svg, dot or png).")
     ] = None,
 ) -> None:
-    """Show how a pattern would be matched, and why."""
-    query = ensue.pattern(pattern, types=types)
-    for text in define or ():
-        label, colon, condition = text.partition(":")
+    """Show how a pattern, or each row pattern of a SQL statement, would be matched, and why."""
+    if table or query == "-" or query.lower().endswith(".sql"):
+        if define or types:
+            raise errors.QueryError(
+                f"--define and --types are of a pattern, and {query} is a SQL statement",
+                remedy="write the conditions into its DEFINE",
+            )
+        typer.echo(cli_run.explained(Path(query), table or [], dialect, picture))
+    else:
+        _explain_pattern(query, define or [], types, picture)
+    if picture is not None:
+        typer.echo(f"The automaton is drawn in {picture}")
+
+
+def _explain_pattern(text: str, define: list[str], types: str | None, picture: Path | None) -> None:
+    query = ensue.pattern(text, types=types)
+    for given in define:
+        label, colon, condition = given.partition(":")
         if not colon:
             raise errors.QueryError(
-                f"--define {text!r} has no colon", remedy='write -d "B: price < PREV(price)"'
+                f"--define {given!r} has no colon", remedy='write -d "B: price < PREV(price)"'
             )
         query = query.define(**{label.strip(): condition.strip()})
     typer.echo(query.explain())
     if picture is not None:
-        query.plot().save(str(picture))
-        typer.echo(f"The automaton is drawn in {picture}")
+        query.plot().save(picture)
 
 
 @app.command()

@@ -1,5 +1,5 @@
 """`ensue run`: a statement over files and tables, its result to the terminal, a pipe, a file or a
-table.
+table; and `ensue explain` of a statement.
 
 A terminal gets a table to read, with a line on standard error that says what is going on; a pipe
 gets the whole result in a machine's format (CSV unless `--format` says otherwise).
@@ -89,6 +89,27 @@ def run(
         console.print(f"{took:.1f} s")
     else:
         _pipe(result, kind or "csv")
+
+
+def explained(query: Path, table: list[str], dialect: str, picture: Path | None) -> str:
+    """How `run` would match the statement; with tables on Spark, else from the text alone."""
+    text = _statement(query)
+    files = [_named_file(given) for given in table]
+    if picture is not None:
+        from ensue.api.sql_explain import picture as drawn
+
+        drawn(text, dialect).save(picture)
+    if not files:
+        return ensue.explain(text, dialect=dialect)
+    from ensue.run.spark import files as spark_files
+    from ensue.run.spark.raised import spoken_errors
+    from ensue.run.spark.session import local_session
+
+    with Console(stderr=True).status("starting Spark"), spoken_errors():
+        session, _ = local_session()
+        for name, path, file_format in files:
+            spark_files.register(session, name, path, file_format)
+        return ensue.explain(text, spark=session, dialect=dialect)
 
 
 def _statement(query: Path) -> str:

@@ -34,7 +34,7 @@ from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
 from ensue.missing.explain import explain_missing
-from ensue.operator.as_of import asked
+from ensue.operator.as_of import END, asked
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query import nodes
@@ -49,6 +49,7 @@ from ensue.run import choose, local
 from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
 from ensue.run.matcher import Matcher
+from ensue.run.timeouts import run as timed_out_rows
 from ensue.sequences.explain import explain_sequence
 from ensue.sequences.limits import check_listing
 from ensue.summary.options import SummaryOptions
@@ -74,6 +75,15 @@ class Pattern(Wording):
     def _plain(self) -> Pattern:
         """The same pattern without measures: its matches are listed."""
         return Pattern(replace(self._draft, measures=None, rows=Rows.ONE))
+
+    @classmethod
+    def _of(cls, query: Query) -> Pattern:
+        """A query that was read elsewhere (SQL), to look at."""
+        found = cls(
+            builder.Draft(query.pattern, partition_by=query.partition_by, order_by=query.order_by)
+        )
+        found.query = query
+        return found
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -208,9 +218,9 @@ class Pattern(Wording):
         """All matches in `data`, in the kind of table that was given.
 
         A streaming DataFrame takes further options (`emit`, `speculation`, `late`, `changes`,
-        `lanes`, `control`, ...): docs/streaming.md. Of an event pattern: the first `limit`, or
-        `sample` of them drawn uniformly at random (with replacement); `timeouts` adds partial
-        matches that ran out of time, or are still open at `as_of` (docs/sequences.md). More than
+        `lanes`, `control`, ...): docs/streaming.md. `timeouts` adds partial matches that ran out of
+        time, or are still open at `as_of` (docs/sequences.md). Of an event pattern: the first
+        `limit`, or `sample` of them drawn uniformly at random (with replacement). More than
         `max_matches` in one task is an error that says how many there are. `compact` gives one row
         per end event with the graph of its matches, which `ensue.expand` lists.
 
@@ -226,10 +236,12 @@ class Pattern(Wording):
             from ensue.api.workload import matches_of_one
 
             return matches_of_one(self, data, budget, listing, stream)
-        if query.row_semantics and listing != Listing(seed=seed, max_matches=max_matches):
+        if query.row_semantics and replace(listing, timeouts=False, as_of=END) != Listing(
+            seed=seed, max_matches=max_matches
+        ):
             raise errors.UnsupportedError(
-                "row patterns have no timed-out partial matches, and no limit or sample",
-                remedy="leave timeouts, limit and sample out, or write an event pattern (->)",
+                "row patterns have no limit, sample or compact form",
+                remedy="leave limit, sample and compact out, or write an event pattern (->)",
             )
         try:
             if is_spark(data):
@@ -250,12 +262,18 @@ class Pattern(Wording):
                     return streams.run(query, data, options, listing, read_query, budget)
                 no_stream_options(stream, self.matches)
                 check_order(self._draft, data, self._notices)
+                if query.row_semantics and timeouts:
+                    from ensue.run.spark.timeouts import run as timed_out
+
+                    return timed_out(query, data, now)
                 found = batch.run(query, data, listing, budget, observe)
                 return found if limit is None else found.limit(limit)
             no_stream_options(stream, self.matches)
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
             warm_up()
+            if query.row_semantics and timeouts:
+                return in_kind(timed_out_rows(query, table, now, self._notices), data)
             return in_kind(local.run(query, table, listing, budget, self._notices), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._draft.placed(problem) from None

@@ -16,12 +16,13 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.api.order import unordered_sql
-from ensue.api.sql_statement import Statement
+from ensue.api.sql_statement import Hidden, Statement
 from ensue.api.sql_tables import over_tables
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable
 from ensue.front.translate import spark_sql
+from ensue.operator.as_of import LATEST
 from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
 from ensue.query.query import Query
@@ -38,6 +39,7 @@ def sql(
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
+    as_of: Any = LATEST,
     tables: None = None,
 ) -> Frame: ...
 @overload
@@ -47,6 +49,7 @@ def sql(
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
+    as_of: Any = LATEST,
     tables: None = None,
 ) -> list[Frame]: ...
 @overload
@@ -56,6 +59,7 @@ def sql(
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
+    as_of: Any = LATEST,
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any: ...
@@ -65,6 +69,7 @@ def sql(
     spark: Session | None = None,
     dialect: str = "spark",
     budget: Budget | None = None,
+    as_of: Any = LATEST,
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any:
@@ -73,44 +78,42 @@ def sql(
     `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle or flink.
     Without `spark`, the active session runs it. Several statements, as a list, share a budget and
     give a list of results. Under a budget whole start rows are shed, which needs AFTER MATCH SKIP
-    TO NEXT ROW.
+    TO NEXT ROW. `as_of` is the time by which SHOW TIMEOUT MATCHES calls attempts over: by default
+    the latest in the table, "end" where the data is complete, or a value of the order column.
 
     With tables given by name, `sql("... FROM events ...", events=df)`, or as `tables={...}` where a
     name is that of an option, the statement runs in process and gives the kind of the first table.
     """
     texts = [text] if isinstance(text, str) else list(text)
-    given = {**(tables or {}), **named}
-    _no_unknown_options(named)
+    given = check_tables(spark, tables, named)
     if given:
-        if spark is not None:
-            raise errors.QueryError(
-                f"spark= and tables in process ({', '.join(given)}) are two places to run",
-                remedy="leave one of them out",
-            )
         warm_up()
-        answers = over_tables(texts, dialect, budget, given)
+        answers = over_tables(texts, dialect, budget, as_of, given)
         return answers[0] if isinstance(text, str) else answers
     from ensue.run.spark import sql as runner
 
     session = spark if spark is not None else runner.active_session()
-    found = [_one(session, part, dialect, budget, len(texts)) for part in texts]
+    found = [_one(session, part, dialect, budget, as_of, len(texts)) for part in texts]
     return found[0] if isinstance(text, str) else found
 
 
-def _one(session: Session, text: str, dialect: str, budget: Budget | None, among: int) -> Frame:
+def _one(
+    session: Session, text: str, dialect: str, budget: Budget | None, as_of: Any, among: int
+) -> Frame:
     if dialect == "spark" and not re.search(r"\bpattern\b", text, re.IGNORECASE):
         _refuse(budget, "the statement has no row pattern, so nothing can be shed")
         return session.sql(text)  # Spark's own, whatever sqlglot knows of it
     tree = statement.parse_statement(text, dialect)
-    return _OnSpark(text=text, dialect=dialect, session=session, budget=budget, among=among).run(
-        tree
-    )
+    return OnSpark(
+        text=text, dialect=dialect, session=session, budget=budget, as_of=as_of, among=among
+    ).run(tree)
 
 
 @dataclass(kw_only=True)
-class _OnSpark(Statement["Frame"]):
+class OnSpark(Statement["Frame"]):
     session: Session
     budget: Budget | None = None
+    as_of: Any = LATEST  # of SHOW TIMEOUT MATCHES
     among: int = 1  # statements that share the budget
     notices: Notices = field(default_factory=Notices)
 
@@ -154,11 +157,10 @@ class _OnSpark(Statement["Frame"]):
             found = runner.totals(asked.query, source)
         elif asked.timeouts:
             _refuse(self.budget, "time-outs are what was not found: shedding would add to them")
-            found = timeouts.run(asked.query, source)
+            found = timeouts.run(asked.query, source, self.as_of)
         else:
             hidden = [name for name, _ in asked.hidden]
             found = runner.match(asked.query, source, hidden, self.budget, self.among)
-        self._check_order(asked.query, source)
         return found
 
     def integers(self, source: Frame) -> frozenset[str]:
@@ -166,7 +168,7 @@ class _OnSpark(Statement["Frame"]):
 
         return runner.integer_columns(source)
 
-    def _check_order(self, query: Query, source: Frame) -> None:
+    def answered(self, query: Query, source: Frame, hidden: Hidden) -> None:
         if not query.order_by and not source.isStreaming:
             self.notices.warn(unordered_sql(source.columns))
 
@@ -184,7 +186,7 @@ class _OnSpark(Statement["Frame"]):
                 source = windows.add_columns(window.window, source, wanted, window.zero_if_none)
             except errors.EnsueError as problem:
                 raise front.located(problem, window.clause) from None
-            self._check_order(window.window.query, source)
+            self.answered(window.window.query, source, window.hidden)
         table = self.register(source.drop(*hidden) if hidden else source)
         return window_clause.put_together(taken, table, columns)
 
@@ -219,14 +221,24 @@ class _OnSpark(Statement["Frame"]):
         return {name: found for name, found in self.tables.items() if name in named}
 
 
-def _no_unknown_options(named: Mapping[str, Any]) -> None:
+def check_tables(
+    spark: Session | None, tables: Mapping[str, Any] | None, named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The tables in process; refuses what is neither an option nor a table."""
     for name, value in named.items():
         if value is None or (isinstance(value, str) and not Path(value).expanduser().exists()):
             raise errors.QueryError(
-                f"{name}={value!r} is neither an option of ensue.sql nor a table",
-                remedy="options are spark, dialect, budget and tables; a table is an Arrow, pandas "
-                "or Polars table, or the path of a file",
+                f"{name}={value!r} is neither an option nor a table of the statement",
+                remedy="options are spark, dialect, budget, as_of and tables; a table is an Arrow, "
+                "pandas or Polars table, or the path of a file",
             )
+    given = {**(tables or {}), **named}
+    if given and spark is not None:
+        raise errors.QueryError(
+            f"spark= and tables in process ({', '.join(given)}) are two places to run",
+            remedy="leave one of them out",
+        )
+    return given
 
 
 def _refuse(budget: Budget | None, reason: str) -> None:

@@ -8,6 +8,7 @@ What is left is plain SQL.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -17,9 +18,11 @@ from ensue import errors
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable
+from ensue.query.query import Query
 
 TABLE = "ensue_matches_"
 Frame = TypeVar("Frame")
+Hidden = Sequence[tuple[str, exp.Expression]]  # columns of the input that stand for expressions
 
 
 @dataclass
@@ -32,6 +35,10 @@ class Statement(ABC, Generic[Frame]):
 
     def replaced(self, tree: exp.Expression) -> Frame:
         """The answer: every clause replaced by its matches."""
+        return self.frame(self.plain(tree))
+
+    def plain(self, tree: exp.Expression) -> exp.Expression:
+        """What is left when every clause is a table of its matches."""
         while True:
             table = statement.next_match_table(tree)
             select = window_clause.next_select(tree)
@@ -41,7 +48,7 @@ class Statement(ABC, Generic[Frame]):
                 tree = self.pattern_window(select)
             else:
                 window_clause.refuse_left(tree, self.text)
-                return self.frame(tree)
+                return tree
 
     def _match_table(self, node: MatchTable) -> exp.Expression:
         clause = statement.clause_in(node)
@@ -52,6 +59,7 @@ class Statement(ABC, Generic[Frame]):
             asked = front.read_table(node, self.dialect, self.integers(source))
         try:
             found = self.matched(asked, source)
+            self.answered(asked.query, source, asked.hidden)
         except errors.EnsueError as problem:
             raise front.located(problem, clause) from None
         return statement.replace_with_table(node, self.register(found))
@@ -60,6 +68,9 @@ class Statement(ABC, Generic[Frame]):
         name = f"{TABLE}{len(self.tables) + 1}_"
         self.tables[name] = found
         return name
+
+    def answered(self, query: Query, source: Frame, hidden: Hidden) -> None:
+        """Called with what each clause asks of its rows, once that is known to be possible."""
 
     # -- what the runner answers -----------------------------------------------------------------
 

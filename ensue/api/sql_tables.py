@@ -16,15 +16,16 @@ from ensue.front import statement
 from ensue.front.clause import Clause
 from ensue.front.sql import MatchQuery
 from ensue.front.translate import duckdb_sql
+from ensue.operator.as_of import LATEST
 from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
-from ensue.run import local
+from ensue.run import local, timeouts
 from ensue.run.tables_sql import answer
 from ensue.sequences.totals import Grouping
 
 
 def over_tables(
-    texts: list[str], dialect: str, budget: Budget | None, given: Mapping[str, Any]
+    texts: list[str], dialect: str, budget: Budget | None, as_of: Any, given: Mapping[str, Any]
 ) -> list[Any]:
     """One result per statement, each in the kind of the first table."""
     if budget is not None:
@@ -32,6 +33,14 @@ def over_tables(
             "a budget in SQL is for tables on Spark",
             remedy="leave the budget out, or use q.matches(table, budget=...)",
         )
+    tables = named_tables(given)
+    first = next(iter(given.values()))
+    found = [OnTables(t, dialect, tables=dict(tables), as_of=as_of).answer() for t in texts]
+    return [in_kind(answered, first) for answered in found]
+
+
+def named_tables(given: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The tables of a statement as Arrow; refuses those that are not in process."""
     tables = {}
     for name, data in given.items():
         if is_spark(data):
@@ -44,17 +53,20 @@ def over_tables(
                 f"a table is called {name!r}", remedy=f"names that begin with {TABLE} are Ensue's"
             )
         tables[name] = to_arrow(data)
-    first = next(iter(given.values()))
-    return [in_kind(_Tables(text, dialect, tables=dict(tables)).answer(), first) for text in texts]
+    return tables
 
 
 @dataclass
-class _Tables(Statement[pa.Table]):
+class OnTables(Statement[pa.Table]):
     """A statement over Arrow tables."""
 
     notices: Notices = field(default_factory=Notices)
+    as_of: Any = LATEST  # of SHOW TIMEOUT MATCHES
 
     def answer(self) -> pa.Table:
+        return self.replaced(self.parsed())
+
+    def parsed(self) -> exp.Expression:
         tree = statement.parse_statement(self.text, self.dialect)
         if not isinstance(tree, exp.Query):
             raise errors.UnsupportedError(
@@ -62,14 +74,11 @@ class _Tables(Statement[pa.Table]):
                 remedy="write SELECT ..., and keep what it gives",
                 place=errors.Place.at_offset(self.text, 0),
             )
-        return self.replaced(tree)
+        return tree
 
     def matched(self, asked: MatchQuery, source: pa.Table) -> pa.Table:
         if asked.timeouts:
-            raise errors.UnsupportedError(
-                "SHOW TIMEOUT MATCHES is for tables on Spark",
-                remedy="use q.matches(table, timeouts=True)",
-            )
+            return timeouts.run(asked.query, source, self.as_of, self.notices)
         if asked.all_matches:
             grouping = Grouping(by=asked.query.partition_by)
             return local.totals(asked.query, source, grouping, self.notices)

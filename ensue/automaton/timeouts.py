@@ -12,15 +12,38 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ensue import errors
 from ensue.automaton.compile import with_arcs
 from ensue.automaton.program import ACCEPT, AT_END, START, Program
 from ensue.query import condition as c
 from ensue.query import nodes
-from ensue.query.query import Measure, Query, Rows, Skip, SkipMode
+from ensue.query.query import Measure, Query, Rows, Skip, SkipMode, Window, WindowKind
+from ensue.query.sql import listing_measures
 
 BEYOND = "_ensue_beyond"  # label of the row after the window
 BEGAN = "_ensue_began"  # measure: the window's time at the first row
 INSIDE = "_ensue_inside"  # subset of the pattern's own labels
+
+
+def asked(query: Query) -> tuple[Query, Window]:
+    """The query with the measures that are shown, and its window; refuses what has no time-outs."""
+    if query.within is None:
+        raise errors.QueryError(
+            "time-outs (SHOW TIMEOUT MATCHES) need WITHIN: without a window nothing times out",
+            remedy="add WITHIN INTERVAL '1' HOUR after PATTERN, or within('1 hour')",
+        )
+    if query.rows.all_rows:
+        raise errors.UnsupportedError(
+            "time-outs (SHOW TIMEOUT MATCHES) are one row for each match or partial match",
+            remedy="ask for one row per match",
+        )
+    shown = listing_measures(query) if query.measures is None else query.measures
+    return replace(query, measures=shown), query.within
+
+
+def longest(window: Window) -> int | float:
+    """From the first row to the last, at most."""
+    return window.size - (1 if window.kind is WindowKind.ROWS else 0)
 
 
 def timeout_query(query: Query, clock: str, size: int | float) -> Query:

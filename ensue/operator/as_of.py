@@ -30,11 +30,14 @@ def asked(query: Query, timeouts: bool, as_of: Any, streaming: bool) -> Any:
     """What a call asks for: without time-outs and without a word about it, the data is complete."""
     if as_of is LATEST:
         return LATEST if timeouts and not streaming else END
-    if streaming or query.missing is not None or query.row_semantics:
-        what = "a stream" if streaming else "a row pattern, or one that allows missing events"
+    if streaming or query.missing is not None or (query.row_semantics and not timeouts):
+        what = "allows missing events" if query.missing is not None else "is a row pattern"
         raise errors.UnsupportedError(
-            f"as_of= is the time at the end of a table for event patterns, and this is {what}",
-            remedy="leave as_of out; of a stream, the watermark is the time",
+            "as_of= is the time at the end of a table by which attempts are over, and "
+            + ("this is a stream" if streaming else f"this pattern {what}"),
+            remedy="leave as_of out; of a stream, the watermark is the time"
+            if streaming or query.missing is not None
+            else "leave as_of out, or ask for timeouts=True too",
         )
     return as_of
 

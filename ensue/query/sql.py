@@ -198,7 +198,7 @@ def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str
         lines.append("PARTITION BY " + ", ".join(quoted))
     if query.order_by:
         lines.append("ORDER BY " + ", ".join(_order_sql(key, dialect) for key in query.order_by))
-    said = _listing(query) if query.measures is None else query.measures
+    said = listing_measures(query) if query.measures is None else query.measures
     if said:
         measures = [
             f"{condition_sql(m.value, dialect)} AS {_name_sql(m.name, dialect)}" for m in said
@@ -227,7 +227,7 @@ def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str
     return f"SELECT * FROM {table} MATCH_RECOGNIZE (\n  {inside}\n)"
 
 
-def _listing(query: Query) -> tuple[Measure, ...]:
+def listing_measures(query: Query) -> tuple[Measure, ...]:
     """The plain listing as measures; SQL has no list of (label, row), so the labels alone."""
     if query.rows.all_rows:
         return ()

@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 import ensue
-from tests.unit.test_abandonment import BOUGHT, LEFT, by_hand, visits
-
-CARTS = """SELECT * FROM carts MATCH_RECOGNIZE (
-    PARTITION BY u ORDER BY t MEASURES FIRST(t) AS first
-    ONE ROW PER MATCH SHOW TIMEOUT MATCHES AFTER MATCH SKIP TO NEXT ROW
-    PATTERN (C O*? B) WITHIN 60
-    DEFINE C AS k = 'cart', B AS k = 'buy')"""
+from tests.unit.test_abandonment import BOUGHT, LEFT, ROWS, SQL, by_hand, visits
 
 
 @pytest.mark.parametrize("tasks", [1, 8])
@@ -29,13 +23,16 @@ def test_every_way_gives_the_carts_counted_by_hand(spark: Any, tasks: int) -> No
     try:
         found = BOUGHT.matches(frame, timeouts=True)
         assert told(found) == expected
-        assert told(ensue.sql(CARTS, spark=spark)) == expected
+        assert told(ensue.sql(SQL, spark=spark)) == expected
         left = [row for row in told(LEFT.matches(frame, timeouts=True))]
         turned = {"timeout": "matched", "open": "open"}
         assert left == [(u, t, turned[s]) for u, t, s in expected if s != "matched"]
         for as_of, known in (("end", None), (300, 300)):
             given = BOUGHT.matches(frame, timeouts=True, as_of=as_of)
             assert told(given) == by_hand(rows, known)
+            given = ensue.sql(SQL, spark=spark, as_of=as_of)
+            assert told(given) == by_hand(rows, known)
+        assert told(ROWS.matches(frame, timeouts=True)) == expected
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
 

@@ -101,3 +101,12 @@ def test_mistakes_are_named(folder: Path) -> None:
     ]:
         with pytest.raises(errors.EnsueError, match=words):
             call(*arguments)
+
+
+def test_a_statement_is_explained_as_it_would_run(folder: Path, spark: Any) -> None:
+    command = ["explain", str(folder / "query.sql"), "-t", f"ticks={folder}/ticks.csv"]
+    done = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert "engine: automaton" in done.stdout and "spark.sql." in done.stdout
+    (folder / "create.sql").write_text(f"CREATE TABLE never AS {STATEMENT}")
+    assert CliRunner().invoke(app, ["explain", str(folder / "create.sql"), *command[2:]]).stdout
+    assert not spark.catalog.tableExists("never")

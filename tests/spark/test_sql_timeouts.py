@@ -88,7 +88,7 @@ def test_refused_without_a_window_or_with_all_rows(spark: Any) -> None:
     )
     text = statement("TO NEXT ROW", "7")
     for changed, words in [
-        (text.replace("WITHIN 7", ""), "needs WITHIN"),
+        (text.replace("WITHIN 7", ""), "need WITHIN"),
         (text.replace("ONE ROW", "ALL ROWS"), "one row for each"),
     ]:
         with pytest.raises(errors.EnsueError, match=words):

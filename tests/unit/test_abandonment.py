@@ -56,6 +56,22 @@ LEFT_JOINT = LEFT_JOINT.partition_by("u").order_by("t")
 JOINT = ensue.pattern("cart -> within 60 units buy", types="k").partition_by("u").order_by("t")
 
 
+ROWS = (
+    ensue.pattern("C O*? B")
+    .define(C="k = 'cart'", B="k = 'buy'")
+    .measures(first="FIRST(t)")
+    .partition_by("u")
+    .order_by("t")
+    .within(HOUR)
+    .after_match("to next row")
+)
+SQL = """SELECT * FROM carts MATCH_RECOGNIZE (
+    PARTITION BY u ORDER BY t MEASURES FIRST(t) AS first
+    ONE ROW PER MATCH SHOW TIMEOUT MATCHES AFTER MATCH SKIP TO NEXT ROW
+    PATTERN (C O*? B) WITHIN 60
+    DEFINE C AS k = 'cart', B AS k = 'buy')"""
+
+
 def told(found: Any) -> list[tuple[int, int, str]]:
     return sorted((m["u"], m["first"], m["status"]) for m in found.to_pylist())
 
@@ -73,6 +89,8 @@ def test_carts_by_status_are_those_counted_by_hand(seed: int) -> None:
         expected = by_hand(rows, known)
         assert told(BOUGHT.matches(table(rows), timeouts=True, **asked)) == expected
         assert told(JOINT.matches(table(rows), timeouts=True, **asked)) == expected
+        assert told(ROWS.matches(table(rows), timeouts=True, **asked)) == expected
+        assert told(ensue.sql(SQL, carts=table(rows), **asked)) == expected
         # The absence: what timed out there is a match here.
         turned = {"timeout": "matched", "open": "open"}
         absent = [(u, t, turned[s]) for u, t, s in expected if s != "matched"]
@@ -114,18 +132,24 @@ def test_times_fractions_and_descending_order() -> None:
         found = BOUGHT.within(30.0).matches(halves, timeouts=True).to_pylist()
         assert Counter(m["status"] for m in found) == expected
         back = given.set_column(1, "t", pa.array([-t for _, t, _ in rows]))
-        found = BOUGHT.order_by("t DESC").matches(back, timeouts=True).to_pylist()
-        assert Counter(m["status"] for m in found) == expected
+        for query in (BOUGHT, ROWS):
+            found = query.order_by("t DESC").matches(back, timeouts=True).to_pylist()
+            assert Counter(m["status"] for m in found) == expected
+            found = query.within(30.0).matches(halves, timeouts=True).to_pylist()
+            assert Counter(m["status"] for m in found) == expected
+            found = query.within("1 hour").matches(timed, timeouts=True).to_pylist()
+            assert Counter(m["status"] for m in found) == expected
 
 
 def test_a_window_in_rows_is_over_with_a_later_row() -> None:
     rows = [(1, t, k) for t, k in enumerate(["cart", "view", "view", "cart", "view"])]
-    by_rows = BOUGHT.within("3 rows")
-    assert told(by_rows.matches(table(rows), timeouts=True)) == [(1, 0, "timeout"), (1, 3, "open")]
-    complete = by_rows.matches(table(rows), timeouts=True, as_of="end")
-    assert told(complete) == [(1, 0, "timeout"), (1, 3, "timeout")]
-    with pytest.raises(errors.QueryError, match="counted in rows"):
-        by_rows.matches(table(rows), timeouts=True, as_of=7)
+    for by_rows in (BOUGHT.within("3 rows"), ROWS.within("3 rows")):
+        found = by_rows.matches(table(rows), timeouts=True)
+        assert told(found) == [(1, 0, "timeout"), (1, 3, "open")]
+        complete = by_rows.matches(table(rows), timeouts=True, as_of="end")
+        assert told(complete) == [(1, 0, "timeout"), (1, 3, "timeout")]
+        with pytest.raises(errors.QueryError, match="counted in rows"):
+            by_rows.matches(table(rows), timeouts=True, as_of=7)
 
 
 def test_after_a_match_nothing_waits_for_what_is_open() -> None:
@@ -134,11 +158,27 @@ def test_after_a_match_nothing_waits_for_what_is_open() -> None:
     assert told(skipping.matches(table(rows), timeouts=True)) == [(1, 0, "matched"), (1, 3, "open")]
 
 
+def test_row_patterns_time_out_where_a_search_began_and_failed() -> None:
+    rows = [(1, 0, "cart"), (1, 1, "cart"), (1, 2, "buy"), (1, 3, "cart"), (1, 9, "view")]
+    skipping = ROWS.after_match("past last row")
+    assert told(skipping.matches(table(rows), timeouts=True)) == [(1, 0, "matched"), (1, 3, "open")]
+    listed = ensue.pattern("C O*? B").define(C="k = 'cart'", B="k = 'buy'")
+    listed = listed.partition_by("u").order_by("t").within(HOUR)
+    shown = listed.matches(table(rows), timeouts=True).to_pylist()
+    assert [(m["match_number"], m["last"], m["labels"], m["status"]) for m in shown] == [
+        (1, 2, ["C", "O", "B"], "matched"),
+        (None, 9, ["C", "O"], "open"),
+    ]
+
+
 def test_what_as_of_is_not() -> None:
     rows = table(visits(1))
     for wrong in ("tomorrow", datetime(2024, 1, 1), True):
         with pytest.raises(errors.ColumnTypeError, match="no value of the order column"):
             BOUGHT.matches(rows, timeouts=True, as_of=wrong)
-    with pytest.raises(errors.UnsupportedError, match="row pattern"):
-        ensue.pattern("cart buy", types="k").order_by("t").matches(rows, as_of="end")
+    with pytest.raises(errors.ColumnTypeError, match="no value of the order column"):
+        ROWS.matches(rows, timeouts=True, as_of="tomorrow")
+    with pytest.raises(errors.UnsupportedError, match="ask for timeouts=True too"):
+        ROWS.matches(rows, as_of="end")
+    assert ROWS.matches(rows.slice(0, 0), timeouts=True).num_rows == 0
     assert BOUGHT.matches(rows.slice(0, 0), timeouts=True).num_rows == 0

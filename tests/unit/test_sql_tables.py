@@ -115,7 +115,7 @@ def test_only_the_tables_given_are_seen(text: str, monkeypatch: pytest.MonkeyPat
         ("SET enable_external_access = true", {}, "a statement is a query"),
         ("CREATE TABLE t AS SELECT 1", {}, "a statement is a query"),
         ("INSTALL httpfs", {}, "a statement is a query|not SQL"),
-        (QUERY, {"dialct": "trino"}, "neither an option of ensue.sql nor a table"),
+        (QUERY, {"dialct": "trino"}, "neither an option nor a table"),
         (QUERY, {"budget": ensue.Budget(work="10%")}, "a budget in SQL"),
         (QUERY, {"spark": object()}, "two places to run"),
         (QUERY, {"ensue_matches_1": TICKS}, "names that begin with"),

@@ -1,4 +1,4 @@
-"""SHOW TIMEOUT MATCHES on DataFrames: matches, and the partial matches that ran out of the window.
+"""Time-outs of row patterns on DataFrames: matches, and partial matches out of their window.
 
 Two runs of the row evaluator, one for the matches and one for the partial matches of every start
 row (see `automaton/timeouts.py`). A partial match is reported only where a search began and failed:
@@ -8,6 +8,7 @@ rows that a match skipped begin none.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  the name every PySpark reader knows
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812  the name every PySpark rea
 from ensue import errors
 from ensue.automaton import timeouts
 from ensue.automaton.compile import compile_query
+from ensue.operator.as_of import AS_OF, END, LATEST, counted_rows
 from ensue.operator.status import MATCHED, OPEN, STATUS, TIMEOUT
 from ensue.query import window as w
 from ensue.query.binding import bind
@@ -28,24 +30,14 @@ _START = "_ensue_start"
 _LATEST = "_ensue_latest"
 
 
-def run(query: Query, source: DataFrame) -> DataFrame:
-    """Partition columns, measures and `status`: matched, timeout, or open."""
+def run(query: Query, source: DataFrame, as_of: Any = LATEST) -> DataFrame:
+    """Partition columns, measures and `status`: matched, timeout, or open at `as_of`."""
     if source.isStreaming:
         raise errors.UnsupportedInputError(
-            "SHOW TIMEOUT MATCHES joins two runs over the rows, which a stream cannot",
+            "time-outs of a row pattern join two runs over the rows, which a stream cannot",
             remedy="write an event pattern and q.matches(stream, timeouts=True)",
         )
-    window = query.within
-    if window is None:
-        raise errors.QueryError(
-            "SHOW TIMEOUT MATCHES needs WITHIN: without a window nothing times out",
-            remedy="add WITHIN INTERVAL '1' HOUR after PATTERN",
-        )
-    if query.rows.all_rows:
-        raise errors.UnsupportedError(
-            "SHOW TIMEOUT MATCHES shows one row for each match or partial match",
-            remedy="write ONE ROW PER MATCH SHOW TIMEOUT MATCHES",
-        )
+    query, window = timeouts.asked(query)
     query = bind(query, source.columns)
     numbered = _clocked(query, numbered_rows(query, source))
     ordered = replace(query, order_by=(*query.order_by, OrderKey(w.ROW)))
@@ -55,7 +47,7 @@ def run(query: Query, source: DataFrame) -> DataFrame:
     result = matches.select(*map(quoted, shown), F.lit(MATCHED).alias(STATUS))
     if timeouts.may_be_empty(compile_query(query)):
         return result
-    size = window.size - (1 if window.kind is WindowKind.ROWS else 0)
+    size = timeouts.longest(window)
     partial_query = timeouts.timeout_query(ordered, _CLOCK, size)
     partial = batch.run(
         replace(partial_query, measures=(*(partial_query.measures or ()), w.searched(query)[0])),
@@ -64,22 +56,24 @@ def run(query: Query, source: DataFrame) -> DataFrame:
     failed = _failed_starts(query, numbered, matches)
     same = same_keys(query, F.col(w.FIRST_ROW) == F.col(_START))
     late = partial.join(failed, same, "leftsemi")
-    over = F.col(timeouts.BEYOND).isNotNull()
-    if window.kind is not WindowKind.ROWS:  # the time of the whole table, whatever the partition
-        latest = _clocked(query, source).agg(F.max(_CLOCK).alias(_LATEST))
-        late = late.crossJoin(F.broadcast(latest))
+    over = F.lit(True) if as_of == END else F.col(timeouts.BEYOND).isNotNull()
+    if as_of != END and window.kind is WindowKind.ROWS and as_of is not LATEST:
+        raise counted_rows(as_of)
+    if as_of != END and window.kind is not WindowKind.ROWS:
+        known = _clocked(query, batch.with_time(query, source, as_of), AS_OF)
+        late = late.crossJoin(F.broadcast(known.agg(F.max(_CLOCK).alias(_LATEST))))
         over = over | (F.col(_LATEST) - F.col(timeouts.BEGAN) > F.lit(size))
     status = F.when(over, TIMEOUT).otherwise(OPEN).alias(STATUS)
     return result.unionByName(late.select(*map(quoted, shown), status))
 
 
-def _clocked(query: Query, rows: DataFrame) -> DataFrame:
-    """The rows with the number that WITHIN measures."""
+def _clocked(query: Query, rows: DataFrame, column: str | None = None) -> DataFrame:
+    """The rows with the number that WITHIN measures, of the order column or of another one."""
     assert query.within is not None
     clock: Column = F.col(w.ROW)
     if query.within.kind is not WindowKind.ROWS:
         key = query.order_by[0]
-        clock = F.col(quoted(key.column))
+        clock = F.col(quoted(column or key.column))
         if query.within.kind is WindowKind.TIME:
             clock = F.unix_micros(clock.cast("timestamp"))
         if key.descending:
