@@ -161,6 +161,8 @@ class Workload:
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
+        if self.report is not None:
+            self.report.warn()
         return in_kind(together({name: found[name] for name in self.patterns}), data)
 
     def _check_order(self, data: Any) -> None:
