@@ -139,7 +139,7 @@ class MissingNodeWarning(UserWarning):
 
 
 class BoundWarning(UserWarning):
-    """A bound of a budget that nothing that is shed could meet; the least possible is used."""
+    """A bound of a budget that could not be met, or not for all rows; the message says why."""
 
 
 class OrderWarning(UserWarning):

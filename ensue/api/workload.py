@@ -162,6 +162,8 @@ class Workload:
             reports.append(report)
         self.report = joined_report(reports)
         nothing.check_all(self._queries(), table, found, self._notices)
+        if self.report is not None:
+            self.report.warn()
         return in_kind(together({name: found[name] for name in self.patterns}), data)
 
     def _check_order(self, data: Any) -> None:

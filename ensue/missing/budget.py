@@ -34,7 +34,7 @@ from ensue.missing.kernels.history import LEARNING, PHASE, visit
 from ensue.missing.kernels.select import choose
 from ensue.missing.nodes import NONE, Buckets, Desk, NodeStore, Rows, Track, links_into
 from ensue.missing.words import Answer, Pairs, window_length
-from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Budget, Form, Room
+from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Budget, Form, Room, Unbounded
 from ensue.operator.protocol import Metrics
 from ensue.sequences.batch import EventBatch
 
@@ -96,6 +96,7 @@ class BudgetEngine:
         self._letters = np.array(states.letter, np.int32)
         self._links = links_into(states)
         self._rows, self._matching = 0, 0
+        self._before = 0  # rows while learning
         self._seconds, self._units = 0.0, 0  # spent on extensions after learning
         self._need = 0.0  # candidates per matching event while learning
         self._known: Rows | None = None
@@ -311,6 +312,8 @@ class BudgetEngine:
         if self.by_history:
             self.learned.settle(self._rows)
         if self.learned.learning:
+            self._before = self._rows
+        if self.learned.learning or not self._need:
             self._need = float(self.counters[kernels.CANDIDATES]) / max(1, self._matching)
 
     def _measure(self, store: NodeStore) -> None:
@@ -320,6 +323,12 @@ class BudgetEngine:
         metrics.bytes = self.learned.size + store.size
         total, kept = self.promise
         metrics.recall = 1.0 if not metrics.shed or not total else kept / total
+        metrics.unbounded, metrics.reason = Unbounded.of(
+            self._before if self.by_history else 0,
+            self._rows,
+            "until then it learned which partial matches to extend, from "
+            f"{self._effort.history:,} match bundles or {self._effort.learn:,} rows",
+        )
 
     @property
     def work_so_far(self) -> tuple[int, int]:
@@ -346,6 +355,7 @@ class BudgetEngine:
             "rows": self._rows, "matching": self._matching, "units": self._units,
             "nanoseconds": int(self._seconds * 1e9), "need": int(self._need * 1e6),
             "promise": int(self.promise[0] * 1e6), "kept": int(self.promise[1] * 1e6),
+            "before": self._before,
         }  # fmt: skip
         return self.learned.save(self._plan.fingerprint, numbers)
 
@@ -354,6 +364,6 @@ class BudgetEngine:
         for index in range(kernels.COUNTERS):
             self.counters[index] = numbers[f"counter_{index}"]
         self._rows, self._matching = numbers["rows"], numbers["matching"]
-        self._units = numbers["units"]
+        self._units, self._before = numbers["units"], numbers.get("before", 0)
         self._seconds, self._need = numbers["nanoseconds"] / 1e9, numbers["need"] / 1e6
         self._desk.choice.promise[:] = numbers["promise"] / 1e6, numbers["kept"] / 1e6

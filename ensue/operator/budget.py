@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
+from typing import NamedTuple
 
 from ensue import errors
 from ensue.query.duration import exact_duration
@@ -81,6 +82,30 @@ class Bounds:
             memory=self.memory and self.memory.part(part),
             work=self.work and self.work.part(part),
         )
+
+
+NOTABLE = 0.1  # of the rows: where a bound did not hold for more of them, a warning says why
+
+
+class Unbounded(NamedTuple):
+    """Rows that were matched before the bounds held, and why; none and "" where there are none."""
+
+    rows: int = 0
+    reason: str = ""
+
+    @classmethod
+    def of(cls, before: int, rows: int, why: str) -> Unbounded:
+        """The first `before` of `rows` rows."""
+        if not before:
+            return cls()
+        held = f"from row {before + 1:,} of {rows:,} on" if before < rows else "for no row"
+        return cls(before, f"the bound held {held}: {why}")
+
+    def warning(self, rows: int, remedy: str) -> errors.BoundWarning | None:
+        """What to say of a run over so many rows; None where the bound held for most of them."""
+        if self.rows <= NOTABLE * rows:
+            return None
+        return errors.BoundWarning(f"{self.reason}\nWhat to do: {remedy}")
 
 
 @dataclass(frozen=True)

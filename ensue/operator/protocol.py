@@ -139,10 +139,12 @@ class Metrics:
     retracted: int = 0
     bytes: int = 0
     recall: float = 1.0
+    unbounded: int = 0  # rows before the bound held
+    reason: str = ""  # why it did not hold for them
 
-    def told(self) -> dict[str, float]:
+    def told(self) -> dict[str, float | str]:
         """What a best-effort answer says of itself."""
-        names = ("rows", "matches", "partials", "shed", "recall")
+        names = ("rows", "matches", "partials", "shed", "recall", "unbounded", "reason")
         return {name: getattr(self, name) for name in names}
 
 

@@ -20,7 +20,7 @@ from ensue.missing.bundles import Recovery
 from ensue.operator import ties
 from ensue.operator.arrange import arrange
 from ensue.operator.as_of import END, with_time
-from ensue.operator.budget import Budget
+from ensue.operator.budget import Budget, Unbounded
 from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.operator.prepare import finish, finish_totals, prepare
@@ -32,6 +32,7 @@ from ensue.query.query import Query
 from ensue.run import choose, nothing
 from ensue.sequences.totals import Finish, Grouping
 
+_LEARN_LESS = "let it learn from less, allow_missing(..., learn=1000), or match more rows"
 TURN = 250_000  # rows between two reports of progress
 __all__ = ["finish", "prepare", "recover", "run", "totals"]
 
@@ -75,7 +76,11 @@ def run(
         nothing.check(planned, table, notices)
     if budget is None:
         return found
-    return found.replace_schema_metadata({"ensue": json.dumps(evaluator.metrics.told())})
+    metrics = evaluator.metrics
+    free = Unbounded(metrics.unbounded, metrics.reason)
+    if (warning := free.warning(metrics.rows, _LEARN_LESS)) is not None:
+        Notices().warn(warning)
+    return found.replace_schema_metadata({"ensue": json.dumps(metrics.told())})
 
 
 def _turns(arranged: pa.Table, starts: NDArray[np.int64], size: int) -> Iterator[Events]:

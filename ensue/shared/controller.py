@@ -2,8 +2,8 @@
 
 The kernels know only *work*: partial matches asked about an event, per event. A bound on time
 becomes one on work by the measured time of a unit; time is that of the matching thread, so that
-what else the machine does sheds nothing. A share ("50%") is of what the first rows needed without
-a bound. A bound on memory is one on records of the arena.
+what else the machine does sheds nothing. A share ("50%") is of what a sample of the partitions, a
+history or the first rows needed without a bound. A bound on memory is one on records of the arena.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.share_automaton import SharedAutomaton
-from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
+from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room, Unbounded
 from ensue.shared.constants import (
     EXPLORE,
     FADE,
@@ -110,6 +110,8 @@ class Controller:
         self._sum: NDArray[np.float64] = np.zeros(EACH + len(names))  # of the calibration
         self._warned = False
         self._learning = self._calibrated = self._taught = False  # from rows of the past
+        self._whole = False  # rows of the past are few: those before the first window count too
+        self._before = 0  # rows before the bound held
         self.totals = np.zeros(RECORDS, np.float64)
 
     @property
@@ -118,6 +120,22 @@ class Controller:
         if not any(bound.share for bound in (*shares, *self._single.values())):
             return False
         return not self._calibrated and self._rows < self._calibration
+
+    @property
+    def timed(self) -> bool:
+        """Whether seconds are bounded."""
+        return self._seconds is not None or bool(self._single)
+
+    @property
+    def unbounded(self) -> Unbounded:
+        """The rows before the bound held, and why."""
+        before = self._before
+        return Unbounded.of(
+            before,
+            int(self.totals[ROWS]),
+            f"a share is of the unbounded run, and the first {max(before, self._calibration):,} "
+            f"rows (two windows, at least {LEAST_CALIBRATION:,}) tell what that costs",
+        )
 
     @property
     def needed_seconds(self) -> float:
@@ -221,17 +239,21 @@ class Controller:
             return
         if begin >= stop:
             yield stop  # no row is new, but the end of a partition may settle matches
-        step = 128
+        # How many partial matches few rows keep is only seen by looking often.
+        closely = self._whole and self._records is not None
+        step = 8 if closely else 128
+        most = 64 if closely else CHUNK if self._seconds is None else 512
         while begin < stop:
-            begin = min(begin + step, stop)
+            left = self._calibration - self._rows if self.calibrating else step
+            begin = min(begin + max(1, min(step, left)), stop)
             yield begin
-            step = min(CHUNK, 2 * step) if self._seconds is None else min(512, 2 * step)
+            step = min(most, 2 * step)
 
     def measured(self, rows: int, work: int, seconds: float, partials: Partials) -> None:
         self.totals += (rows, work, seconds)
         if not self.active or rows <= 0:
             return
-        settled = self._rows >= self._calibration // 2
+        settled = self._whole or self._rows >= self._calibration // 2
         if settled and (self.calibrating or self._learning):
             loads = self._loads(partials)
             self._sum[:EACH] += (rows, work, seconds, float(partials.meta[at.RECORDS]) * rows)
@@ -249,6 +271,8 @@ class Controller:
                 self._given_up[row] += (sketch.lost * means).sum(axis=0)
             sketch.lost[:] = 0.0
         self.prices.since += work
+        if self.calibrating and not self._learning:
+            self._before += rows
         self._rows += rows
         self._fixed = min(self._fixed, seconds / rows)
         if work > 0:
@@ -265,16 +289,20 @@ class Controller:
                 found[pattern] += part
         return found
 
-    def learn_from_the_past(self) -> None:
-        """Rows from now on are those of the past: nothing is shed, and shares are of them."""
+    def learn_from_the_past(self, rows: int) -> None:
+        """So many rows from now on are those of the past: nothing is shed, shares are of them."""
         self.knobs[at.COUNTED] = self._may_price
-        self._learning = True
+        self._learning, self._whole = True, rows < self._calibration
 
-    def begin(self) -> None:
-        """The past is over: the bounds hold, and what was found so far does not count."""
-        self._learning = False
+    def begin(self, together: float = 1.0) -> None:
+        """The past is over: the bounds hold, and what was found so far does not count.
+
+        Of the partitions that take turns, so many times those of the past will be open at once.
+        """
+        self._learning = self._whole = False
         self._taught = True
         self._calibrated = self._sum[ROWS] > 0
+        self._sum[RECORDS] *= together
         self.found[:] = 0
         self.totals[:] = 0
         self.sketch.lost[:] = self._given_up[:] = self.sketch.mass[:] = 0
@@ -337,11 +365,11 @@ class Controller:
 
     def learned(self) -> dict[str, NDArray[Any]]:
         """All that was learned, by name."""
-        scalars = (self._window, float(self._rows), self._timing, float(self._calibrated))
+        scalars = (self._window, self._rows, self._timing, self._calibrated, self._before)
         return {
             **{told: getattr(self.sketch, name) for name, told in _LEARNED.items()},
             "given_up": self._given_up, "found": self.found, "calibration": self._sum,
-            "totals": self.totals, "scalars": np.array(scalars),
+            "totals": self.totals, "scalars": np.array(scalars, np.float64),
         }  # fmt: skip
 
     def restore(self, values: Callable[[str], NDArray[Any]]) -> None:
@@ -350,8 +378,9 @@ class Controller:
         self.sketch = self.sketch._replace(**restored)
         self._given_up, self.found = values("given_up"), values("found")
         self._sum, self.totals = values("calibration"), values("totals")
-        self._window, rows, self._timing, calibrated = values("scalars").tolist()
+        self._window, rows, self._timing, calibrated, *before = values("scalars").tolist()
         self._rows, self._calibrated = int(rows), bool(calibrated)
+        self._before = int(sum(before))  # states from before do not tell
 
     def restore_prices(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self.prices.restore(arrays)

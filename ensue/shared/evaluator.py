@@ -47,6 +47,7 @@ from ensue.query.query import Query, SkipMode, WindowKind
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
+from ensue.shared.calibrate import partitions, sampled
 from ensue.shared.controller import ROWS, SECONDS, WORK
 from ensue.shared.engine import Engine
 from ensue.shared.kernels import layout as at
@@ -239,6 +240,7 @@ class SharedEvaluator(Refusing):
             int(meta[at.CREATED]),
             float(control.totals[SECONDS]),
             max(int(self._ended[at.MOST]), *(int(partials.meta[at.MOST]) for partials in blobs)),
+            *control.unbounded,
         )
 
     # -- matches ---------------------------------------------------------------------------------
@@ -255,25 +257,37 @@ class SharedEvaluator(Refusing):
 
     def learn(self, events: Events) -> None:
         """Complete partitions of the past: what partial matches are worth, before a bound holds."""
-        control = self.engine.controller
-        if not control.active or not events.table.num_rows:
+        if not self.engine.controller.active or not events.table.num_rows:
             return
-        control.learn_from_the_past()
-        partials = self.engine.partials(MANY)
-        table = self._ready(events.table)
         try:
-            prepared = self.engine.prepare(table, events.starts, partials.nodes())
-            rows = int(events.starts[-1])
-            for _ in self.engine.run(prepared, partials, rows, True):
-                pass
+            self._learn(self._ready(events.table), events.starts)
         except TooLargeError:
             raise errors.OverflowDataError(
                 "a number in a condition over other events of the history does not fit 64 bits",
                 remedy="leave the history out, or cast to DOUBLE",
             ) from None
-        control.begin()
+
+    def _learn(self, table: pa.Table, starts: NDArray[np.int64], of: int | None = None) -> None:
+        """`of`: of so many rows these are a sample."""
+        control, partials, rows = self.engine.controller, self.engine.partials(MANY), len(table)
+        prepared = self.engine.prepare(table, starts, partials.nodes())
+        control.learn_from_the_past(rows)
+        for _ in self.engine.run(prepared, partials, rows, True):
+            pass
+        control.begin(of / rows if of and prepared.parts.turns else 1.0)
         self.engine.work.clear()
         self.engine.seconds = 0.0
+
+    def _calibrate(self, table: pa.Table, starts: NDArray[np.int64]) -> None:
+        """What a bound is a share of, by a sample of the partitions, where it is not known."""
+        control = self.engine.controller
+        if not control.calibrating or control.totals[ROWS]:
+            return
+        chosen = sampled(starts, self.options.seed)
+        if len(chosen):
+            if control.timed:  # the kernels load when they are first called
+                self.copy()._learn(*partitions(table, starts, chosen[:1]))
+            self._learn(*partitions(table, starts, chosen), of=len(table))
 
     def found(self, events: Events) -> Iterator[tuple[int, pa.Table]]:
         """Matches per pattern (its index), with the columns that its own plan puts out."""
@@ -312,6 +326,7 @@ class SharedEvaluator(Refusing):
         numbers: dict[int, NDArray[np.int64]] = {}
         listing = BatchTables(self._tables, table, starts)
         try:
+            self._calibrate(table, starts)
             prepared = self.engine.prepare(table, starts, partials.nodes())
             for chains in self.engine.run(prepared, partials, int(starts[-1]), True):
                 for index, found in listing.by_pattern(chains):

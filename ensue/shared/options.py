@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.share import Union
 from ensue.draw.table import PrintedTable
+from ensue.operator.budget import Unbounded
+from ensue.operator.notices import Notices
 from ensue.query.query import SkipMode
 from ensue.shared.recall import Estimate
 
 MAX_MATCHES = 10_000_000
+_REMEDY = "give an amount, such as work=1000, rows of the past (history=...), or more rows"
 Rank = Callable[[NDArray[np.float64]], NDArray[np.float64]]  # rates of nodes to their priorities
 
 
@@ -47,6 +50,8 @@ class Report:
     created: int
     seconds: float
     most_records: int
+    unbounded: int = 0  # rows before the bound held
+    reason: str = ""  # why it did not hold for them
 
     def _printed(self) -> PrintedTable:
         names = ("pattern", "found", "lost (estimate)", "recall", "between", "and")
@@ -59,7 +64,15 @@ class Report:
             f"{self.shed:,} of {self.created:,} partial matches shed in {self.selections:,} "
             f"selections, at most {self.most_records:,} kept"
         )
+        if self.reason:
+            note += f"; {self.reason}"
         return PrintedTable(names, rows, note)
+
+    def warn(self) -> None:
+        """Say why the bound did not hold, where that concerns many rows."""
+        warning = Unbounded(self.unbounded, self.reason).warning(self.rows, _REMEDY)
+        if warning is not None:
+            Notices().warn(warning)
 
     def __repr__(self) -> str:
         return str(self._printed())
@@ -79,7 +92,8 @@ def joined_report(reports: Sequence[Report | None]) -> Report | None:
         for name in ("rows", "work", "shed", "selections", "created", "seconds", "most_records")
     }
     sums["rows"] = max(report.rows for report in known)  # every group reads the same ones
-    return Report(patterns, **sums)
+    reasons = "; ".join(dict.fromkeys(report.reason for report in known if report.reason))
+    return Report(patterns, **sums, unbounded=max(r.unbounded for r in known), reason=reasons)
 
 
 def check_shedding(union: Union) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.program import ACCEPT, START
-from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Form, Room
+from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Form, Room, Unbounded
 from ensue.query import condition as c
 from ensue.query.query import Query, Rows, SkipMode
 
 BLOCK = 2048
-CALIBRATION = 2 * BLOCK
 _NO_MEMORY = (
     "they keep no partial matches between start rows, so there is nothing that it could shed"
 )
@@ -61,8 +60,9 @@ class RowBudget:
         self._work, self._seconds, self._single = bounds.work, bounds.latency, bounds.latency_of
         self._names = names
         self._known = dict.fromkeys(names, 0.0)  # seconds per start row, faded
-        self._unbounded = dict.fromkeys(names, (0, 0, 0.0))  # rows, starts, seconds of calibration
-        self._left = dict.fromkeys(names, 0.0)
+        self._past = dict.fromkeys(names, (0, 0))  # rows and start rows of the history
+        self._left = dict.fromkeys(names, 0.0)  # of a start row
+        self._before = dict.fromkeys(names, 0)  # rows before it was known what a start row takes
         self.learning = False  # from rows of the past: every start row is tried
 
     def allowed(self, name: str, rows: int, candidates: int) -> int:
@@ -70,39 +70,49 @@ class RowBudget:
         if self.learning:
             return candidates
         share = 1.0 / len(self._names)
-        most = float(candidates)
-        done, starts, _seconds = self._unbounded[name]
+        most, left = float(candidates), self._left[name]
+        done, starts = self._past[name]
         bounds = [(self._work, True), (self._seconds, False), (self._single.get(name), False)]
         for bound, counted in bounds:
             if bound is None:
                 continue
             if bound.share:
-                if done < CALIBRATION:
-                    continue
-                most = min(most, bound.amount * (starts / done) * rows + self._left[name])
+                needed = starts / done * rows if done else candidates
+                most = min(most, bound.amount * needed + left)
             elif counted:
-                most = min(most, bound.amount * share * rows + self._left[name])
+                most = min(most, bound.amount * share * rows + left)
             elif self._known[name] > 0.0:
                 part = 1.0 if name in self._single else share
                 most = min(most, bound.amount * part * rows / self._known[name])
-        return max(0, int(most))
+            else:
+                self._before[name] += rows
+        self._left[name] = most - int(most)
+        return int(most)
 
-    def per_row(self, taught: bool) -> float | None:
-        """Start rows of all patterns per row, where work alone is bounded and it is known how."""
-        if self._work is None or self._seconds is not None or self._single:
-            return None
-        if not self._work.share:
-            return self._work.amount
-        if not taught:
-            return None
-        known = [starts / max(1, done) for done, starts, _ in self._unbounded.values()]
-        return self._work.amount * sum(known)
+    @property
+    def of_work(self) -> bool:
+        """Whether work is all that is bounded."""
+        return self._work is not None and self._seconds is None and not self._single
 
-    def measured(self, name: str, rows: int, tried: int, allowed: int, seconds: float) -> None:
-        done, starts, spent = self._unbounded[name]
-        if done < CALIBRATION or self.learning:
-            self._unbounded[name] = (done + rows, starts + tried, spent + seconds)
-        self._left[name] = float(min(max(0, allowed - tried), BLOCK // 2))
+    def per_row(self, starts: float) -> float:
+        """Start rows of all patterns per row; a share is of the history's, else of the table's."""
+        assert self._work is not None
+        if any(done for done, _ in self._past.values()):
+            starts = sum(starts / max(1, done) for done, starts in self._past.values())
+        return self._work.of(starts)
+
+    def unbounded(self, rows: int) -> Unbounded:
+        """The rows of a table of so many before the bounds held, and why."""
+        return Unbounded.of(
+            max(self._before.values()),
+            rows,
+            f"what a start row takes is known after the first {BLOCK:,} rows",
+        )
+
+    def measured(self, name: str, rows: int, tried: int, seconds: float) -> None:
+        if self.learning:
+            done, starts = self._past[name]
+            self._past[name] = done + rows, starts + tried
         if tried:
             unit = seconds / tried
             known = self._known[name]

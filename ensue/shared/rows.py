@@ -28,7 +28,7 @@ from ensue.kernels.automaton import NEVER
 from ensue.operator import ties
 from ensue.operator.arrange import arrange, arrays_of
 from ensue.operator.batch import Batch
-from ensue.operator.budget import Budget
+from ensue.operator.budget import Budget, Unbounded
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
 from ensue.quantities.measures import Matches
@@ -87,7 +87,6 @@ class _Block:
     possible: NDArray[np.bool_]
     keep: NDArray[np.bool_]
     matched: NDArray[np.bool_]
-    allowed: int
     began: float
 
 
@@ -107,7 +106,7 @@ class SheddingRows(RowsEvaluator):
             return
         self._pattern.sketch.learn(block.keys, block.keep & block.possible, block.matched)
         spent, tried = time.thread_time() - block.began, int(block.keep.sum())
-        self._bounds.measured(self._pattern.name, len(block.keys), tried, block.allowed, spent)
+        self._bounds.measured(self._pattern.name, len(block.keys), tried, spent)
 
     def _max_rows(self) -> int:
         return BLOCK
@@ -140,7 +139,7 @@ class SheddingRows(RowsEvaluator):
         keep[order[:allowed]] = True
         shed = order[allowed:]
         pattern.decided(length, int(keep.sum()), keys[shed], rates[shed])
-        return _Block(keys, possible, keep, np.zeros(length, np.bool_), allowed, began)
+        return _Block(keys, possible, keep, np.zeros(length, np.bool_), began)
 
 
 def run_rows(
@@ -180,12 +179,14 @@ def run_rows(
             learning += time.thread_time() - before
         opened.append((pattern, own, evaluator))
     patterns = [pattern for pattern, _, _ in opened]
-    per_row = None if bounds is None else bounds.per_row(past is not None)
     listed: dict[str, list[pa.Table]] = {}
-    if per_row is not None and arranged.num_rows:
+    if bounds is not None and bounds.of_work and arranged.num_rows:
         order = row_turns.turns(arranged, first)
         tables = [row_turns.numbered(own) for _, own, _ in opened]
-        listed = _in_turns(patterns, tables, starts, order, per_row, past is not None, options.seed)
+        known = [_candidates(*each, starts) for each in zip(patterns, tables, strict=True)]
+        per_row = bounds.per_row(sum(int(c.starts.sum()) for c in known) / len(order))
+        taught = past is not None
+        listed = _in_turns(patterns, tables, known, starts, order, per_row, taught, options.seed)
     else:
         complete = np.ones(len(starts) - 1, np.bool_)
         for pattern, own, evaluator in opened:
@@ -196,12 +197,15 @@ def run_rows(
         found[pattern.name] = finish(pattern.planned, pa.concat_tables(pieces))
         if log is not None:
             log[pattern.name] = pattern.log
-    return found, _report(patterns, arranged.num_rows, time.thread_time() - began - learning)
+    rows, seconds = arranged.num_rows, time.thread_time() - began - learning
+    free = Unbounded() if bounds is None else bounds.unbounded(rows)
+    return found, _report(patterns, rows, seconds, free)
 
 
 def _in_turns(
     patterns: list[RowPattern],
     tables: list[pa.Table],
+    known: list[row_turns.Candidates],
     starts: NDArray[np.int64],
     order: NDArray[np.int64],
     per_row: float,
@@ -211,12 +215,6 @@ def _in_turns(
     """Matches of the start rows that are best in their stretch of time."""
     random = np.random.default_rng(seed)
     rows = len(order)
-    known = []
-    for pattern, table in zip(patterns, tables, strict=True):
-        columns = arrays_of(table)
-        possible = _starts(row_turns.whole_batch(pattern.planned, columns, starts))
-        keys = pattern.sketch.keys(pattern.planned, columns, rows)
-        known.append(row_turns.Candidates(*possible, keys, np.zeros(rows, np.bool_)))
     found: dict[str, list[pa.Table]] = {pattern.name: [] for pattern in patterns}
     part = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     matched = {pattern.name: np.zeros(len(starts) - 1, np.int64) for pattern in patterns}
@@ -239,6 +237,15 @@ def _in_turns(
             if end < rows:
                 pattern.sketch.learn(here.keys, here.keep & here.possible, evaluator.matched)
     return found
+
+
+def _candidates(
+    pattern: RowPattern, table: pa.Table, starts: NDArray[np.int64]
+) -> row_turns.Candidates:
+    columns, rows = arrays_of(table), table.num_rows
+    possible = _starts(row_turns.whole_batch(pattern.planned, columns, starts))
+    keys = pattern.sketch.keys(pattern.planned, columns, rows)
+    return row_turns.Candidates(*possible, keys, np.zeros(rows, np.bool_))
 
 
 def _choose(
@@ -319,7 +326,7 @@ def _starts(batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return candidates, possible
 
 
-def _report(patterns: list[RowPattern], rows: int, seconds: float) -> Report:
+def _report(patterns: list[RowPattern], rows: int, seconds: float, free: Unbounded) -> Report:
     estimates = {}
     for pattern in patterns:
         found, lost, spread = pattern.found, pattern.lost, 1.96 * pattern.spread**0.5
@@ -329,4 +336,4 @@ def _report(patterns: list[RowPattern], rows: int, seconds: float) -> Report:
             high = found / max(found, total - spread, 1e-9)
         estimates[pattern.name] = Estimate(found, lost, recall, low, high)
     tried, shed = sum(p.tried for p in patterns), sum(p.shed for p in patterns)
-    return Report(estimates, rows, tried, shed, 0, 0, seconds, 0)
+    return Report(estimates, rows, tried, shed, 0, 0, seconds, 0, *free)
