@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -258,20 +259,24 @@ class Staged(Driver):
 
     def __init__(
         self,
-        work: Work,
-        rows: Callable[[pa.Table], pa.Table],
+        build: Callable[[], tuple[Work, Callable[[pa.Table], pa.Table]]],
         wanted: Callable[[pa.Table], list[Row]],
         shown: Callable[[Row], Row] = span,
     ) -> None:
         super().__init__(wanted)
-        self._work, self._rows, self._shown = work, rows, shown
+        self._build, self._shown = build, shown
         self.copies = True
 
+    @cached_property
+    def _built(self) -> tuple[Work, Callable[[pa.Table], pa.Table]]:
+        """The work, and how rows are prepared; built by a test, since it compiles kernels."""
+        return self._build()
+
     def make(self) -> Any:
-        return self._work.stage(0)
+        return self._built[0].stage(0)
 
     def feed(self, held: Any, rows: pa.Table) -> Found:
-        return list(held.insert(self._rows(rows)))
+        return list(held.insert(self._built[1](rows)))
 
     def mark(self, held: Any, second: int) -> Found:
         return list(held.advance(micros(second)))
@@ -310,10 +315,10 @@ class InLane(Staged):
         self.copies = False
 
     def make(self) -> Any:
-        return Lane(self._work, 0)
+        return Lane(self._built[0], 0)
 
     def feed(self, held: Any, rows: pa.Table) -> Found:
-        return list(held.step([self._rows(rows)], None))
+        return list(held.step([self._built[1](rows)], None))
 
     def mark(self, held: Any, second: int) -> Found:
         return list(held.step([], micros(second)))

@@ -254,25 +254,25 @@ EXAMPLES: dict[str, Driver] = {
     "cleanse": d.Cleans(math.inf),
     "cleanse that waits": d.Cleans(0),
     # stages of a lane, and the lane
-    "rows stage": d.Staged(*staged(matches_work, RUN, None), by.runs),
-    "events stage": d.Staged(*staged(matches_work, PAIR, None), by.pairs),
+    "rows stage": d.Staged(lambda: staged(matches_work, RUN, None), by.runs),
+    "events stage": d.Staged(lambda: staged(matches_work, PAIR, None), by.pairs),
     "totals stage": d.Staged(
-        *staged(totals_work, PAIR.measures(n="count(*)", s="sum(B.x)"), Grouping(("k",))),
+        lambda: staged(totals_work, PAIR.measures(n="count(*)", s="sum(B.x)"), Grouping(("k",))),
         by.totals,
         added,
     ),
     "budget stage": d.Staged(
-        *staged(under_budget, PAIR.allow_missing(1)), by.pairs_with_one_missing
+        lambda: staged(under_budget, PAIR.allow_missing(1)), by.pairs_with_one_missing
     ),
-    "edited stage": d.Staged(*own_columns(edited), by.pairs),
-    "shared stage": d.Staged(*own_columns(shared), by.pairs),
-    "summary stage": d.Staged(*own_columns(summarized), every_key, counted),
-    "quantify stage": d.Staged(*own_columns(quantified("every")), by.running_sums, of_event),
-    "quantify stage of keys": d.Staged(*own_columns(quantified("demand")), by.sums, of_key),
-    "automaton stage": d.Staged(*own_columns(by_hand), by.pairs),
-    "edited automaton stage": d.Staged(*own_columns(with_edits), by.pairs),
-    "lane of rows": d.InLane(*staged(matches_work, RUN, None), by.runs),
-    "lane of events": d.InLane(*staged(matches_work, PAIR, None), by.pairs),
+    "edited stage": d.Staged(lambda: own_columns(edited), by.pairs),
+    "shared stage": d.Staged(lambda: own_columns(shared), by.pairs),
+    "summary stage": d.Staged(lambda: own_columns(summarized), every_key, counted),
+    "quantify stage": d.Staged(lambda: own_columns(quantified("every")), by.running_sums, of_event),
+    "quantify stage of keys": d.Staged(lambda: own_columns(quantified("demand")), by.sums, of_key),
+    "automaton stage": d.Staged(lambda: own_columns(by_hand), by.pairs),
+    "edited automaton stage": d.Staged(lambda: own_columns(with_edits), by.pairs),
+    "lane of rows": d.InLane(lambda: staged(matches_work, RUN, None), by.runs),
+    "lane of events": d.InLane(lambda: staged(matches_work, PAIR, None), by.pairs),
 }
 INSIDE: dict[type, str] = {  # parts that nothing but these drives
     Tracks: "missing under a budget",
