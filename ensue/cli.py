@@ -84,6 +84,22 @@ def _explain_pattern(text: str, define: list[str], types: str | None, picture: P
 
 
 @app.command()
+def warm(
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(help="rows, events, missing, workloads, ...; all of them unless given."),
+    ] = None,
+) -> None:
+    """Compile the kernels that are missing, so that no query has to wait for them."""
+    from ensue.kernel_cache import kernels_line
+    from ensue.warm import warm as compile_missing
+
+    done = compile_missing(parts or ())
+    typer.echo(f"{done.compiled} kernels compiled in {done.seconds:.1f} s")
+    typer.echo(kernels_line())
+
+
+@app.command()
 def pack(
     path: Annotated[Path, typer.Argument(help="The zip file to write.")] = Path("ensue.zip"),
     packages: Annotated[

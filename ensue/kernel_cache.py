@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-_CACHED = re.compile(r"^@\w*jit\(.*cache=True", re.MULTILINE)
+# Decorated by Numba, or by one of those in `kernels/calls.py`.
+_CACHED = re.compile(
+    r"^@(\w*jit\(.*cache=True|borrowing$|(inner_)?(inlined|allocating)$|inner$)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,37 @@ def waiting(text: str, rows: int) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def counting(title: str, total: int | None) -> Iterator[Callable[[str], None] | None]:
+    """What tells that one thing more is done, and its name; None where nobody looks.
+
+    `total` is None where it is not known.
+    """
+    screen = None if total == 0 else _screen()
+    if screen is None:
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[now]}"),
+    )
+    with Progress(*columns, console=screen, transient=True) as shown:
+        task = shown.add_task(title, total=total, now="")
+        yield lambda now: shown.update(task, advance=1, now=now)
+
+
+def is_off() -> bool:
+    """Whether the environment asks for silence."""
+    return os.environ.get(SETTING, "").lower() in ("off", "0", "no")
+
+
 def _screen() -> Console | None:
-    if os.environ.get(SETTING, "").lower() in ("off", "0", "no"):
+    if is_off():
         return None
     from rich.console import Console
 

@@ -25,7 +25,7 @@ from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, to_arr
 from ensue.api.tune import settings_lines
 from ensue.api.wording import Wording
 from ensue.automaton.plan import Plan, plan
-from ensue.automaton.view import Shown
+from ensue.automaton.view import Shown, View
 from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
 from ensue.draw.timeline import Timeline
@@ -40,7 +40,7 @@ from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query import nodes
 from ensue.query.binding import bind
 from ensue.query.query import Query, Rows
-from ensue.query.sql import query_sql
+from ensue.query.sql import definitions_sql, query_sql
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
 from ensue.rows.explain import explain
@@ -144,7 +144,10 @@ class Pattern(Wording):
 
     def plot(self) -> Picture:
         """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
-        return Picture(self.program.view())
+        return Picture(self._view())
+
+    def _view(self) -> View:
+        return self.program.view().with_conditions(definitions_sql(self.query))
 
     def show(self, data: Any, rows: int = 20, **options: Any) -> None:
         """Print the matches as a table, in a notebook as HTML; options are those of `matches`."""

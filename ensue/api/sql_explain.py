@@ -62,7 +62,7 @@ def explain(
 
 def picture(text: str, dialect: str = "spark") -> Picture:
     """The automata of a statement's row patterns, in one picture."""
-    views = [Pattern._of(query).program.view() for query, *_ in read_patterns(text, dialect)]
+    views = [Pattern._of(query)._view() for query, *_ in read_patterns(text, dialect)]
     return Picture(views[0] if len(views) == 1 else View(parts=tuple(views)))
 
 

@@ -175,11 +175,12 @@ def _accepts(place: Place, bits: int) -> bool:
 
 # -- for a reader ---------------------------------------------------------------------------------
 
-_Way = tuple[Action, str, Place]  # of an event: what is done with it, its text, where it leads
+# Of an event: what is done with it, its text, the label it gets, where it leads.
+_Way = tuple[Action, str, str, Place]
 
 
 def _kind(place: Place, leaving: Iterable[_Way]) -> object:
-    return place.kind, any(action is Action.SKIP for action, _, _ in leaving)
+    return place.kind, any(action is Action.SKIP for action, *_ in leaving)
 
 
 def _going_on(start: Place) -> Iterator[tuple[Place, Test]]:
@@ -211,13 +212,13 @@ class _Reader:
         ways = {automaton.start: [w for w in self._ways(automaton.start) if w[0] is Action.TAKE]}
         frontier = [automaton.start]
         for place in frontier:
-            for _, _, target in ways[place]:
+            for *_, target in ways[place]:
                 if target not in ways:
                     ways[target] = self._ways(target)
                     frontier.append(target)
         block = merged(
             {place: _kind(place, leaving) for place, leaving in ways.items()},
-            lambda place, block: frozenset((a, text, block[t]) for a, text, t in ways[place]),
+            lambda place, block: frozenset((a, text, block[t]) for a, text, _, t in ways[place]),
         )
         kept = sorted(dict.fromkeys(block.values()), key=lambda place: place is self._accept)
         keys = {place: number for number, place in enumerate(kept)}
@@ -225,8 +226,8 @@ class _Reader:
         for place, number in keys.items():
             states.append(self._state(number, place))
             arcs += [
-                Arc(number, keys[block[target]], text, action is Action.SKIP)
-                for action, text, target in dict.fromkeys(ways[place])
+                Arc(number, keys[block[target]], text, action is Action.SKIP, label)
+                for action, text, label, target in dict.fromkeys(ways[place])
             ]
         names = [n for i, n in enumerate(automaton.labels) if automaton.without >> i & 1]
         notes = [f"without {name}: such an event ends every partial match" for name in names]
@@ -249,12 +250,12 @@ class _Reader:
             complete = self._completes(edge.target)
             if edge.action is Action.SKIP:
                 complete = edge.target.kind is Kind.ACCEPT
+            label = self._automaton.labels[edge.label] if edge.action is Action.TAKE else ""
             if complete is not False:
-                found.append(
-                    (edge.action, self._arc_text(edge, both(test, complete)), self._accept)
-                )
+                text = self._arc_text(edge, both(test, complete))
+                found.append((edge.action, text, label, self._accept))
             if any(edge.target.edges) and self._edges(edge.target):
-                found.append((edge.action, self._arc_text(edge, test), edge.target))
+                found.append((edge.action, self._arc_text(edge, test), label, edge.target))
         return found
 
     def _edges(self, start: Place) -> list[tuple[Edge, Test]]:

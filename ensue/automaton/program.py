@@ -23,7 +23,7 @@ from ensue.automaton.positions import ACCEPT, AT_END, AT_START
 from ensue.automaton.walks import distances
 from ensue.query import condition as c
 from ensue.query.query import Query
-from ensue.query.sql import condition_sql
+from ensue.query.sql import shown_sql
 
 __all__ = ["ACCEPT", "AT_END", "AT_START", "START", "Marks", "Program", "label_marks"]
 
@@ -122,7 +122,7 @@ class Program(Marks, view.Shown):
             index = self.label[state]
             note = f"state {state}: {self.labels[index]}"
             if self.definitions[index] != c.TRUE:
-                note += f" AS {condition_sql(self.definitions[index])}"
+                note += f" AS {shown_sql(self.definitions[index])}"
             marks = ("excluded",) if self.excluded[state] else ()
             note += ", excluded from the output" if marks else ""
             states.append(view.State(str(state), self.labels[index], marks, note))

@@ -16,8 +16,8 @@ A view may hold others: the automata that an automaton invokes, the plans of a w
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 START, ACCEPT = "start", "accept"  # marks; a state of the key `accept` is an end, and no state
@@ -30,6 +30,7 @@ class State:
     marks: tuple[str, ...] = ()  # start, accept, excluded, ...
     note: str = ""  # more about it, for a tooltip
     detail: str = ""  # a second line
+    condition: str = ""  # of its label; pictures show it, the text lists conditions apart
 
     @property
     def text(self) -> str:
@@ -43,6 +44,8 @@ class Arc:
     target: int
     text: str = ""  # what is taken, tested and set
     faint: bool = False  # nothing is taken: a skip, an ε-move
+    label: str = ""  # what is taken, by its name
+    condition: str = ""  # as that of a state
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ class View:
     title: str = ""
     ordered: bool = False  # preference decides: a picture numbers the arcs of a state
     parts: tuple[View, ...] = ()
+
+    def with_conditions(self, conditions: Mapping[str, str]) -> View:
+        """For a picture: the condition of a label stands where it is taken."""
+        states = (replace(s, condition=conditions.get(s.label, "")) for s in self.states)
+        arcs = (replace(a, condition=conditions.get(a.label, "")) for a in self.arcs)
+        return replace(self, states=tuple(states), arcs=tuple(arcs))
 
     def dump(self) -> str:
         """The text, stable across runs."""

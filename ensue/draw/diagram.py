@@ -3,6 +3,7 @@
 States are circles with their label (a longer label stretches its circle), states inside `{- -}`
 are dashed, what accepts has a second ring. The arcs of a state of a row pattern are numbered by
 preference; other arcs say what is taken, tested and set, and are dotted where nothing is taken.
+Conditions stand below the label they belong to, cut where they are long; tooltips have them whole.
 Automata inside others stand in frames below them. Where Graphviz's `dot` is installed it does the
 layout, otherwise `layout.py` does, so that a picture never depends on a system package.
 """
@@ -27,6 +28,7 @@ from ensue.draw.svg import (
     Head,
     Pill,
     Point,
+    Shape,
     Stroke,
     Text,
     printable,
@@ -38,7 +40,7 @@ MAX_ARCS = 2_000
 
 _LONGEST_LABEL = 24
 _LONGEST_TITLE = 90
-_LONGEST_TOOLTIP = 300
+_LONGEST_TOOLTIP = 2_000
 _CIRCLE = "shape=circle, fixedsize=true, width=0.67"
 _TEXT_SIZE = 14.0
 _END_SIZE = 10.0
@@ -133,7 +135,14 @@ def _name(state: State) -> str:
 
 
 def _tooltip(state: State) -> str:
-    return printable(state.note or state.text, _LONGEST_TOOLTIP)
+    told = state.note or state.text
+    if state.condition and state.condition not in told:
+        told += f" AS {state.condition}"
+    return printable(told, _LONGEST_TOOLTIP)
+
+
+def _detail(state: State) -> str:
+    return state.detail or printable(state.condition, _LONGEST_LABEL)
 
 
 def _is_end(state: State) -> bool:
@@ -144,7 +153,7 @@ def _is_end(state: State) -> bool:
 def _half_width(state: State) -> float:
     widths = [
         text_width(_name(state), _END_SIZE if _is_end(state) else _TEXT_SIZE),
-        text_width(state.detail, _END_SIZE),
+        text_width(_detail(state), _END_SIZE),
     ]
     ring = 4 if ACCEPT in state.marks and not _is_end(state) else 0
     return max(RADIUS, max(widths) / 2 + 4 + ring)
@@ -214,14 +223,14 @@ def _state(state: State, centre: Point) -> Group:
     ]
     size, ink = (_END_SIZE, LINE) if _is_end(state) else (_TEXT_SIZE, INK)
     x, y = centre
-    if state.detail:
-        shapes.append(Text((x, y + 11), state.detail, _END_SIZE, LINE))
+    if _detail(state):
+        shapes.append(Text((x, y + 11), _detail(state), _END_SIZE, LINE))
         y -= 5
     shapes.append(Text((x, y), _name(state), size, ink))
     return Group(tuple(shapes), _tooltip(state))
 
 
-def _mark(curve: Curve) -> list[Pill | Text]:
+def _mark(curve: Curve) -> list[Shape]:
     lines = curve.arc.marks
     if not lines:
         return []
@@ -229,7 +238,10 @@ def _mark(curve: Curve) -> list[Pill | Text]:
     x, y = curve.mark_at
     first = y - 13.0 * (len(lines) - 1) / 2
     texts = [Text((x, first + 13.0 * n), line, MARK_SIZE) for n, line in enumerate(lines)]
-    return [Pill(curve.mark_at, half, radius, width=0.8, corner=7.5), *texts]
+    box = Pill(curve.mark_at, half, radius, width=0.8, corner=7.5)
+    shapes: tuple[Pill | Text, ...] = (box, *texts)
+    note = curve.arc.note
+    return [Group(shapes, printable(note, _LONGEST_TOOLTIP))] if note else list(shapes)
 
 
 def _note(view: View) -> Drawing:
@@ -280,6 +292,9 @@ def _dot_lines(view: View, prefix: str) -> Iterator[str]:
     for arc in collect_arcs(view):
         style = [f"label={_quoted(' ' + chr(10).join(arc.marks))}"] if arc.marks else []
         style += ["style=dashed"] if arc.faint else []
+        if arc.note:
+            note = _quoted(printable(arc.note, _LONGEST_TOOLTIP))
+            style += [f"tooltip={note}", f"labeltooltip={note}"]
         told = f" [{', '.join(style)}]" if style else ""
         yield f"  {ids[arc.source]} -> {ids[arc.target]}{told};"
     for number, part in enumerate(view.parts):
@@ -289,7 +304,7 @@ def _dot_lines(view: View, prefix: str) -> Iterator[str]:
 
 
 def _dot_state(state: State) -> str:
-    shown = "\n".join(filter(None, (_name(state), state.detail)))
+    shown = "\n".join(filter(None, (_name(state), _detail(state))))
     parts = [
         f"label={_quoted(shown)}",
         _CIRCLE if _half_width(state) == RADIUS else "shape=ellipse",

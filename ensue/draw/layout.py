@@ -45,6 +45,7 @@ class Arc:
     target: int
     marks: tuple[str, ...] = ()
     faint: bool = False
+    note: str = ""  # its conditions in full, for a tooltip
 
     @property
     def mark_size(self) -> Point:
@@ -75,6 +76,7 @@ class Layout:
 def collect_arcs(view: View) -> list[Arc]:
     """The arcs to draw: those of a state to the same target as one, in order of preference."""
     leaving: list[dict[int, list[str]]] = [{} for _ in view.states]
+    notes: dict[tuple[int, int], dict[str, None]] = {}
     several = [0] * len(view.states)
     solid = {(arc.source, arc.target) for arc in view.arcs if not arc.faint}
     for arc in view.arcs:
@@ -85,12 +87,18 @@ def collect_arcs(view: View) -> list[Arc]:
         number = str(seen[arc.source]) if view.ordered and several[arc.source] > 1 else ""
         text = printable(arc.text, _LONGEST_MARK)
         mark = " ".join(part for part in (number, text) if part)
-        leaving[arc.source].setdefault(arc.target, []).extend([mark] if mark else [])
+        marks = leaving[arc.source].setdefault(arc.target, [])
+        marks.extend([mark] if mark else [])
+        if arc.condition:
+            marks.append(printable(arc.condition, _LONGEST_MARK))
+            told = notes.setdefault((arc.source, arc.target), {})
+            told[f"{arc.label}: {arc.condition}"] = None
     arcs = []
     for source, targets in enumerate(leaving):
         for target, marks in targets.items():
             lines = (", ".join(marks),) if view.ordered and marks else tuple(marks)
-            arcs.append(Arc(source, target, lines, (source, target) not in solid))
+            note = "\n".join(notes.get((source, target), ()))
+            arcs.append(Arc(source, target, lines, (source, target) not in solid, note))
     return arcs
 
 

@@ -43,6 +43,18 @@ def condition_sql(condition: c.Condition, dialect: str = "spark") -> str:
     return tree.sql(dialect=_known_dialect(dialect))
 
 
+def definitions_sql(query: Query) -> dict[str, str]:
+    """The condition of each label that has one, as `shown_sql`."""
+    found = {label: query.definition(label) for label in query.labels}
+    return {label: shown_sql(value) for label, value in found.items() if value != c.TRUE}
+
+
+def shown_sql(condition: c.Condition) -> str:
+    """SQL for a reader: without brackets around what AND joins."""
+    parts = map(condition_sql, c.conjuncts(condition))
+    return " AND ".join(f"({part})" if " OR " in part else part for part in parts)
+
+
 def describe(condition: c.Condition) -> str:
     """The condition as SQL on one line that is not too long, for messages."""
     text = condition_sql(condition)

@@ -38,7 +38,7 @@ for query in refused:
 """
 
 
-COMPILING = "ensue: compiling its kernels"  # a line of Ensue's that a first run has
+COMPILING = "ensue: compil"  # lines of Ensue's that a first run has
 CHECK = "What to do: check column names, types and functions of this expression"
 SKIP = [
     "SkipTargetError: AFTER MATCH SKIP TO A: the row labelled A is the first row of the match, so "

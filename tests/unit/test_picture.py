@@ -244,6 +244,23 @@ def test_every_kind_of_query_is_drawn_with_its_labels(
     assert drawn.save(tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
+LONG = "price > 10 AND amount BETWEEN 2 AND 30 AND note LIKE '%<refund>%'"
+
+
+@pytest.mark.parametrize("text", ["A B+", "A -> B+", "A ->> B"])
+def test_conditions_are_drawn_short_and_told_in_full(without_dot: None, text: str) -> None:
+    asked = ensue.pattern(text).define(A="price < 5", B=LONG).order_by("t").within(9)
+    for query in (asked, asked.allow_missing(1)) if text == "A ->> B" else (asked,):
+        drawn = query.plot()
+        assert "price < 5" in texts(drawn.svg)
+        short = [line for line in texts(drawn.svg) if line.startswith("price > 10 AND")]
+        assert short and all(len(line) < 40 and line.endswith("…") for line in short)
+        titles = [e.text or "" for e in ET.fromstring(drawn.svg).iter(f"{SVG}title")]
+        assert any("B" in title and title.count(LONG) == 1 for title in titles)
+        assert LONG in drawn.dot and "price > 10 AND" in drawn.dot
+        assert LONG not in query.program.dump() or text == "A B+"
+
+
 def test_path_expressions_are_drawn(without_dot: None) -> None:
     assert set(texts(GRAPH.plot("knows/^likes+").svg)) == {
         "knows/^likes+", "start", "knows", "^likes", "accept",
@@ -255,7 +272,7 @@ def test_path_expressions_are_drawn(without_dot: None) -> None:
 def test_marks_do_not_cover_each_other(without_dot: None) -> None:
     """Of patterns with several texts between the same columns."""
     for text in ("A -> B+ ->> C", "A -> !X -> B{2,3} -> C", "(A ->> B | C ->> D)+ -> E"):
-        view = events(text).program.view()
+        view = events(text)._view()
         placed = layout.arrange(view, [layout.RADIUS] * len(view.states))
         boxes = [(c.mark_at, c.arc.mark_size) for c in placed.curves if c.arc.marks]
         for index, ((x, y), (half, radius)) in enumerate(boxes):
