@@ -42,6 +42,7 @@ from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
+from ensue.why.rows import RowAttempts
 
 E = TypeVar("E")
 _UNLIMITED = 1 << 62  # matches: those of a stream have no number
@@ -175,6 +176,11 @@ def batch_summaries(
 ) -> BatchSummaries:
     """Summaries of many complete keys: most of them need no selection."""
     return BatchSummaries(query, options, columns)
+
+
+def attempts(planned: Plan, schema: pa.Schema, per_start: bool) -> RowAttempts:
+    """Why it did not match, over complete partitions; the plan is one with its `parts`."""
+    return RowAttempts(planned, schema, per_start)
 
 
 def quantities(

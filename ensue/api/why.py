@@ -1,0 +1,35 @@
+"""Why it did not match: questions about the attempts of a pattern."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ensue import errors
+from ensue.api.order import check_order
+from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.api.wording import Wording
+from ensue.run import why as attempts
+
+
+class Why(Wording):
+    """What a pattern can be asked about the attempts that failed."""
+
+    def why(self, data: Any, per: str = "partition") -> Any:
+        """Why it did not match: one row per partition, of the attempt that got farthest.
+
+        With `per="start"` one row per start row. Columns: the partition columns, `matched` (the
+        labels it matched), `stopped_at` (the order value where it stopped), `variable` (what it
+        waited for), `reason`, `text`, and `matches`, the number of matches (docs/why.md).
+        """
+        try:
+            if is_spark(data):
+                raise errors.UnsupportedError(
+                    "why() runs in process",
+                    remedy="collect the keys in question: q.why(df.where(...).toArrow())",
+                )
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            answer = attempts.run(self._draft.build(), table, per, self._notices)
+            return in_kind(answer, data)
+        except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
+            raise self._draft.placed(problem) from None
