@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,10 @@ class RowAttempts:
         except errors.EnsueError as problem:
             raise plan.readable(problem) from None
         self.remaining = remaining(program)
+        self.arcs = [  # by state, those on which an end of the pattern can be reached
+            [(t, f) for t, f in program.arcs_of(s) if t == ACCEPT or self.remaining[t]]
+            for s in range(program.states)
+        ]
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
         """The answer for no rows: its columns and types."""
@@ -113,15 +117,16 @@ class _Batch:
         self._room, self._batch, self._plan = room, batch, room.walked
         self._bits = batch.label_bits()
         self._limits = batch.window_limits()
-        self._lists = Lists(batch.columns)
+        lists = Lists(batch.columns)
+        self._walk = _Walk(room, batch, self._bits, self._limits, lists) if batch.length else None
         self._held: dict[tuple[int, int], NDArray[np.bool_] | None] = {}
 
     def account(self, per_start: bool) -> Account:
-        batch, account = self._batch, Account(per_start)
+        batch, account, walk = self._batch, Account(per_start), self._walk
+        if walk is None:
+            return account
         entries, labels, by = self._room.found(batch)
         failed = by < 0
-        if batch.length == 0:
-            return account
         # The number that a match from each row would have.
         began = np.zeros(batch.length, np.int64)
         began[entries[:, FIRST_ROW]] = 1
@@ -133,9 +138,8 @@ class _Batch:
                 start = int(batch.starts[partition])
                 account.add(best, start, 0, int(matches[partition]))
             return account
-        for partition in range(len(batch.ends)):
-            walk = self._walk(partition)
-            begin, end = int(batch.starts[partition]), int(batch.ends[partition])
+        for partition, (begin, end) in enumerate(pairwise(batch.starts.tolist())):
+            walk.enter(partition)
             for start in range(begin, end):
                 entry = int(by[start])
                 if entry < 0:
@@ -147,12 +151,9 @@ class _Batch:
                 account.add(attempt, start, start - begin, int(began[start]))
         return account
 
-    def _walk(self, partition: int) -> _Walk:
-        batch, room = self._batch, self._room
-        return _Walk(room, batch, partition, self._bits, self._limits, self._lists)
-
     def _best(self, failed: NDArray[np.bool_], numbers: NDArray[np.int64]) -> Iterator[Attempt]:
-        batch, program = self._batch, self._plan.program
+        batch, program, walk = self._batch, self._plan.program, self._walk
+        assert walk is not None
         bound = depths(
             self._bits,
             batch.starts,
@@ -164,13 +165,12 @@ class _Batch:
         )
         if len(self._limits):
             bound = np.minimum(bound, self._limits - np.arange(batch.length))
-        for partition in range(len(batch.ends)):
-            begin, end = int(batch.starts[partition]), int(batch.ends[partition])
+        for partition, (begin, end) in enumerate(pairwise(batch.starts.tolist())):
             starts = begin + np.flatnonzero(failed[begin:end])
             if not len(starts):
                 yield a.MATCHED
                 continue
-            walk = self._walk(partition)
+            walk.enter(partition)
             if not self._plan.correlated:
                 farthest = starts[len(starts) - 1 - np.argmax(bound[starts][::-1])]
                 best, depth = int(farthest), int(bound[farthest])
@@ -235,20 +235,24 @@ def _consumed(entry: NDArray[np.int64], start: int, begin: int) -> Attempt:
 
 
 class _Walk(Search):
-    """The attempts of one partition."""
+    """The attempts of one partition after the other."""
 
     def __init__(
         self,
         room: RowAttempts,
         batch: Batch,
-        partition: int,
         bits: NDArray[np.uint64],
         limits: NDArray[np.int32],
         lists: Lists,
     ) -> None:
         reader: Reader = room.reader
-        super().__init__(room.walked, reader, lists, batch, partition, np.zeros((0, 0), np.int32))
+        super().__init__(room.walked, reader, lists, batch, 0, np.zeros((0, 0), np.int32))
         self._room, self._bits, self._limits = room, bits, limits
+        self._starts: list[int] = batch.starts.tolist()
+
+    def enter(self, partition: int) -> None:
+        self._begin, self._end = self._starts[partition : partition + 2]
+        self._physical_end = self._end
 
     def deepest(self, start: int, number: int) -> tuple[list[int], int]:
         """States of the path that gets farthest, and the state (or ACCEPT) that it waits for."""
@@ -257,7 +261,7 @@ class _Walk(Search):
         best: tuple[int, int] = (0, int(python_engine.MAX_STEPS))
         found: tuple[list[int], int] = ([], _NOWHERE)
         failed: set[Hashable] = set()
-        stack = [iter(self._arcs[0])]
+        stack = [iter(self._room.arcs[0])]
         steps = 0
         while stack:
             steps += 1
@@ -283,7 +287,7 @@ class _Walk(Search):
                 self._path.append(target)
                 if self._holds(target, row):
                     if self._place(row + 1) not in failed:
-                        stack.append(iter(self._arcs[target]))
+                        stack.append(iter(self._room.arcs[target]))
                     else:
                         self._path.pop()
                     continue
@@ -292,15 +296,6 @@ class _Walk(Search):
             if (-len(self._path), lacks) < best:
                 best, found = (-len(self._path), lacks), (list(self._path), target)
         return found
-
-    @cached_property
-    def _arcs(self) -> list[list[tuple[int, int]]]:
-        """Arcs by state that an end of the pattern can be reached on."""
-        program, remaining = self._program, self._room.remaining
-        return [
-            [(t, f) for t, f in program.arcs_of(s) if t == ACCEPT or remaining[t]]
-            for s in range(program.states)
-        ]
 
     def _limit(self, start: int) -> int:
         return int(self._limits[start]) if len(self._limits) else self._end + 1
@@ -319,7 +314,7 @@ class _Walk(Search):
         matched = tuple(self._program.labels[self._program.label[s]] for s in path)
         stopped = min(row, self._end - 1)
         if state == _NOWHERE:
-            anchored = any(flags & AT_START for _, flags in self._arcs[0])
+            anchored = any(flags & AT_START for _, flags in self._room.arcs[0])
             told = "^: not the first row" if anchored else "the pattern can match no row"
             return Attempt(matched, stopped, "^" if anchored else None, a.NO_START, told)
         if state == ACCEPT:

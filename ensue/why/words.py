@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from ensue import errors
 from ensue.guards.reader import Reader
 from ensue.query import condition as c
 from ensue.query.query import Window, WindowKind
-from ensue.query.sql import describe
+from ensue.query.sql import condition_sql, describe, shortened
 from ensue.scalar.values import Leaf
 from ensue.why.account import CONDITION, NULL
 
 _LONGEST = 60
+_MARK = "__value_"
+_MARKS = re.compile(_MARK + r"\d+")
 _LEAVES = (c.Column, c.Navigate, c.Aggregate, c.MatchNumber, c.Classifier)
 Parts = Sequence[tuple[c.Condition, c.Condition]]  # as written, and over inputs
 
@@ -37,31 +40,41 @@ def failure(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[str, str]:
 
 
 def _text(written: c.Condition, part: c.Condition, leaf: Leaf, value: str) -> str:
+    text, template, leaves = _template(written, part)
+    if part in leaves:
+        return f"{text} is {value}"
+    values = {f"{_MARK}{index}": _shown(leaf(node)) for index, node in enumerate(leaves)}
+    filled = _MARKS.sub(lambda mark: values[mark[0]], template)
+    return f"{text}: {shortened(filled)} is {value}"
+
+
+@lru_cache(maxsize=1000)
+def _template(written: c.Condition, part: c.Condition) -> tuple[str, str, tuple[c.Condition, ...]]:
+    """A part as written, with a mark for each value that it reads, and what these are."""
+    leaves: dict[c.Condition, int] = {}
+
     def change(node: c.Condition) -> c.Condition | None:
-        return literal(leaf(node)) if isinstance(node, _LEAVES) else None
+        if not isinstance(node, _LEAVES):
+            return None
+        return c.Column(f"{_MARK}{leaves.setdefault(node, len(leaves))}")
 
-    filled = c.transform(part, change)
-    shown = "" if isinstance(filled, c.Literal) else f": {describe(filled)}"
-    return f"{describe(written)}{shown} is {value}"
+    template = condition_sql(c.transform(part, change))
+    return describe(written), template, tuple(leaves)
 
 
-def literal(value: Any) -> c.Literal:
+def _shown(value: Any) -> str:
     """A value as SQL shows it."""
     match value:
         case None:
-            return c.Literal("null", None)
+            return "NULL"
         case bool():
-            return c.Literal("boolean", value)
-        case int():
-            return c.Literal("int", value)
-        case float() if math.isfinite(value):
-            return c.Literal("decimal", Decimal(repr(value)))
-        case Decimal() if value.is_finite():
-            return c.Literal("decimal", value)
+            return str(value).upper()
+        case int() | float() | Decimal():
+            return str(value)
         case _:
             text = str(value)
             short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-            return c.Literal("string", short)
+            return "'" + short.replace("'", "''") + "'"
 
 
 def beyond(window: Window, first: Any, last: Any, rows: int) -> str:
