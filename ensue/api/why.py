@@ -8,6 +8,7 @@ from ensue import errors
 from ensue.api.order import check_order
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.api.wording import Wording
+from ensue.rows.warm import warm_up
 from ensue.run import why as attempts
 
 
@@ -23,10 +24,11 @@ class Why(Wording):
         """
         try:
             if is_spark(data):
-                raise errors.UnsupportedError(
-                    "why() runs in process",
-                    remedy="collect the keys in question: q.why(df.where(...).toArrow())",
-                )
+                from ensue.run.spark import why as on_spark
+
+                warm_up()
+                check_order(self._draft, data, self._notices)
+                return on_spark.run(self._draft.build(), data, per)
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
             answer = attempts.run(self._draft.build(), table, per, self._notices)
