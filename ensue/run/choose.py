@@ -42,6 +42,7 @@ from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
+from ensue.why.events import EventAttempts
 from ensue.why.rows import RowAttempts
 
 E = TypeVar("E")
@@ -178,9 +179,10 @@ def batch_summaries(
     return BatchSummaries(query, options, columns)
 
 
-def attempts(planned: Plan, schema: pa.Schema, per_start: bool) -> RowAttempts:
+def attempts(planned: Plan, schema: pa.Schema, per_start: bool) -> RowAttempts | EventAttempts:
     """Why it did not match, over complete partitions; the plan is one with its `parts`."""
-    return RowAttempts(planned, schema, per_start)
+    kind = RowAttempts if planned.query.row_semantics else EventAttempts
+    return kind(planned, schema, per_start)
 
 
 def quantities(

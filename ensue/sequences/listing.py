@@ -104,7 +104,7 @@ def listed(
                 continue
             yield pairs, complete
             if complete:
-                carried.floor = max(carried.floor, _resume(query, pairs))
+                carried.floor = max(carried.floor, resume(query, pairs))
                 if start < carried.floor:
                     break
         if start >= carried.floor and start in collected.live:
@@ -124,7 +124,7 @@ def _completed(items: list[Settled]) -> Iterator[tuple[int, Pairs, bool]]:
             yield row, pairs, complete
 
 
-def _resume(query: Query, pairs: Pairs) -> int:
+def resume(query: Query, pairs: Pairs) -> int:
     """The first row at which a match may start after this one."""
     skip = query.skip
     if skip.mode is SkipMode.PAST_LAST_ROW:

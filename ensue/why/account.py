@@ -73,6 +73,12 @@ class Account:
         found["stopped_at"] = pa.nulls(len(rows)) if order is None else order.take(stopped)
         for name in ("variable", "reason", "text"):
             found[name] = pa.array([getattr(a, name) for a in self.attempts], pa.string())
+        most = max(self.matches, default=0)
+        if most >= 1 << 63:
+            raise errors.LimitError(
+                f"{most:,} matches of one partition do not fit into the column matches",
+                remedy="bound the pattern with within(...), or count them with q.count(data)",
+            )
         found["matches"] = pa.array(self.matches, pa.int64())
         return pa.table(found)
 

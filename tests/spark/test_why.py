@@ -22,6 +22,10 @@ PATTERNS = [
     ensue.pattern("a b+ c c", types="kind"),
     ensue.pattern("A B{3}").define(A="kind = 'a' AND x > 1", B="x > LAST(A.x) AND kind <> 'c'"),
     ensue.pattern("a b b b", types="kind").within(2),
+    ensue.pattern("a -> b ->> c -> a", types="kind").without(end="x > 3"),
+    ensue.pattern("A B{3}[strict] ->> C").define(
+        A="kind = 'a'", B="x > A.x", C="upper(kind) = 'B'"
+    ),
     ensue.pattern("A B+").define(A="rlike(kind, '[ab]')", B="x < PREV(x) AND upper(kind) = 'C'"),
 ]
 
