@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ensue import errors
@@ -22,16 +24,40 @@ class Why(Wording):
         labels it matched), `stopped_at` (the order value where it stopped), `variable` (what it
         waited for), `reason`, `text`, and `matches`, the number of matches (docs/why.md).
         """
-        try:
+        query = self._draft.build()
+        with self._placed():
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
                 warm_up()
                 check_order(self._draft, data, self._notices)
-                return on_spark.run(self._draft.build(), data, per)
+                return on_spark.run(query, data, per)
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
-            answer = attempts.run(self._draft.build(), table, per, self._notices)
-            return in_kind(answer, data)
+            return in_kind(attempts.run(query, table, per, self._notices), data)
+
+    def funnel_of_attempts(self, data: Any) -> Any:
+        """How many attempts matched each variable (`reached`), and where and why they stopped.
+
+        One row per variable (`place` is its number in the pattern) and reason, `stopped` of them;
+        the last row, with no variable, is of those that matched (docs/why.md).
+        """
+        query = self._draft.build()
+        with self._placed():
+            if is_spark(data):
+                from ensue.run.spark import why as on_spark
+
+                warm_up()
+                check_order(self._draft, data, self._notices)
+                return on_spark.run_funnel(query, data)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            return in_kind(attempts.run_funnel(query, table, self._notices), data)
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Errors that point to the place in the user's text."""
+        try:
+            yield
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._draft.placed(problem) from None

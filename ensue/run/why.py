@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ensue.query.binding import bind
 from ensue.query.query import Query, Rows
 from ensue.run import choose
 from ensue.why.account import check
+from ensue.why.funnel import funnel, tallies
 
 
 def planned(query: Query, names: list[str], per: str) -> Plan:
@@ -29,6 +31,15 @@ def planned(query: Query, names: list[str], per: str) -> Plan:
 
 def run(query: Query, table: pa.Table, per: str, notices: Notices) -> pa.Table:
     """One row per partition, of its best failed attempt, or one per start row."""
+    return pa.concat_tables(_answers(query, table, per, notices))
+
+
+def run_funnel(query: Query, table: pa.Table, notices: Notices) -> pa.Table:
+    """How many attempts reach each variable, and where and why they stop."""
+    return funnel(query, map(tallies, _answers(query, table, "start", notices)))
+
+
+def _answers(query: Query, table: pa.Table, per: str, notices: Notices) -> Iterator[pa.Table]:
     rules.duplicates(table.column_names, "column of the input")
     asked = planned(query, table.column_names, per)
     bound = asked.query
@@ -37,4 +48,5 @@ def run(query: Query, table: pa.Table, per: str, notices: Notices) -> pa.Table:
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     ties.check(asked, arranged, notices)
     events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
-    return pa.concat_tables([attempts.nothing(arranged.schema), *attempts.tables(events)])
+    yield attempts.nothing(arranged.schema)
+    yield from attempts.tables(events)

@@ -57,3 +57,15 @@ def test_a_stream_is_refused(spark: Any) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(errors.UnsupportedError, match="complete partitions"):
         ensue.pattern("A B").order_by("timestamp").why(stream)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS[::2], ids=str)
+def test_the_funnel_is_that_in_process(spark: Any, pattern: ensue.Pattern) -> None:
+    asked = pattern.partition_by("user").order_by("ts")
+    there = asked.funnel_of_attempts(spark.createDataFrame(TABLE)).collect()
+    here = asked.funnel_of_attempts(TABLE).to_pylist()
+    assert [row.asDict() for row in there] == here
+    none = asked.funnel_of_attempts(spark.createDataFrame(TABLE).where("ts < 0")).collect()
+    assert [row["variable"] for row in none] == [
+        row["variable"] for row in asked.funnel_of_attempts(TABLE.slice(0, 0)).to_pylist()
+    ]
