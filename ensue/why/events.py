@@ -25,10 +25,10 @@ from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.automaton.walks import reached
 from ensue.guards.reader import Lists, Match, Reader
-from ensue.operator.batch import check_types
+from ensue.operator.batch import check_types, order_kind
 from ensue.operator.protocol import Events
 from ensue.query import condition as c
-from ensue.query.query import SkipMode
+from ensue.query.query import SkipMode, Window
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.guards import Guards
 from ensue.sequences.listing import Collector, listed, resume
@@ -353,10 +353,7 @@ class _Wait(Match):
             late = [atom for atom in atoms(edge.test) if atom >= len(self._names)]
             if any(not bits >> atom & 1 for atom in late):
                 bound = self._room.automaton.bounds[late[0] - len(self._names)].within
-                order = self._part.order
-                assert order is not None
-                gap = order[row] - order[path[-1][0]]
-                return a.WITHIN, name, f"{gap - bound} more than its joint allows ({bound})"
+                return a.WITHIN, name, self._late(path[-1][0], row, bound)
         came = self._absent(places, bits)
         if came.startswith("!"):
             return a.FORBIDDEN, name, f"{came[1:]} came"
@@ -394,6 +391,13 @@ class _Wait(Match):
             if self._fits(label, later, path):
                 return later
         return None
+
+    def _late(self, last: int, row: int, bound: int) -> str:
+        order, query = self._part.order, self._plan.query
+        assert order is not None
+        column = self._batch.columns[query.order_by[0].column]
+        window = Window(order_kind(query, column), bound)
+        return words.after("event before", window, order[row] - order[last])
 
     def _beyond(self, first: int, row: int) -> str:
         window = self._plan.query.within

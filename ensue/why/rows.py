@@ -70,7 +70,15 @@ class RowAttempts:
         return Account(self._per_start).table(self.plan.query, arrays_of(schema.empty_table()))
 
     def tables(self, events: Events) -> Iterator[pa.Table]:
-        rows = max(1024, evaluator.WORK_BYTES // (4 * self.walked.program.states))
+        per_row = 4 * self.walked.program.states
+        longest = int(np.diff(events.starts).max(initial=0))
+        if longest * per_row > evaluator.MAX_BYTES:
+            raise errors.LimitError(
+                f"why() matches a partition in one piece, and one of {longest:,} rows needs "
+                f"{longest * per_row >> 20:,} MB; the limit is {evaluator.MAX_BYTES >> 20:,} MB",
+                remedy="partition the rows further, or ask about a part of them",
+            )
+        rows = max(1024, evaluator.WORK_BYTES // per_row)
         for begin, end in evaluator.groups(events.starts, rows):
             first, last = int(events.starts[begin]), int(events.starts[end])
             starts = events.starts[begin : end + 1] - first
@@ -92,7 +100,9 @@ class RowAttempts:
         )
         return _Batch(self, batch).account(self._per_start).table(self.plan.query, batch.columns)
 
-    def found(self, batch: Batch) -> tuple[NDArray[np.int64], list[tuple[str, ...]], NDArray]:  # type: ignore[type-arg]
+    def found(
+        self, batch: Batch
+    ) -> tuple[NDArray[np.int64], list[tuple[str, ...]], NDArray[np.int64]]:
         """All matches as entries, their labels where asked for, and per row the entry it is in."""
         by = np.full(batch.length, -1, np.int64)
         entries, labels, base = [np.zeros((0, 5), np.int64)], [], 0

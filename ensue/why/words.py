@@ -81,13 +81,19 @@ def beyond(window: Window, first: Any, last: Any, rows: int) -> str:
     """By how much a row lies outside the window."""
     if window.kind is WindowKind.ROWS:
         return f"row {rows} of the match, and within allows {window.size}"
+    return after("first row", window, abs(last - first))
+
+
+def after(what: str, window: Window, length: Any) -> str:
+    """How long after an event a row comes, and by how much that is too late."""
     size: Any = window.size
     if window.kind is WindowKind.TIME:
         size = timedelta(microseconds=size)
-    length = abs(last - first)
-    if isinstance(length, Decimal):
+        if not isinstance(length, timedelta):
+            length = timedelta(microseconds=length)
+    elif isinstance(length, Decimal):
         size = Decimal(str(size))
-    return f"{length} after the first row, {length - size} more than within allows"
+    return f"{length} after the {what}, {length - size} more than within allows"
 
 
 def counted(parts: Sequence[tuple[c.Condition, int]], rows: int) -> str:

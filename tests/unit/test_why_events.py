@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
 
 import ensue
+from ensue import errors
 from ensue.api.pattern import Pattern
 from tests import oracle_why, oracle_why_events
 from tests.short_streams import rows_of, table
@@ -126,3 +128,26 @@ def test_sentences_have_values() -> None:
     absent = ensue.pattern("view -> !stop", types="kind").partition_by("user").order_by("ts")
     first = absent.within(5).why(trips).to_pylist()[0]
     assert (first["variable"], first["text"]) == ("!stop", "!stop: stop came")
+
+
+def test_a_joint_that_came_too_late() -> None:
+    times = [datetime(2024, 1, 1, 0, minute) for minute in (0, 3, 20)]
+    rows = pa.table({"ts": times, "kind": ["a", "b", "c"]})
+    pattern = ensue.pattern("a -> b -> within 5 minutes c", types="kind").order_by("ts")
+    (answer,) = pattern.why(rows).to_pylist()
+    assert (answer["reason"], answer["stopped_at"]) == ("within", times[2])
+    assert answer["text"] == ("c: 0:17:00 after the event before, 0:12:00 more than within allows")
+    (answer,) = (
+        ensue.pattern("a -> c", types="kind")
+        .order_by("ts DESC")
+        .within("1 minute")
+        .why(rows)
+        .to_pylist()
+    )
+    assert answer["text"] == "c: the partition ended"
+
+
+def test_more_matches_than_a_column_holds() -> None:
+    rows = pa.table({"ts": list(range(70)), "kind": ["a"] + ["b"] * 69})
+    with pytest.raises(errors.LimitError, match="do not fit"):
+        ensue.pattern("a ->> b+", types="kind").order_by("ts").why(rows)
