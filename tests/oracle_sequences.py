@@ -180,7 +180,14 @@ class Oracle:
                 inside, others = state, rivals
             joint = node.gap if done else gap
             if isinstance(node.part, nodes.Label):
-                self._take(node.part.name, joint, inside, onward, others, (until, done > 0))
+                self._take(
+                    node.part.name,
+                    joint,
+                    inside,
+                    onward,
+                    others,
+                    (until, done > 0, done, node.least),
+                )
             else:
                 assert until is None
                 self._walk(node.part, joint, inside, onward, after, others)
@@ -194,7 +201,7 @@ class Oracle:
         state: State,
         rest: Rest,
         rivals: tuple[nodes.Node, ...],
-        ending: tuple[str | None, bool] | None,
+        ending: tuple[str | None, bool, int, int] | None,
     ) -> None:
         """Every event that may be the next one, under the joint's policy."""
         if not state.pairs:

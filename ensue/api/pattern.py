@@ -23,7 +23,7 @@ from ensue.api.order import check_order, key_hint
 from ensue.api.row_ids import with_row_ids
 from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, to_arrow
 from ensue.api.tune import settings_lines
-from ensue.api.wording import Wording
+from ensue.api.why import Why
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.view import Shown, View
 from ensue.draw.diagram import Picture
@@ -69,7 +69,7 @@ def sase(text: str, *, types: str = "type") -> Pattern:
     return Pattern(parse_sase(text, types))
 
 
-class Pattern(Wording):
+class Pattern(Why):
     """A query in the making; see the module."""
 
     def _plain(self) -> Pattern:

@@ -27,6 +27,7 @@ def carry(places: Sequence[Place], labels: Sequence[str], new: Callable[[Kind], 
         if key not in known:
             ends = place.kind is Kind.ACCEPT
             twin = known[key] = new(Kind.PENDING if ends else place.kind)
+            twin.round = place.round
             for stop in stops:
                 assert stop.forbids is not None
                 twin.go_on(stop, Atom(labels.index(stop.forbids)))
@@ -55,6 +56,7 @@ def stripped(place: Place, nots: Sequence[Place], new: Callable[[Kind], Place]) 
         if place in known or place.kind in (Kind.STOP, Kind.ACCEPT):
             return known.get(place, place)
         twin = known[place] = new(place.kind)
+        twin.round = place.round
         twin.carries = tuple(stop for stop in place.carries if stop not in nots)
         for edge in place.edges:
             if edge.action is Action.GO_ON:

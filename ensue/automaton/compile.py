@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ensue import errors
-from ensue.automaton.positions import graph_of
+from ensue.automaton.positions import Graph, graph_of
 from ensue.automaton.program import ACCEPT, START, Program
 from ensue.automaton.walks import reached
 from ensue.query.query import Query
@@ -27,7 +27,11 @@ def compile_query(query: Query) -> Program:
             "arrows (->, ->>), negation and select() are not compiled to a row program",
             remedy="write a row pattern: a blank between labels means the next row",
         )
-    graph = graph_of(query.pattern, query.labels)
+    return program_of(query, graph_of(query.pattern, query.labels))
+
+
+def program_of(query: Query, graph: Graph) -> Program:
+    """The positions of a graph as a program: state i + 1 is the i-th by preference."""
     order = graph.by_preference()
     program = Program(
         query=query,

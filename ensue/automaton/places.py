@@ -122,6 +122,7 @@ class Place:
     edges: list[Edge] = field(default_factory=list)
     forbids: str | None = None  # of STOP: the negated label
     firm: bool = False  # of STOP: such an event is not taken either
+    round: tuple[int, int] | None = None  # takes a loop's round: rounds before it, the least
     carries: tuple[Place, ...] = ()  # while compiling: STOPs for all that waits from here on
 
     def take(self, target: Place, label: int, test: Test) -> None:

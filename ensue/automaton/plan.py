@@ -93,6 +93,8 @@ class Plan:
     outer: tuple[Outer, ...]
     lookback: int  # rows before a match that a condition or measure may read
     lookahead: int
+    # Per label, where asked for: each part of its AND, as written and over inputs.
+    parts: tuple[tuple[tuple[c.Condition, c.Condition], ...], ...] = ()
 
     @property
     def query(self) -> Query:
@@ -241,8 +243,8 @@ def _nests(argument: c.Condition) -> bool:
     return any(isinstance(node, c.Aggregate) for node in c.walk(argument))
 
 
-def plan(query: Query) -> Plan:
-    """The plan of a checked query."""
+def plan(query: Query, parts: bool = False) -> Plan:
+    """The plan of a checked query; with `parts`, what each part of an AND reads is an input."""
     marks: Marks
     if query.row_semantics:
         program = merge_states(compile_query(query))
@@ -260,6 +262,10 @@ def plan(query: Query) -> Plan:
         neighbour = tuple(planner.lift(part) for part in tier.neighbour)
         correlated = tuple(planner.lift(part) for part in tier.correlated)
         tests.append(Test(tier.label, flag, neighbour, correlated))
+    single = tuple(
+        tuple((p, planner.lift(conditions.localise(p, marks, i))) for p in c.conjuncts(definition))
+        for i, definition in enumerate(marks.definitions if parts else ())
+    )
     outer = [Outer(m.name, planner.measure(m.value)) for m in query.measures or ()]
     shifts = [
         node.shift
@@ -280,4 +286,5 @@ def plan(query: Query) -> Plan:
         outer=tuple(outer),
         lookback=max([0, *(-shift for shift in shifts)]),
         lookahead=max([0, *shifts]),
+        parts=single,
     )

@@ -116,7 +116,7 @@ class Graph(Shown):
 
 def graph_of(pattern: nodes.Node, labels: tuple[str, ...]) -> Graph:
     """The graph of a pattern without negation; gaps between its steps are not its concern."""
-    return _Builder(labels).build(pattern)
+    return Builder(labels).build(pattern)
 
 
 def nullable(node: nodes.Node) -> bool:
@@ -144,7 +144,7 @@ def _too_large(what: str, setting: str) -> errors.LimitError:
     )
 
 
-class _Builder:
+class Builder:
     """Every method is given the state before a part and returns the state behind it."""
 
     def __init__(self, labels: tuple[str, ...]) -> None:
@@ -211,12 +211,12 @@ class _Builder:
                 raise AssertionError("a negated step has no position: refused before")
 
     def _repetition(self, node: nodes.Repetition, before: int) -> int:
-        for _ in range(node.least - 1):
-            before = self._part(node.part, before)
+        for done in range(node.least - 1):
+            before = self._round(node, done, before)
         if node.most is None:
             return self._loop(node, before)
         if node.least:
-            before = self._part(node.part, before)
+            before = self._round(node, node.least - 1, before)
         edges = self._graph.edges
         choices = []
         for _ in range(node.most - node.least):
@@ -229,6 +229,10 @@ class _Builder:
             edges[state].insert(len(edges[state]) if node.greedy else place, end)
         return end
 
+    def _round(self, node: nodes.Repetition, done: int, before: int) -> int:
+        """An iteration that the minimum asks for; `done` lie behind it."""
+        return self._part(node.part, before)
+
     def _loop(self, node: nodes.Repetition, before: int) -> int:
         """One or more iterations, or any number where none is required."""
         edges = self._graph.edges
@@ -238,7 +242,7 @@ class _Builder:
             end = self._state()
             edges[begin].insert(len(edges[begin]) if node.greedy else 0, end)
             return end
-        last = self._part(node.part, begin)
+        last = self._round(node, node.least - 1, begin)
         again = begin
         if nullable(node.part):
             last, again = self._after(last), self._state()

@@ -289,8 +289,9 @@ class _Compiler:
             goal = sink
             for _ in range(least, most):
                 goal = self._iteration(loop, goal, sink, inner.gap, inside, optional=True)
-        for _ in range(least - 1):
+        for done in range(least - 1, 0, -1):
             goal = self._iteration(loop, goal, None, inner.gap, inside, optional=False)
+            goal.round = (done, least) if isinstance(part, nodes.Label) else None
         return self._iteration(loop, goal, sink, gap, first, optional, entering=True)
 
     def _iteration(
@@ -422,7 +423,7 @@ class _Compiler:
 
     def _copy(self, place: Place) -> Place:
         twin = self._place(place.kind)
-        twin.carries = place.carries
+        twin.carries, twin.round = place.carries, place.round
         for edge in place.edges:
             target = twin if edge.target is place else edge.target
             twin.edges.append(Edge(edge.action, target, edge.test, edge.label))

@@ -57,7 +57,10 @@ def shown_sql(condition: c.Condition) -> str:
 
 def describe(condition: c.Condition) -> str:
     """The condition as SQL on one line that is not too long, for messages."""
-    text = condition_sql(condition)
+    return shortened(condition_sql(condition))
+
+
+def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 

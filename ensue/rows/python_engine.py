@@ -69,7 +69,7 @@ class PythonEngine:
         for partition in range(len(batch.ends)):
             end = int(batch.ends[partition])
             cursor = batch.cursor[partition]
-            search = _Search(self.plan, self.reader, lists, batch, partition, least)
+            search = Search(self.plan, self.reader, lists, batch, partition, least)
             while cursor[0] < end:
                 start = int(cursor[0])
                 limit = int(limits[start]) if len(limits) else int(automaton.NEVER)
@@ -108,7 +108,7 @@ def _matches(entries: list[list[int]], positions: list[int]) -> Matches:
 UNDECIDED: list[int] = []  # told apart by identity
 
 
-class _Search(Match):
+class Search(Match):
     """The matches of one partition."""
 
     def __init__(

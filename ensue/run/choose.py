@@ -42,6 +42,8 @@ from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
+from ensue.why.events import EventAttempts
+from ensue.why.rows import RowAttempts
 
 E = TypeVar("E")
 _UNLIMITED = 1 << 62  # matches: those of a stream have no number
@@ -175,6 +177,12 @@ def batch_summaries(
 ) -> BatchSummaries:
     """Summaries of many complete keys: most of them need no selection."""
     return BatchSummaries(query, options, columns)
+
+
+def attempts(planned: Plan, schema: pa.Schema, per_start: bool) -> RowAttempts | EventAttempts:
+    """Why it did not match, over complete partitions; the plan is one with its `parts`."""
+    kind = RowAttempts if planned.query.row_semantics else EventAttempts
+    return kind(planned, schema, per_start)
 
 
 def quantities(

@@ -117,7 +117,7 @@ def listed(
                 continue
             yield pairs, status
             if status == MATCHED:
-                carried.floor = max(carried.floor, _resume(query, pairs))
+                carried.floor = max(carried.floor, resume(query, pairs))
                 if start < carried.floor:
                     break
         if start >= carried.floor and start in collected.live:
@@ -137,7 +137,7 @@ def _completed(items: list[Settled]) -> Iterator[tuple[int, Pairs, str]]:
             yield row, pairs, status
 
 
-def _resume(query: Query, pairs: Pairs) -> int:
+def resume(query: Query, pairs: Pairs) -> int:
     """The first row at which a match may start after this one."""
     skip = query.skip
     if skip.mode is SkipMode.PAST_LAST_ROW:

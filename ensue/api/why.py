@@ -1,0 +1,63 @@
+"""Why it did not match: questions about the attempts of a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ensue import errors
+from ensue.api.order import check_order
+from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.api.wording import Wording
+from ensue.rows.warm import warm_up
+from ensue.run import why as attempts
+
+
+class Why(Wording):
+    """What a pattern can be asked about the attempts that failed."""
+
+    def why(self, data: Any, per: str = "partition") -> Any:
+        """Why it did not match: one row per partition, of the attempt that got farthest.
+
+        With `per="start"` one row per start row. Columns: the partition columns, `matched` (the
+        labels it matched), `stopped_at` (the order value where it stopped), `variable` (what it
+        waited for), `reason`, `text`, and `matches`, the number of matches (docs/why.md).
+        """
+        query = self._draft.build()
+        with self._placed():
+            if is_spark(data):
+                from ensue.run.spark import why as on_spark
+
+                warm_up()
+                check_order(self._draft, data, self._notices)
+                return on_spark.run(query, data, per)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            return in_kind(attempts.run(query, table, per, self._notices), data)
+
+    def funnel_of_attempts(self, data: Any) -> Any:
+        """How many attempts matched each variable (`reached`), and where and why they stopped.
+
+        One row per variable (`place` is its number in the pattern) and reason, `stopped` of them;
+        the last row, with no variable, is of those that matched (docs/why.md).
+        """
+        query = self._draft.build()
+        with self._placed():
+            if is_spark(data):
+                from ensue.run.spark import why as on_spark
+
+                warm_up()
+                check_order(self._draft, data, self._notices)
+                return on_spark.run_funnel(query, data)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            return in_kind(attempts.run_funnel(query, table, self._notices), data)
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        """Errors that point to the place in the user's text."""
+        try:
+            yield
+        except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
+            raise self._draft.placed(problem) from None

@@ -1,0 +1,102 @@
+"""Sentences with values: which part of a condition failed, and of what values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from ensue import errors
+from ensue.guards.reader import Reader
+from ensue.query import condition as c
+from ensue.query.query import Window, WindowKind
+from ensue.query.sql import condition_sql, describe, shortened
+from ensue.scalar.values import Leaf
+from ensue.why.account import CONDITION, NULL
+
+_LONGEST = 60
+_MARK = "__value_"
+_MARKS = re.compile(_MARK + r"\d+")
+_LEAVES = (c.Column, c.Navigate, c.Aggregate, c.MatchNumber, c.Classifier)
+Parts = Sequence[tuple[c.Condition, c.Condition]]  # as written, and over inputs
+
+
+def failure(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[str, str]:
+    """The reason and the text of the first part that is false, or else null."""
+    unknown: str | None = None
+    for written, part in parts:
+        try:
+            value = reader.compiled(part)(leaf)
+        except errors.DataError:
+            continue  # another part rules the row out before this one is asked
+        if value is False:
+            return CONDITION, _text(written, part, leaf, "false")
+        if value is None and unknown is None:
+            unknown = _text(written, part, leaf, "null")
+    return (CONDITION, "it does not fit") if unknown is None else (NULL, unknown)
+
+
+def _text(written: c.Condition, part: c.Condition, leaf: Leaf, value: str) -> str:
+    text, template, leaves = _template(written, part)
+    if part in leaves:
+        return f"{text} is {value}"
+    values = {f"{_MARK}{index}": _shown(leaf(node)) for index, node in enumerate(leaves)}
+    filled = _MARKS.sub(lambda mark: values[mark[0]], template)
+    return f"{text}: {shortened(filled)} is {value}"
+
+
+@lru_cache(maxsize=1000)
+def _template(written: c.Condition, part: c.Condition) -> tuple[str, str, tuple[c.Condition, ...]]:
+    """A part as written, with a mark for each value that it reads, and what these are."""
+    leaves: dict[c.Condition, int] = {}
+
+    def change(node: c.Condition) -> c.Condition | None:
+        if not isinstance(node, _LEAVES):
+            return None
+        return c.Column(f"{_MARK}{leaves.setdefault(node, len(leaves))}")
+
+    template = condition_sql(c.transform(part, change))
+    return describe(written), template, tuple(leaves)
+
+
+def _shown(value: Any) -> str:
+    """A value as SQL shows it."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int() | float() | Decimal():
+            return str(value)
+        case _:
+            text = str(value)
+            short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+            return "'" + short.replace("'", "''") + "'"
+
+
+def beyond(window: Window, first: Any, last: Any, rows: int) -> str:
+    """By how much a row lies outside the window."""
+    if window.kind is WindowKind.ROWS:
+        return f"row {rows} of the match, and within allows {window.size}"
+    return after("first row", window, abs(last - first))
+
+
+def after(what: str, window: Window, length: Any) -> str:
+    """How long after an event a row comes, and by how much that is too late."""
+    size: Any = window.size
+    if window.kind is WindowKind.TIME:
+        size = timedelta(microseconds=size)
+        if not isinstance(length, timedelta):
+            length = timedelta(microseconds=length)
+    elif isinstance(length, Decimal):
+        size = Decimal(str(size))
+    return f"{length} after the {what}, {length - size} more than within allows"
+
+
+def counted(parts: Sequence[tuple[c.Condition, int]], rows: int) -> str:
+    """How often each part of an AND held."""
+    told = ", ".join(f"{describe(written)} held at {count:,}" for written, count in parts)
+    return f"no row of {rows:,} fits" + (f": {told}" if told else "")

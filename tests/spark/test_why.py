@@ -1,0 +1,71 @@
+"""Why it did not match: on a DataFrame as in process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue import errors
+
+TABLE = pa.table(
+    {
+        "user": [user for user in "pqr" for _ in range(6)],
+        "ts": [*range(6)] * 3,
+        "kind": list("abbcab" + "aabcbc" + "cccaab"),
+        "x": [1.5, 2.0, None, 4.0, 1.0, 2.0] * 3,
+    }
+)
+PATTERNS = [
+    ensue.pattern("a b+ c c", types="kind"),
+    ensue.pattern("A B{3}").define(A="kind = 'a' AND x > 1", B="x > LAST(A.x) AND kind <> 'c'"),
+    ensue.pattern("a b b b", types="kind").within(2),
+    ensue.pattern("a -> b ->> c -> a", types="kind").without(end="x > 3"),
+    ensue.pattern("A B{3}[strict] ->> C").define(
+        A="kind = 'a'", B="x > A.x", C="upper(kind) = 'B'"
+    ),
+    ensue.pattern("A B+").define(A="rlike(kind, '[ab]')", B="x < PREV(x) AND upper(kind) = 'C'"),
+]
+
+
+@pytest.mark.parametrize("per", ["partition", "start"])
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_as_in_process(spark: Any, pattern: ensue.Pattern, per: str) -> None:
+    frame = spark.createDataFrame(TABLE)
+    asked = pattern.partition_by("user").order_by("ts")
+    found = asked.why(frame, per=per)
+    here = asked.why(TABLE, per=per)
+    assert found.columns == here.column_names
+    assert [row for row in here.to_pylist() if row["reason"]]
+    there = [row.asDict(recursive=True) for row in found.collect()]
+    assert sorted(map(str, there)) == sorted(map(str, here.to_pylist()))
+
+
+def test_names_with_dots_and_no_order(spark: Any) -> None:
+    frame = spark.createDataFrame(TABLE).withColumnRenamed("user", "user.id")
+    asked = ensue.pattern("a c", types="kind").partition_by("user.id").order_by("ts")
+    answer = asked.why(frame)
+    assert answer.columns[0] == "user.id"
+    assert {row["user.id"] for row in answer.collect()} == {"p", "q", "r"}
+    with pytest.raises(errors.MissingOrderError):
+        ensue.pattern("a c", types="kind").why(frame)
+
+
+def test_a_stream_is_refused(spark: Any) -> None:
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(errors.UnsupportedError, match="complete partitions"):
+        ensue.pattern("A B").order_by("timestamp").why(stream)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS[::2], ids=str)
+def test_the_funnel_is_that_in_process(spark: Any, pattern: ensue.Pattern) -> None:
+    asked = pattern.partition_by("user").order_by("ts")
+    there = asked.funnel_of_attempts(spark.createDataFrame(TABLE)).collect()
+    here = asked.funnel_of_attempts(TABLE).to_pylist()
+    assert [row.asDict() for row in there] == here
+    none = asked.funnel_of_attempts(spark.createDataFrame(TABLE).where("ts < 0")).collect()
+    assert [row["variable"] for row in none] == [
+        row["variable"] for row in asked.funnel_of_attempts(TABLE.slice(0, 0)).to_pylist()
+    ]
