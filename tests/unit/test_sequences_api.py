@@ -110,8 +110,10 @@ def test_refused(build: object, problem: str) -> None:
 
 
 def test_row_patterns_keep_their_own_rules() -> None:
-    with pytest.raises(errors.UnsupportedError, match="row patterns have no timed-out"):
+    with pytest.raises(errors.QueryError, match="without a window nothing times out"):
         ensue.pattern("A B").matches(events("AB"), timeouts=True)
+    with pytest.raises(errors.UnsupportedError, match="row patterns have no limit"):
+        ensue.pattern("A B").matches(events("AB"), limit=1)
     with pytest.raises(errors.UnsupportedError, match="all matches of an event pattern"):
         ensue.pattern("A B").aggregate(events("AB"), n="count(*)")
     with pytest.raises(errors.UnsupportedError, match="one row per match"):
