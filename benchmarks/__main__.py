@@ -30,6 +30,7 @@ from benchmarks.harness import OUT, say
 BENCHMARKS = {
     "w1": rows.run_w1,
     "w2": rows.run_w2,
+    "why": rows.run_why,
     "growth": rows.run_growth,
     "blowup": rows.run_blowup,
     "memory": rows.run_memory,

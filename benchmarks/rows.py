@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,33 @@ def _against_flink(work: Workload, table: pa.Table, frame: Any, settings: Settin
     title = f"{work.name}, {rows:,} rows, the pattern that both can run"
     met = report(title, [ours, match, read], limits, f"{work.name}-flink")
     return same("Flink and Ensue", match.answer, answer) and met
+
+
+def run_why(settings: Settings) -> bool:
+    """why: W1 and W2, why() against matches(), at most 5 times the cost"""
+    rows, met = settings.rows or MILLION, True
+    for work in (w1(), w2()):
+        table = work.make(work.keys, rows).select(work.columns)
+        frame = _frame(settings, f"why-{work.name}", table)
+        for place, data_there, run in (("in process", table, _kept), ("Spark", frame, _noop)):
+            variants = {
+                verb: (rows, partial(_asked, getattr(work.query, verb), data_there, run))
+                for verb in ("matches", "why")
+            }
+            found = compare(variants, repeat=settings.repeat)
+            ratio = found[1].cpu_median / found[0].cpu_median
+            limits = [Target("CPU, why ÷ matches", ratio, 5)]
+            title = f"why, {work.name}, {rows:,} rows, {place}"
+            met &= report(title, found, limits, f"why-{work.name}-{place.replace(' ', '-')}")
+    return met
+
+
+def _asked(verb: Callable[[Any], Any], table: Any, run: Callable[[Any], Any]) -> Any:
+    return run(verb(table))
+
+
+def _kept(answer: Any) -> Any:
+    return answer
 
 
 def run_growth(settings: Settings) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from ensue import errors
 from ensue.automaton.carried import carry, complete, stripped
@@ -488,10 +489,8 @@ class _Loop:
 
 def _any(tests: Iterable[Test]) -> Test:
     """Whether one of the tests holds."""
-    found: Test = False
-    for test in tests:
-        found = either(found, test)
-    return found
+    nothing: Test = False
+    return reduce(either, tests, nothing)
 
 
 def _forbidden(part: nodes.Node, gap: Gap) -> nodes.Negation | None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,7 @@ class RowAttempts:
     """The attempts in whole partitions; the plan is one with its `parts`."""
 
     def __init__(self, plan: Plan, schema: pa.Schema, per_start: bool) -> None:
-        self.plan, self._per_start = plan, per_start
+        self.plan, self.per_start = plan, per_start
         try:
             check_types(plan, schema)
             self._engine = choose_row_engine(plan, schema)
@@ -60,6 +61,8 @@ class RowAttempts:
         except errors.EnsueError as problem:
             raise plan.readable(problem) from None
         self.remaining = remaining(program)
+        tests = [plan.tests[label] for label in program.label[1:]]
+        self.guarded = [False, *(bool(test.correlated) for test in tests)]
         self.arcs = [  # by state, those on which an end of the pattern can be reached
             [(t, f) for t, f in program.arcs_of(s) if t == ACCEPT or self.remaining[t]]
             for s in range(program.states)
@@ -67,7 +70,7 @@ class RowAttempts:
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
         """The answer for no rows: its columns and types."""
-        return Account(self._per_start).table(self.plan.query, arrays_of(schema.empty_table()))
+        return Account(self.per_start).table(self.plan.query, arrays_of(schema.empty_table()))
 
     def tables(self, events: Events) -> Iterator[pa.Table]:
         per_row = 4 * self.walked.program.states
@@ -98,7 +101,7 @@ class RowAttempts:
             np.zeros(count, np.int64),
             np.stack([starts[:-1], np.zeros(count, np.int64), starts[:-1]], axis=1),
         )
-        return _Batch(self, batch).account(self._per_start).table(self.plan.query, batch.columns)
+        return _Batch(self, batch).account(self.per_start).table(self.plan.query, batch.columns)
 
     def found(
         self, batch: Batch
@@ -113,11 +116,27 @@ class RowAttempts:
             consumers(matches.match, matches.positions, mode, states, by, base)
             entries.append(matches.match)
             base += len(matches.match)
-            if self._per_start:
+            if self.per_start:
                 for length, offset in matches.match[:, [LENGTH, OFFSET]].tolist():
                     taken = matches.positions[offset : offset + length]
                     labels.append(tuple(names[program.label[taken]]))
         return np.concatenate(entries), labels, by
+
+
+class _Cells(Lists):
+    """Columns whose values are converted one at a time."""
+
+    def __missing__(self, name: str) -> list[Any]:
+        self[name] = values = cast(list[Any], _Column(self._columns[name]))
+        return values
+
+
+@dataclass(frozen=True)
+class _Column:
+    column: pa.Array
+
+    def __getitem__(self, row: int) -> Any:
+        return self.column[row].as_py()
 
 
 class _Batch:
@@ -127,7 +146,9 @@ class _Batch:
         self._room, self._batch, self._plan = room, batch, room.walked
         self._bits = batch.label_bits()
         self._limits = batch.window_limits()
-        lists = Lists(batch.columns)
+        # Few values are read where only the best attempts are walked, and none of them often.
+        many = room.per_start or room.plan.correlated
+        lists = Lists(batch.columns) if many else _Cells(batch.columns)
         self._walk = _Walk(room, batch, self._bits, self._limits, lists) if batch.length else None
         self._held: dict[tuple[int, int], NDArray[np.bool_] | None] = {}
 
@@ -267,7 +288,7 @@ class _Walk(Search):
     def deepest(self, start: int, number: int) -> tuple[list[int], int]:
         """States of the path that gets farthest, and the state (or ACCEPT) that it waits for."""
         self._start, self.number, self._path = start, number, []
-        limit = self._limit(start)
+        last, guarded = min(self._end, self._limit(start)), self._room.guarded
         best: tuple[int, int] = (0, int(python_engine.MAX_STEPS))
         found: tuple[list[int], int] = ([], _NOWHERE)
         failed: set[Hashable] = set()
@@ -293,9 +314,9 @@ class _Walk(Search):
             target, flags = arc
             if flags & AT_START and start != self._begin:
                 continue
-            if target != ACCEPT and row < min(self._end, limit) and self._fits(target, row):
+            if target != ACCEPT and row < last and self._fits(target, row):
                 self._path.append(target)
-                if self._holds(target, row):
+                if not guarded[target] or self._holds(target, row):
                     if self._place(row + 1) not in failed:
                         stack.append(iter(self._room.arcs[target]))
                     else:

@@ -6,11 +6,13 @@ import itertools
 from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import ensue
 from ensue import errors
 from ensue.api.pattern import Pattern
+from ensue.query import nodes
 from tests import oracle_why, oracle_why_events
 from tests.short_streams import rows_of, table
 from tests.unit.test_sequences_exhaustive import CORRELATED, PATTERNS
@@ -29,11 +31,12 @@ MORE = [
 ]  # fmt: skip
 
 
-def check(pattern: Pattern) -> None:
+def check(pattern: Pattern, events: pa.Table = EVENTS) -> None:
     query = pattern.partition_by("stream").order_by("id").query
-    by_start, by_partition = told(query, EVENTS, "start"), told(query, EVENTS, "partition")
+    by_start, by_partition = told(query, events, "start"), told(query, events, "partition")
+    rows = ROWS if events is EVENTS else rows_of(events)
     for number, letters in enumerate(STREAMS):
-        expected = oracle_why_events.starts(query, ROWS[number])
+        expected = oracle_why_events.starts(query, rows[number])
         got, by_start = by_start[: len(letters)], by_start[len(letters) :]
         for row in got:
             row.pop("stream", None)
@@ -73,6 +76,16 @@ def test_without() -> None:
 def test_correlated(condition: str) -> None:
     check(ensue.pattern("A ->> B+ ->> C", types="kind").define(B=condition))
     check(ensue.pattern("A B -> C", types="kind").define(B=condition, C="x > A.x"))
+
+
+@pytest.mark.parametrize("text", [*MORE, "A -> !X -> B B", "B ->> B B", "(A | B)+[strict] ->> C"])
+def test_values_that_are_null(text: str) -> None:
+    holes = pc.if_else(pc.equal(EVENTS["x"], 3), None, EVENTS["x"])
+    events = EVENTS.set_column(EVENTS.column_names.index("x"), "x", holes)
+    pattern = ensue.pattern(text, types="kind").define(B="x > 0 AND x < 4")
+    check(pattern, events)
+    if "A" in nodes.labels(pattern.query.pattern):
+        check(pattern.define(B="x > A.x", A="x < 4").within(3), events)
 
 
 def test_bounded_gaps() -> None:
