@@ -16,6 +16,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "tests.spark.daemon",
 }
 # Small queries in a short life: the JVM's second compiler never earns what it costs. Tests that
 # start processes of their own hand it on to them.
@@ -38,10 +39,15 @@ SINCE = (
 )
 
 
+# The longest tests: where they begin first, no process waits for one of them at the end.
+LONGEST = ("test_a_killed_driver", "test_a_declarative_pipeline", "test_streams")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out, by name, what the Spark at hand is known to compute otherwise."""
     from pyspark import __version__
 
+    items.sort(key=lambda item: item.name not in LONGEST)
     version = tuple(int(part) for part in __version__.split(".")[:2])
     for item in items:
         for name, since, difference in SINCE:

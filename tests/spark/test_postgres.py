@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib.util
 from collections.abc import Callable
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -28,32 +29,53 @@ def by_psql(server: postgres.Server) -> Callable[[Any, int], None]:
     return upsert
 
 
-@pytest.mark.parametrize("driver", ["psql", "psycopg"])
-def test_changes_upserted_into_postgres(spark: Any, tmp_path: Path, driver: str) -> None:
-    """Each micro-batch comes twice, as Spark may send it: the second time changes nothing."""
-    if driver == "psycopg":
-        pytest.importorskip("psycopg")
-    with postgres.server() as server:
-        sink = by_psql(server) if driver == "psql" else example.Upsert(server.connection)
-        sizes: list[int] = []
+DRIVERS = ("psql", "psycopg")
+
+
+@pytest.fixture(scope="module")
+def kept(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, ...]]:
+    """By each driver that is installed: the rows of its server, its sizes, matches of the stream.
+
+    Each micro-batch comes twice, as Spark may send it: the second time changes nothing.
+    """
+    asked = "SELECT * FROM falls ORDER BY match_id;"
+    installed = [name for name in DRIVERS if name == "psql" or importlib.util.find_spec(name)]
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(postgres.server()) for name in installed}
+        sizes: dict[str, list[int]] = {name: [] for name in installed}
+        sinks = {
+            name: by_psql(server) if name == "psql" else example.Upsert(server.connection)
+            for name, server in servers.items()
+        }
 
         def twice(frame: Any, number: int) -> None:
             rows = frame.persist()
-            sink(rows, number)
-            first = server.psql("SELECT * FROM falls ORDER BY match_id;")
-            sink(rows, number)
-            assert server.psql("SELECT * FROM falls ORDER BY match_id;") == first
-            sizes.append(first.count("\n"))
+            for name, sink in sinks.items():
+                sink(rows, number)
+                first = servers[name].psql(asked)
+                sink(rows, number)
+                assert servers[name].psql(asked) == first
+                sizes[name].append(first.count("\n"))
             rows.unpersist()
 
-        count = example.stream(spark, tmp_path, twice)
+        count = example.stream(spark, tmp_path_factory.mktemp("falls"), twice)
         text = "SELECT symbol, (extract(epoch FROM at) * 1000000)::bigint, bottom FROM falls;"
-        kept = [line.split("|") for line in server.psql(text).splitlines()]
+        return {
+            name: ([line.split("|") for line in server.psql(text).splitlines()], sizes[name], count)
+            for name, server in servers.items()
+        }
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_changes_upserted_into_postgres(kept: dict[str, tuple[Any, ...]], driver: str) -> None:
+    if driver != "psql":
+        pytest.importorskip(driver)
+    rows, sizes, count = kept[driver]
     ticks = data.ticks(symbols=20, rows=2_000)
     told = sorted(
         (row["symbol"], str((row["at"] - EPOCH) // dt.timedelta(microseconds=1)), row["bottom"])
         for row in example.FALL.matches(ticks).to_pylist()
     )
-    assert sorted((symbol, at, float(bottom)) for symbol, at, bottom in kept) == told
+    assert sorted((symbol, at, float(bottom)) for symbol, at, bottom in rows) == told
     assert len(told) == count > 100
     assert len(sizes) > 1

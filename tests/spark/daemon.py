@@ -1,0 +1,15 @@
+"""Spark's daemon of Python workers, with Ensue imported before it forks them.
+
+Otherwise each worker imports Ensue, Numba and Arrow for itself: more than a second of CPU.
+"""
+
+from pyspark import daemon
+
+import ensue.run.spark.batch
+import ensue.run.spark.graph
+import ensue.run.spark.quantify
+import ensue.run.spark.stream
+import ensue.run.spark.workload  # noqa: F401
+
+if __name__ == "__main__":
+    daemon.manager()
