@@ -214,13 +214,14 @@ class Pattern(Wording):
         """
         query = self.query
         if observe is not None:
-            can_observe(data, query, budget)
+            can_observe(data, (query,), budget)
         listing = Listing(timeouts, limit, sample, seed, max_matches, compact)
         check_listing(listing)
         if budget is not None and query.missing is None:
             from ensue.api.workload import matches_of_one
 
-            return matches_of_one(self, data, budget, listing, stream)
+            told = {} if observe is None else {"observe": observe}
+            return matches_of_one(self, data, budget, listing, stream | told)
         if query.row_semantics and listing != Listing(seed=seed, max_matches=max_matches):
             raise errors.UnsupportedError(
                 "row patterns have no timed-out partial matches, and no limit or sample",
