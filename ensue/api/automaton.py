@@ -27,6 +27,7 @@ from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.registers import RegisterAutomaton
 from ensue.capabilities import Task, Way, refusal
 from ensue.draw.diagram import Picture
+from ensue.draw.table import Explanation
 from ensue.operator.state import unpack
 from ensue.revision.matches import all_matches
 from ensue.revision.operator import Operator
@@ -134,7 +135,7 @@ class Automaton:
             )
         else:
             lines.append("runs: known once the columns are; give events= or data")
-        return "\n".join(lines)
+        return Explanation("\n".join(lines))
 
     # -- running it ------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,12 +125,13 @@ def _asked(summary: bytes) -> tuple[Query, SummaryOptions]:
     return query, options
 
 
-def can_observe(data: Any, query: Query, budget: Budget | None) -> None:
+def can_observe(data: Any, queries: Iterable[Query], budget: Budget | None) -> None:
     """Refuse `observe=` where nothing would be told."""
-    if budget is None or query.missing is None or not is_spark(data) or data.isStreaming:
+    rows = all(query.row_semantics for query in queries)
+    if budget is None or rows or not is_spark(data) or data.isStreaming:
         raise errors.QueryError(
-            "observe= is told what a budget gives up of a pattern with allow_missing(...) on a "
-            "batch DataFrame of Spark",
-            remedy="leave it out: tables have it in their schema's metadata, streams in the "
-            "progress of the query",
+            "observe= is told what a budget gives up of event patterns on a batch DataFrame of "
+            "Spark",
+            remedy="leave it out: workloads in process have a report, tables of allow_missing(...) "
+            "their schema's metadata, streams the progress of the query",
         )

@@ -231,14 +231,15 @@ class Pattern(Why):
         """
         query = self.query
         if observe is not None:
-            can_observe(data, query, budget)
+            can_observe(data, (query,), budget)
         now = asked(query, timeouts, as_of, is_spark(data) and data.isStreaming)
         listing = Listing(timeouts, limit, sample, seed, max_matches, compact, now)
         check_listing(listing)
         if budget is not None and query.missing is None:
             from ensue.api.workload import matches_of_one
 
-            return matches_of_one(self, data, budget, listing, stream)
+            told = {} if observe is None else {"observe": observe}
+            return matches_of_one(self, data, budget, listing, stream | told)
         if query.row_semantics and replace(listing, timeouts=False, as_of=END) != Listing(
             seed=seed, max_matches=max_matches
         ):

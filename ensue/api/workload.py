@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.look import data_lines, show
+from ensue.api.matching import can_observe
 from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
 from ensue.api.tables import Frame, events_table, in_kind, is_spark, no_stream_options, to_arrow
@@ -123,6 +124,7 @@ class Workload:
         *,
         history: Any = None,
         max_matches: int = MAX_MATCHES,
+        observe: Any = None,
         **stream: Any,
     ) -> Any:
         """All matches of all patterns, with the column `pattern`, in the kind of table given.
@@ -133,8 +135,10 @@ class Workload:
         Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
         the past: they are matched in this process without the bound to learn what partial matches
         are worth (and what "50%" is of), before `data` is matched under it. Their matches are not
-        given.
+        given. `observe`, a `pyspark.sql.Observation`, is told what the budget cost on Spark.
         """
+        if observe is not None:
+            can_observe(data, self._queries().values(), budget)
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
         past = _history(history, budget, data)
@@ -145,9 +149,8 @@ class Workload:
             from ensue.run.spark import workload as on_spark
 
             self._check_order(data)
-            return on_spark.run(
-                self._queries(), data, replace(self.options, max_matches=max_matches), budget, past
-            )
+            options = replace(self.options, max_matches=max_matches)
+            return on_spark.run(self._queries(), data, options, budget, past, observe)
         table = to_arrow(data).combine_chunks()
         self._check_order(table)
         rules.duplicates(table.column_names, "column of the input")

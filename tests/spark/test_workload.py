@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 import ensue
@@ -142,3 +143,35 @@ def test_a_history_teaches_every_task(spark: Any, table: pa.Table) -> None:
     )
     with pytest.raises(errors.ColumnTypeError, match="'x' of the history is string"):
         load.matches(df, bound, history=past.set_column(3, "x", pa.array(["1"] * 900)))
+
+
+def test_an_observation_is_told_whether_a_share_held(spark: Any, table: pa.Table) -> None:
+    rng = np.random.default_rng(9)
+    sizes = rng.integers(5, 21, 400)
+    short = pa.table(
+        {
+            "t": np.concatenate([np.arange(size) for size in sizes]),
+            "u": np.repeat(np.arange(400), sizes),
+            "kind": rng.choice(list("ABCD"), sizes.sum()),
+            "x": rng.integers(0, 20, sizes.sum()),
+        }
+    )
+    load = ensue.workload(low=EVENTS["low"], high=EVENTS["high"], r=ROWS.measures(n="COUNT(*)"))
+    exact = rows(load.matches(short))
+    share, costs, never = ensue.Budget(work="20%"), Observation(), Observation()
+    found = load.matches(spark.createDataFrame(short).repartition(1), share, observe=costs)
+    assert found.columns == ["pattern", "u", "top", "n"]
+    assert set(rows(found)) < set(exact)
+    told = costs.get
+    assert told["rows"] == short.num_rows and told["shed"] > 0 and told["recall"] < 1
+    assert (told["unbounded"], told["reason"]) == (0, "")
+    # Too few rows for a share: the reason is told, of one pattern too.
+    df = spark.createDataFrame(table)
+    EVENTS["low"].matches(df, budget=share, observe=never).collect()
+    assert never.get["unbounded"] == table.num_rows == never.get["rows"]
+    assert "the bound held for no row" in never.get["reason"] and not never.get["shed"]
+    for wrong in ({"data": table, "budget": share}, {"data": df}):
+        with pytest.raises(errors.QueryError, match="observe="):
+            load.matches(observe=Observation(), **wrong)
+    with pytest.raises(errors.QueryError, match="observe="):
+        ROWS.matches(df, budget=share, observe=Observation())

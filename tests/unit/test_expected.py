@@ -169,6 +169,7 @@ def test_an_explanation_is_text_that_a_notebook_lays_out() -> None:
         QUERY.explain(ROWS),
         ensue.workload(ab=QUERY).explain(),
         ensue.graph(ROWS, src="user", label="kind", dst="ts").explain("A"),
+        ensue.Automaton().arc("q0", "q1", when="ts < 9").final("q1").explain(ROWS),
     ):
         assert isinstance(told, str) and repr(told) == str(told)
         drawn = told._repr_html_()  # type: ignore[attr-defined]

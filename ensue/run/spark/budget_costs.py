@@ -7,7 +7,8 @@ the `Observation` that was given) and drops them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
@@ -17,12 +18,30 @@ from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events
+from ensue.query.query import Query
 from ensue.run import choose
 from ensue.run.spark.keyed import Work, map_sorted, matched
 from ensue.run.spark.stream_operator import OBSERVED
 
-COUNTS = tuple(PREFIX + name for name in ("rows", "matches", "partials", "shed"))
-PROMISES = tuple(PREFIX + name for name in ("promised", "followed"))
+
+class Costs(NamedTuple):
+    """Of one task."""
+
+    rows: int
+    matches: int
+    partials: int
+    shed: int
+    unbounded: int  # rows before the bound held
+    promised: float
+    followed: float
+    reason: str | None  # why the bound did not hold for them
+
+
+_KINDS = [pa.int64()] * 5 + [pa.float64()] * 2 + [pa.string()]
+FIELDS = [pa.field(PREFIX + n, kind) for n, kind in zip(Costs._fields, _KINDS, strict=True)]
+NAMES = [field.name for field in FIELDS]
+Run = tuple[Iterator[pa.Table], Callable[[], Costs]]  # matches, and what they cost, behind them
+Start = Callable[[pa.Schema, Iterator[Events]], Run]
 
 
 def matches(
@@ -34,37 +53,46 @@ def matches(
     observe: Observation | None,
 ) -> DataFrame:
     """The matches of a pattern with events missing under a budget."""
-    fields = [pa.field(name, pa.int64()) for name in COUNTS]
-    fields += [pa.field(name, pa.float64()) for name in PROMISES]
-    both = pa.schema([*found, *fields])
-    told = map_sorted(prepared, planned.query, _worker(planned, listing, budget), both)
-    totals = [F.coalesce(F.sum(name), F.lit(0)) for name in COUNTS]
-    promised, followed = (F.sum(name) for name in PROMISES)
-    recall = F.when((totals[3] > 0) & (promised > 0), followed / promised).otherwise(F.lit(1.0))
-    names = [name.removeprefix(PREFIX) for name in COUNTS]
-    costs = [total.alias(name) for total, name in zip(totals, names, strict=True)]
-    seen = told.observe(observe or OBSERVED, *costs, recall.alias("recall"))
-    return seen.filter(F.col(COUNTS[0]).isNull()).drop(*COUNTS, *PROMISES)
 
-
-def _worker(planned: Plan, listing: Listing | None, budget: Budget) -> Work:
-    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+    def start(schema: pa.Schema, pieces: Iterator[Events]) -> Run:
         evaluator = choose.for_lane(planned, listing, budget).evaluator
         evaluator.open(planned, schema, budget)
-        shape = evaluator.no_matches(schema).schema
-        for table in matched(planned, evaluator, pieces):
-            nothing = [pa.nulls(table.num_rows, pa.int64()) for _ in COUNTS]
-            nothing += [pa.nulls(table.num_rows, pa.float64()) for _ in PROMISES]
-            yield _with(table.columns, shape, nothing)
-        metrics = evaluator.metrics
-        counts = (metrics.rows, metrics.matches, metrics.partials, metrics.shed)
-        costs = [pa.array([count], pa.int64()) for count in counts]
-        costs += [pa.array([promise], pa.float64()) for promise in evaluator.spent()[2:]]
-        yield _with([pa.nulls(1, field.type) for field in shape], shape, costs)
+
+        def costs() -> Costs:
+            told = evaluator.metrics
+            counts = (told.rows, told.matches, told.partials, told.shed, told.unbounded)
+            return Costs(*counts, *evaluator.spent()[2:], told.reason or None)
+
+        return matched(planned, evaluator, pieces), costs
+
+    return observed(with_costs(prepared, planned.query, found, start), observe)
+
+
+def with_costs(prepared: DataFrame, query: Query, found: pa.Schema, start: Start) -> DataFrame:
+    """Matches, and a row of what they cost behind those of each task."""
+    return map_sorted(prepared, query, _worker(found, start), pa.schema([*found, *FIELDS]))
+
+
+def observed(told: DataFrame, observe: Observation | None) -> DataFrame:
+    """The matches; what they cost is observed."""
+    sums = {n: F.coalesce(F.sum(PREFIX + n), F.lit(0)) for n in Costs._fields[:5]}
+    promised, followed = (F.sum(PREFIX + n) for n in ("promised", "followed"))
+    recall = F.when((sums["shed"] > 0) & (promised > 0), followed / promised)
+    columns = [total.alias(name) for name, total in sums.items()]
+    columns += [F.coalesce(recall, F.lit(1.0)).alias("recall")]
+    columns += [F.coalesce(F.max(PREFIX + "reason"), F.lit("")).alias("reason")]
+    seen = told.observe(observe or OBSERVED, *columns)
+    return seen.filter(F.col(NAMES[0]).isNull()).drop(*NAMES)
+
+
+def _worker(found: pa.Schema, start: Start) -> Work:
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        tables, costs = start(schema, pieces)
+        for table in tables:
+            nothing = [pa.nulls(table.num_rows, field.type) for field in FIELDS]
+            yield pa.table([*table.columns, *nothing], names=[*table.column_names, *NAMES])
+        values = [pa.array([v], f.type) for v, f in zip(costs(), FIELDS, strict=True)]
+        empty = [pa.nulls(1, field.type) for field in found]
+        yield pa.table([*empty, *values], names=[*found.names, *NAMES])
 
     return work
-
-
-def _with(columns: list[pa.Array], schema: pa.Schema, costs: list[pa.Array]) -> pa.Table:
-    names = [*schema.names, *COUNTS, *PROMISES]
-    return pa.table([*columns, *costs], names=names)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue.automaton.plan import PREFIX, Plan, plan
@@ -29,12 +29,12 @@ from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.run import choose
-from ensue.run.spark import batch
-from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, quoted
+from ensue.run.spark import batch, budget_costs
+from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
 from ensue.shared import given
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
-from ensue.shared.options import Sharing
+from ensue.shared.options import Report, Sharing
 from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
 from ensue.shared.rows import new_evaluator, teach
 
@@ -45,8 +45,12 @@ def run(
     options: Sharing,
     budget: Budget | None,
     history: Any = None,
+    observe: Observation | None = None,
 ) -> DataFrame:
-    """All matches of all patterns, as a lazy DataFrame; only a history is read at once."""
+    """All matches of all patterns, as a lazy DataFrame; only a history is read at once.
+
+    `observe` is told what the budget cost of the event patterns, once an action has run.
+    """
     past = None
     if history is not None:
         is_frame = isinstance(history, type(df))
@@ -69,9 +73,10 @@ def run(
             (name, query), *_ = group.queries.items()
             parts[name] = batch.run(query, df)
         else:
-            shared.append(_shared(group, df, options, own, past))
+            shared.append(_shared(group, df, options, own, past, observe is not None))
     named = [found.select(F.lit(name).alias(PATTERN), "*") for name, found in parts.items()]
-    return _joined(shared + named)
+    found = _joined(shared + named)
+    return budget_costs.observed(found, observe) if observe is not None and shared else found
 
 
 def together(parts: Mapping[str, DataFrame]) -> DataFrame:
@@ -104,7 +109,12 @@ def _prepared(planned: Plan, df: DataFrame) -> DataFrame:
 
 
 def _shared(
-    group: Group, df: DataFrame, options: Sharing, budget: Budget | None, past: DataFrame | None
+    group: Group,
+    df: DataFrame,
+    options: Sharing,
+    budget: Budget | None,
+    past: DataFrame | None,
+    with_costs: bool,
 ) -> DataFrame:
     union = unite(group.queries)
     prepared = _prepared(union.plan, df)
@@ -116,9 +126,15 @@ def _shared(
     if past is not None and budget is not None:
         evaluator.learn(Events(*_collected(union.plan, past)))
         learned = Snapshot(shared=evaluator.snapshot().shared)
-    work = _worker(group.queries, options, budget, learned)
-    matched = map_sorted(prepared, union.plan.query, work, shape)
-    return _measured(union, matched)
+    start = _started(group.queries, options, budget, learned)
+    if with_costs:
+        told = budget_costs.with_costs(prepared, union.plan.query, shape, start)
+        return _measured(union, told, budget_costs.NAMES)
+
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        yield from start(schema, pieces)[0]
+
+    return _measured(union, map_sorted(prepared, union.plan.query, work, shape))
 
 
 def _collected(
@@ -131,26 +147,37 @@ def _collected(
     return table, starts, np.ones(len(starts) - 1, np.bool_)
 
 
-def _worker(
+def _started(
     queries: Mapping[str, Query],
     options: Sharing,
     budget: Budget | None,
     learned: Snapshot | None,
-) -> Work:
-    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+) -> budget_costs.Start:
+    def start(schema: pa.Schema, pieces: Iterator[Events]) -> budget_costs.Run:
         union = unite(queries)
         evaluator = choose.shared(union, options)
         evaluator.open(union.plan, schema, budget, learned)
-        for events in pieces:
-            yield from evaluator.insert(events).tables()
-        yield from evaluator.end().tables()
 
-    return work
+        def tables() -> Iterator[pa.Table]:
+            for events in pieces:
+                yield from evaluator.insert(events).tables()
+            yield from evaluator.end().tables()
+
+        return tables(), lambda: _costs(evaluator.report())
+
+    return start
 
 
-def _measured(union: Union, matched: DataFrame) -> DataFrame:
+def _costs(told: Report) -> budget_costs.Costs:
+    found = sum(each.found for each in told.patterns.values())
+    lost = sum(each.lost for each in told.patterns.values())
+    counts = (told.rows, found, told.created, told.shed, told.unbounded)
+    return budget_costs.Costs(*counts, found + lost, float(found), told.reason or None)
+
+
+def _measured(union: Union, matched: DataFrame, costs: Sequence[str] = ()) -> DataFrame:
     """Measures of each pattern over its own values; null for the others."""
-    keep = [name for name in matched.columns if not name.startswith(PREFIX)]
+    keep = [name for name in matched.columns if name in costs or not name.startswith(PREFIX)]
     columns = [F.col(quoted(name)) for name in keep]
     cases: dict[str, list[Column]] = {}
     for index, member in enumerate(union.members):
