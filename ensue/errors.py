@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+DOCS = "https://github.com/ensue/ensue/tree/main/docs"  # as in the metadata of the wheel
+
 
 @dataclass(frozen=True)
 class Place:

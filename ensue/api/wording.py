@@ -81,7 +81,10 @@ class Wording:
         return self._with(skip=builder.skip(text, self._draft, required))
 
     def rows_per_match(self, text: str) -> Self:
-        """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched"."""
+        """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched".
+
+        Of an event pattern, "all rows" are the events of each match.
+        """
         return self._with(rows=builder.rows_per_match(text))
 
     def measures(self, **values: object) -> Self:

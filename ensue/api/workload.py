@@ -145,22 +145,20 @@ class Workload:
         if is_spark(data) and data.isStreaming:
             return self._streamed(data, budget, past, max_matches, stream)
         no_stream_options(stream, self.matches)
+        options = replace(self.options, max_matches=max_matches)
         if is_spark(data):
             from ensue.run.spark import workload as on_spark
 
             self._check_order(data)
-            options = replace(self.options, max_matches=max_matches)
             return on_spark.run(self._queries(), data, options, budget, past, observe)
         table = to_arrow(data).combine_chunks()
         self._check_order(table)
         rules.duplicates(table.column_names, "column of the input")
-        options = replace(self.options, max_matches=max_matches)
         found: dict[str, pa.Table] = {}
         reports = []
         for group, own, part in bounded(grouped(self._queries(), table), budget, options.weights):
-            tables, report = run_group(
-                group, table, replace(options, part=part), own, past, self._notices
-            )
+            shared = replace(options, part=part)
+            tables, report = run_group(group, table, shared, own, past, self._notices)
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)

@@ -65,6 +65,10 @@ _SKIP = {
 }
 
 
+# With ALL ROWS PER MATCH a row stands once for every match of an event pattern that has it.
+_WHOSE = (("match_number", "MATCH_NUMBER()"), ("label", "CLASSIFIER()"))
+
+
 @dataclass(frozen=True)
 class Draft:
     """What a builder has been told; conditions as SQL text."""
@@ -103,8 +107,8 @@ class Draft:
         """The query, checked; every name resolved."""
         primary = self.labels
         pattern = self.meant
-        said = self.events or self.selection is not None or bool(self.without)
-        events = said or not nodes.is_strict(pattern)
+        events = self.events or self.selection is not None or bool(self.without)
+        events = events or not nodes.is_strict(pattern)
         variables = primary + tuple(name for name, _ in self.subsets)
         given: dict[str, list[c.Condition]] = {label: [] for label in primary}
         if self.types is not None:
@@ -114,11 +118,14 @@ class Draft:
         for name, text in (*self.define, *self.without):
             scope = Scope(variables, f"DEFINE {name}", define=True)
             given.setdefault(name, []).append(parse_condition(text, scope))
+        said = self.measures
+        if said is None and events and self.rows.all_rows:
+            said = _WHOSE
         measures = None
-        if self.measures is not None:
+        if said is not None:
             measures = tuple(
                 Measure(name, parse_condition(text, Scope(variables, f"measure {name}")))
-                for name, text in self.measures
+                for name, text in said
             )
         return rules.check(
             Query(

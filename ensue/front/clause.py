@@ -383,7 +383,7 @@ class ClauseParser:
         offset = token.start if token and token.text else len(self.sql)
         return errors.ConditionSyntaxError(
             f"expected {what}, found {found}",
-            remedy="the parts of the clause and their order are in docs/sql.md",
+            remedy=f"the parts of the clause and their order are in {errors.DOCS}/sql.md",
             place=clause.place(offset),
         )
 

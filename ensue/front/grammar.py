@@ -80,7 +80,7 @@ _GRAMMAR = Grammar(
     opaque=r'"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/',
     shorten="split the pattern",
     empty="the empty pattern",
-    manual="docs/patterns.md for the grammar",
+    manual=f"{errors.DOCS}/patterns.md for the grammar",
     hints=dict.fromkeys(
         QUANTIFIERS, "a quantifier stands right after a label or a group; group with ( ) first"
     ),

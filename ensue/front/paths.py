@@ -98,7 +98,7 @@ _GRAMMAR = Grammar(
     opaque=r"\"(?:[^\"]|\"\")*\"|`[^`]*`|'(?:[^']|'')*'|<[^<>\s]+>",
     shorten="split the expression into several queries",
     empty="the path of length 0",
-    manual="docs/graph.md for the syntax of path expressions",
+    manual=f"{errors.DOCS}/graph.md for the syntax of path expressions",
     hints={
         **dict.fromkeys(
             QUANTIFIERS, "a quantifier stands right after a label or a group, once; group with ( )"

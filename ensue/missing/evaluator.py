@@ -51,6 +51,8 @@ def supports(query: Query) -> str | None:
     """Why this evaluator cannot run the query; None where it can."""
     if query.missing is None:
         return "the query does not say allow_missing(...)"
+    if query.rows.all_rows:
+        return "with events missing there is one row per match, which says what was missing"
     return sequences_support(query)
 
 

@@ -71,6 +71,17 @@ def finish_totals(planned: Plan, found: pa.Table) -> pa.Table:
     return pa.table(arrays, names=names)
 
 
+def output_columns(plan: Plan, schema: pa.Schema) -> list[str]:
+    """Input columns that the output carries, in the standard's order (rule 11)."""
+    query = plan.query
+    names = list(query.partition_by)
+    if query.rows.all_rows:
+        names += [k.column for k in query.order_by]
+        names = list(dict.fromkeys(names))
+        names += [n for n in schema.names if n not in names and not n.startswith(PREFIX)]
+    return names
+
+
 def output_order(plan: Plan, found: Sequence[str]) -> list[str]:
     """Names of the result in the standard's order: keys, then measures, then the rest."""
     query = plan.query

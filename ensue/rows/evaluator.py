@@ -33,6 +33,7 @@ from ensue.operator.buffer import EVENT
 from ensue.operator.hold import Carried, Held, Piece
 from ensue.operator.match_names import EVENTS, listed_events, match_names
 from ensue.operator.pieces import InPieces
+from ensue.operator.prepare import output_columns
 from ensue.operator.protocol import Capabilities, Events, Key, Metrics, Snapshot
 from ensue.quantities.measures import Matches, Measured
 from ensue.query.query import Query
@@ -218,17 +219,6 @@ class RowsEvaluator(InPieces):
             )
         taken = pa.array(measured.entries)
         return {name: array.take(taken) for name, array in found.items()}
-
-
-def output_columns(plan: Plan, schema: pa.Schema) -> list[str]:
-    """Input columns that the output carries, in the standard's order (rule 11)."""
-    query = plan.query
-    names = list(query.partition_by)
-    if query.rows.all_rows:
-        names += [k.column for k in query.order_by]
-        names = list(dict.fromkeys(names))
-        names += [n for n in schema.names if n not in names and not n.startswith(PREFIX)]
-    return names
 
 
 def groups(starts: np.ndarray, rows: int) -> Iterator[tuple[int, int]]:

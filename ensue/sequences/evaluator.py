@@ -37,7 +37,7 @@ from ensue.operator.listing import Listing
 from ensue.operator.pieces import InPieces
 from ensue.operator.protocol import Capabilities, Events, Metrics, Output, Snapshot
 from ensue.operator.status import MATCHED
-from ensue.query.query import Query, SkipMode
+from ensue.query.query import Query, Rows, SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.compact import Subgraphs, compact_table, subgraphs
 from ensue.sequences.counts import count_partitions, countable
@@ -58,8 +58,8 @@ def supports(query: Query) -> str | None:
     """Why this evaluator cannot run the query; None where it can."""
     if query.row_semantics:
         return "a pattern without arrows and select() has row semantics"
-    if query.rows.all_rows:
-        return "event patterns give one row per match: the events between two steps belong to none"
+    if query.rows is Rows.ALL_WITH_UNMATCHED:
+        return "events between two steps are no unmatched rows: they belong to no match by intent"
     return None
 
 
@@ -110,6 +110,12 @@ class SequencesEvaluator(InPieces):
                 "timeouts=True asks for partial matches that ran out of time, but there is no "
                 "within(...)",
                 remedy="add within('1 hour'), or leave timeouts out",
+            )
+        chooses = (self._listing.limit, self._listing.sample, self._listing.compact or None)
+        if plan.query.rows.all_rows and any(choice is not None for choice in chooses):
+            raise errors.QueryError(
+                "limit, sample and compact choose matches, and ALL ROWS PER MATCH lists their rows",
+                remedy='leave them out, or leave rows_per_match("all rows") out',
             )
         if self._listing.compact and plan.query.measures is not None:
             raise errors.QueryError(

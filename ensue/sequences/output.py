@@ -1,8 +1,9 @@
 """Listed matches to Arrow tables: the plain listing, or measures over each match.
 
 The events of a match do not lie side by side, so they are gathered first: match after match, each
-contiguous. On the gathered rows the measures of row patterns work unchanged. PREV and NEXT, which
-move on the partition's rows, are answered before gathering, as columns of their own.
+contiguous. On the gathered rows the measures of row patterns work unchanged, running ones of ALL
+ROWS PER MATCH too. PREV and NEXT, which move on the partition's rows, are answered before
+gathering, as columns of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ensue.automaton import conditions
 from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.operator.buffer import EVENT
 from ensue.operator.match_names import EVENTS, listed_events, match_names
+from ensue.operator.prepare import output_columns
 from ensue.operator.status import MATCHED, STATUS
 from ensue.quantities.measures import LISTING_EVENTS, Matches, Measured
 from ensue.query import condition as c
@@ -68,10 +70,13 @@ class Output:
         partition = np.array(found.partition, np.int64)
         first_rows = batch.starts[partition] if len(found) else np.zeros(0, np.int64)
         names, arrays = [], []
-        for name in (*query.partition_by, *self.carried):
+        owners, shown = np.arange(len(found)), first_rows  # per row of the output
+        if query.rows.all_rows:
+            owners, shown = np.repeat(owners, lengths), rows
+        for name in (*output_columns(self.plan, batch.table.schema), *self.carried):
             names.append(name)
-            arrays.append(batch.columns[name].take(pa.array(first_rows)))
-        if query.measures is None:
+            arrays.append(batch.columns[name].take(pa.array(shown)))
+        if query.measures is None and not query.rows.all_rows:
             for name, array in self._listing(batch, found, rows, offsets, first_rows).items():
                 names.append(name)
                 arrays.append(array)
@@ -110,18 +115,18 @@ class Output:
         if self.timeouts:
             names.append(STATUS)
             status = found.status if found.status is not None else [MATCHED] * len(found)
-            arrays.append(pa.array(status, pa.string()))
+            arrays.append(pa.array(status, pa.string()).take(pa.array(owners)))
         if EVENT in batch.columns:
             labels = np.array(found.labels, np.int64)
             firsts = rows[offsets[:-1]]
             hidden = match_names(batch.columns, firsts, rows, labels, offsets)
-            if query.measures is None:
+            if query.measures is None and not query.rows.all_rows:
                 order = batch.columns[query.order_by[0].column]
                 hidden[EVENTS] = listed_events(
                     batch.columns, order, rows, labels, offsets, self.plan.marks.labels
                 )
             names.extend(hidden)
-            arrays.extend(hidden.values())
+            arrays.extend(array.take(pa.array(owners)) for array in hidden.values())
         if not names:
             raise errors.QueryError(
                 "the output would have no column: no PARTITION BY and no MEASURES",

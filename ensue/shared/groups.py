@@ -35,7 +35,7 @@ class Group:
             raise errors.UnsupportedError(
                 f"the pattern {next(iter(self.queries))!r} runs by an evaluator that cannot shed: "
                 f"{self.alone}",
-                remedy="leave the budget out, or simplify the condition",
+                remedy="leave the budget out, or ask for what shared plans hold",
             )
 
 
@@ -89,11 +89,13 @@ def groups(
 
 
 def too_hard(queries: Mapping[str, Query], schema: Schema) -> dict[str, str]:
-    """Patterns with a condition that the register machine cannot hold, and why."""
+    """Patterns that a shared plan cannot hold, most of them for a condition, and why."""
 
     def problem(some: Mapping[str, Query]) -> str:
         if any(getattr(query, "missing", None) is not None for query in some.values()):
             return "allow_missing has an evaluator of its own"
+        if any(query.rows.all_rows for query in some.values()):
+            return "ALL ROWS PER MATCH shows columns that shared plans do not carry"
         union = unite(some)
         return unsuited(union, schema(union.plan))
 

@@ -117,6 +117,8 @@ def test_measures_and_correlated_conditions(spark: Any) -> None:
     pattern = pattern.partition_by("user").order_by("id").within(5)
     same(spark, pattern.measures(n="COUNT(B.*)", last="LAST(B.x)", past="PREV(C.x)").matches)
     same(spark, pattern.matches)
+    same(spark, pattern.rows_per_match("all rows").matches)
+    same(spark, pattern.rows_per_match("all rows").measures(n="COUNT(*)", p="PREV(x)").matches)
 
 
 def test_aggregates(spark: Any) -> None:
@@ -155,6 +157,9 @@ def test_a_sequence_without_a_key_is_cut_by_time(spark: Any, condition: str | No
     measured = pattern.measures(a="A.x", n="COUNT(*)", c="C.t")
     remote = sorted(str(row.asDict()) for row in measured.matches(frame).collect())
     assert remote == sorted(map(str, measured.matches(table).to_pylist()))
+    whole = pattern.rows_per_match("all rows")
+    remote = sorted(str(row.asDict()) for row in whole.matches(frame).collect())
+    assert remote == sorted(map(str, whole.matches(table).to_pylist()))
     asked = {"n": "count(*)", "s": "sum(B.x)", "m": "max(C.x)"}
     assert (
         pattern.aggregate(frame, **asked).collect()[0].asDict()

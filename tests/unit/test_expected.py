@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -253,3 +254,14 @@ def test_an_unknown_option_names_those_there_are() -> None:
     assert "limit" in str(raised.value)
     with pytest.raises(errors.QueryError, match="lanes= is an option of streams"):
         QUERY.matches(ROWS, lanes=3)
+
+
+def test_hints_link_to_the_documentation() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["urls"]["Documentation"] == errors.DOCS
+    for refused in (
+        lambda: ensue.pattern("A ; B"),
+        lambda: ensue.explain("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) NONSENSE)"),
+    ):
+        with pytest.raises(errors.EnsueError, match=re.escape(errors.DOCS)):
+            refused()

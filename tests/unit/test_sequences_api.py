@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -116,8 +118,60 @@ def test_row_patterns_keep_their_own_rules() -> None:
         ensue.pattern("A B").matches(events("AB"), limit=1)
     with pytest.raises(errors.UnsupportedError, match="all matches of an event pattern"):
         ensue.pattern("A B").aggregate(events("AB"), n="count(*)")
-    with pytest.raises(errors.UnsupportedError, match="one row per match"):
-        ABC.rows_per_match("all rows").matches(events("ABC"))
+
+
+def test_all_rows_per_match() -> None:
+    whole = ABC.rows_per_match("all rows")
+    found = whole.measures(n="COUNT(*)", of="FINAL COUNT(*)", b="LAST(B.id)", before="PREV(kind)")
+    table = found.matches(events("AXBC", v=[5, 6, 7, 8]))
+    assert table.to_pylist() == [
+        {"id": 0, "n": 1, "of": 3, "b": None, "before": None, "kind": "A", "v": 5},
+        {"id": 2, "n": 2, "of": 3, "b": 2, "before": "X", "kind": "B", "v": 7},
+        {"id": 3, "n": 3, "of": 3, "b": 2, "before": "B", "kind": "C", "v": 8},
+    ]
+    assert whole.count(events("ABBC")) == ABC.count(events("ABBC")) == 3
+    late = whole.within(9).matches(events("ABA"), timeouts=True)
+    assert late.column("status").to_pylist() == ["timeout"] * late.num_rows
+    both = ensue.workload(whole=whole, listed=ABC).matches(events("ABC"))
+    assert both.column("kind").to_pylist() == ["A", "B", "C", None]
+
+
+def test_all_rows_as_events_come() -> None:
+    rows = events("ABBC")
+    whole = ABC.within(9).rows_per_match("all rows").measures(label="CLASSIFIER()")
+    matcher = whole.matcher(speculation=math.inf)
+    changes = [matcher.insert(rows.take([row])) for row in (3, 0, 2, 1)]
+    changes.append(matcher.retract(rows.take([2])))
+    kept: list[tuple[object, ...]] = []
+    for change in pa.concat_tables([*changes, matcher.end()]).to_pylist():
+        told = tuple(change[name] for name in ("match_id", "id", "label", "kind"))
+        kept.append(told) if change["op"] == "+" else kept.remove(told)
+    assert [row[1:] for row in kept] == [(0, "A", "A"), (1, "B", "B"), (3, "C", "C")]
+
+
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [
+        (lambda q: q.matches(events("ABC"), limit=1), "limit, sample and compact choose matches"),
+        (lambda q: q.matches(events("ABC"), compact=True), "limit, sample and compact"),
+        (lambda q: q.allow_missing(1).matches(events("ABC")), "there is one row per match"),
+        (lambda q: q.matches(events("ABC"), budget=ensue.Budget(work=9)), "ALL ROWS PER MATCH"),
+        (
+            lambda q: q.rows_per_match("all rows with unmatched").matches(events("ABC")),
+            "no unmatched rows",
+        ),
+        (lambda q: q.matches(events("ABC", label=[1, 2, 3])), "measure 'label' has the name"),
+    ],
+)
+def test_all_rows_refused(ask: Any, problem: str) -> None:
+    with pytest.raises(errors.EnsueError, match=problem):
+        ask(ABC.within(9).rows_per_match("all rows"))
+
+
+def test_rows_of_their_own() -> None:
+    """Nothing of a row pattern changes."""
+    rows = ensue.pattern("A B", types="kind").order_by("id").rows_per_match("all rows")
+    assert rows.matches(events("ABC")).column_names == ["id", "kind"]
 
 
 def test_too_many_matches_says_how_many() -> None:

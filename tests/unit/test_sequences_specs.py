@@ -14,6 +14,26 @@ def test_in_process(case: sequence_specs.Case) -> None:
     assert case.pattern.count(case.table) == len(case.expected)
 
 
+def test_all_rows_are_those_of_the_matches() -> None:
+    for case in sequence_specs.cases():
+        listed = case.pattern.matches(case.table).to_pylist()
+        rows = case.pattern.with_row_ids(case.table).sort_by("row").to_pylist()
+        whole = case.pattern.rows_per_match("all rows")
+        found = whole.matches(case.table)
+        assert found.column_names == ["time", "id", "match_number", "label", "kind"]
+        assert found.to_pylist() == [
+            {
+                "time": rows[event["row"]]["time"],
+                "id": rows[event["row"]]["id"],
+                "match_number": match["match_number"],
+                "label": event["label"],
+                "kind": rows[event["row"]]["kind"],
+            }
+            for match in listed
+            for event in match["events"]
+        ], case
+
+
 def _plain(case: sequence_specs.Case) -> bool:
     """The oracle's greed and `until` know single steps; rows that fit a "not" and a step differ."""
     return not any(word in str(case) for word in ("greedy", "until", "not"))

@@ -228,7 +228,7 @@ def arrow_rule(problem: errors.EnsueError) -> errors.EnsueError:
         return problem
     return errors.UnsupportedFunctionError(
         f"{problem.problem}: on a stream the conditions of workloads, and of patterns that may be "
-        "edited, are evaluated on Arrow, with the functions of docs/functions.md",
+        f"edited, are evaluated on Arrow, with the functions of {errors.DOCS}/functions.md",
         remedy="compute it as a column of the stream first; q.matches(stream) of one pattern, "
         "without edits=True, takes any Spark function",
         place=problem.place,
