@@ -130,8 +130,10 @@ def test_all_rows_per_match() -> None:
         {"id": 3, "n": 3, "of": 3, "b": 2, "before": "B", "kind": "C", "v": 8},
     ]
     assert whole.count(events("ABBC")) == ABC.count(events("ABBC")) == 3
-    late = whole.within(9).matches(events("ABA"), timeouts=True)
-    assert late.column("status").to_pylist() == ["timeout"] * late.num_rows
+    for as_of, status in ((None, "open"), ("end", "timeout")):
+        late = whole.within(9).matches(events("ABA"), timeouts=True, as_of=as_of)
+        assert late.column("status").to_pylist() == [status] * late.num_rows
+        assert late.num_rows
     both = ensue.workload(whole=whole, listed=ABC).matches(events("ABC"))
     assert both.column("kind").to_pylist() == ["A", "B", "C", None]
 
