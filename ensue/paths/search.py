@@ -30,6 +30,7 @@ from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.counts import count_paths, meets_cycle
 from ensue.paths.kernels.deepening import deepen_paths
 from ensue.paths.kernels.ends import search_ends, search_ends_bits
+from ensue.paths.kernels.graph import Search
 from ensue.paths.kernels.paths import (
     NO_RETURN,
     NODE,
@@ -155,19 +156,9 @@ class PathEngine:
         self.work = 0
         for begin in range(0, len(request.origins), _CHUNK):
             origins = request.origins.slice(begin, begin + _CHUNK)
-            asked = (
-                plan.graph,
-                plan.moves,
-                origins.node,
-                plan.first_states(origins),
-                plan.asks(origins),
-                len(request.queries),
-                hops,
-                MODES[request.semantics],
-                request.limit or 0,
-                wanted,
-            )
-            found = self._searched(asked, origins, request)
+            asked = replace(request, origins=origins)
+            search = self._search(plan, asked, hops, wanted)
+            found = self._searched((plan.graph, plan.moves, search), origins, request)
             yield self._turned(found) if request.backwards else found
 
     def _searched(self, asked: tuple[Any, ...], origins: Origins, request: Request) -> Found:
@@ -254,20 +245,10 @@ class PathEngine:
         return f"{starts:,} starts and a loop: their searches overlap ({size >> 20} MB of bits)"
 
     def _hashed(self, plan: PathPlan, request: Request, count_only: bool) -> Any:
-        *found, work = search_ends(
-            plan.graph,
-            plan.moves,
-            request.origins.node,
-            plan.first_states(request.origins),
-            len(request.queries),
-            UNBOUNDED if request.max_hops is None else request.max_hops,
-            request.semantics is Semantics.NO_RETURN,
-            request.limit or 0,
-            self._wanted(request),
-            plan.several_accepts,
-            count_only,
+        search = self._search(plan, request)
+        *found, self.work = search_ends(
+            plan.graph, plan.moves, search, plan.several_accepts, count_only
         )
-        self.work = work
         return found
 
     def _bits(self, plan: PathPlan, request: Request, count_only: bool) -> Any:
@@ -277,17 +258,8 @@ class PathEngine:
         first = plan.automaton.entries[request.origins.sets[0]]
         if first < 0:
             return np.zeros((0, 2), np.int32), np.zeros(len(request.origins), np.int64)
-        *found, work = search_ends_bits(
-            plan.graph,
-            plan.moves,
-            request.origins.node,
-            first,
-            UNBOUNDED if request.max_hops is None else request.max_hops,
-            request.semantics is Semantics.NO_RETURN,
-            wanted,
-            count_only,
-        )
-        self.work = work
+        search = self._search(plan, request, wanted=wanted)
+        *found, self.work = search_ends_bits(plan.graph, plan.moves, search, first, count_only)
         return found
 
     def _distinct_ends(self, request: Request) -> Found:
@@ -316,20 +288,10 @@ class PathEngine:
             return [[int(value) for value in row] for row in total]
         plan = self.plan(request)
         hops = self._hops(plan, request)
-        first = plan.first_states(request.origins)
+        search = self._search(plan, request, hops)
 
         def count(prime: np.uint64) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-            exact, rough, self.work = count_paths(
-                plan.graph,
-                plan.moves,
-                request.origins.node,
-                first,
-                len(request.queries),
-                hops,
-                request.semantics is Semantics.NO_RETURN,
-                self._wanted(request),
-                prime,
-            )
+            exact, rough, self.work = count_paths(plan.graph, plan.moves, search, prime)
             return exact, rough
 
         # At most (largest degree) choices per step; a finite search visits no product state twice.
@@ -347,6 +309,27 @@ class PathEngine:
 
     # -- bounds ----------------------------------------------------------------------------------
 
+    def _search(
+        self,
+        plan: PathPlan,
+        request: Request,
+        hops: int | None = None,  # where known; else as asked
+        wanted: NDArray[np.bool_] | None = None,
+    ) -> Search:
+        """What kernels are asked."""
+        if hops is None:
+            hops = UNBOUNDED if request.max_hops is None else request.max_hops
+        return Search(
+            request.origins.node,
+            plan.first_states(request.origins),
+            plan.asks(request.origins),
+            len(request.queries),
+            hops,
+            MODES[request.semantics],
+            request.limit or 0,
+            self._wanted(request) if wanted is None else wanted,
+        )
+
     def _wanted(self, request: Request) -> NDArray[np.bool_]:
         if request.ends is None:
             return _ANYWHERE
@@ -360,9 +343,7 @@ class PathEngine:
             return request.max_hops
         if not plan.automaton.cyclic or request.semantics not in WALKS:
             return UNBOUNDED
-        node = meets_cycle(
-            plan.graph, plan.moves, request.origins.node, plan.first_states(request.origins)
-        )
+        node = meets_cycle(plan.graph, plan.moves, self._search(plan, request))
         if node < 0:
             return UNBOUNDED
         name = self.store.names[int(node)].as_py()

@@ -13,26 +13,31 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.hashing import grown, slot_of
-from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
+from ensue.paths.kernels.graph import (
+    Adjacency,
+    Moves,
+    Place,
+    Search,
+    before_moves,
+    doubled,
+    next_move,
+)
+from ensue.paths.kernels.paths import NO_RETURN
 
 
 @njit(cache=True, nogil=True)
 def count_paths(
     graph: Adjacency,
     automaton: Moves,
-    origin_node: NDArray[np.int32],
-    origin_state: NDArray[np.int32],
-    queries: int,
-    hops: int,
-    no_return: bool,
-    wanted: NDArray[np.bool_],
+    search: Search,
     modulus: np.uint64,
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], int]:
     """Counts modulo `modulus` and as floats, per origin and query; and the work."""
     accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
-    states = automaton.table.shape[0]
-    exact = np.zeros((origin_node.shape[0], queries), np.uint64)
-    rough = np.zeros((origin_node.shape[0], queries), np.float64)
+    origin_node, origin_state, wanted = search.origin_node, search.origin_state, search.wanted
+    states, no_return = automaton.table.shape[0], search.mode == NO_RETURN
+    exact = np.zeros((origin_node.shape[0], search.queries), np.uint64)
+    rough = np.zeros((origin_node.shape[0], search.queries), np.float64)
     keys = np.zeros(1024, np.int64)
     stamps = np.zeros(1024, np.int32)
     index = np.zeros(1024, np.int64)
@@ -60,7 +65,7 @@ def count_paths(
                     query = accept_query[a]
                     exact[o, query] = (exact[o, query] + now_count[f]) % modulus
                     rough[o, query] += now_rough[f]
-            if depth == hops:
+            if depth == search.hops:
                 break
             depth += 1
             generation += 1
@@ -70,14 +75,12 @@ def count_paths(
             used = 0
             for f in range(size):
                 s, here = now_key[f] % states, now_key[f] // states
-                visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+                move = before_moves(automaton, s)
                 while True:
-                    visit, entry, high, following = next_move(
-                        graph, automaton, s, here, visit, entry, high
-                    )
+                    move, following = next_move(graph, automaton, s, here, move)
                     if following < 0:
                         break
-                    there = graph.neighbour[entry]
+                    there = graph.neighbour[move.entry]
                     if no_return and depth > 1 and there == start:
                         continue
                     work += 1
@@ -97,9 +100,9 @@ def count_paths(
                         if 2 * used > keys.shape[0]:
                             keys, stamps, index = grown(keys, stamps, index, generation)
                             slot = slot_of(keys, stamps, generation, key)
-                    place = index[slot]
-                    next_count[place] = (next_count[place] + now_count[f]) % modulus
-                    next_rough[place] += now_rough[f]
+                    at = index[slot]
+                    next_count[at] = (next_count[at] + now_count[f]) % modulus
+                    next_rough[at] += now_rough[f]
             now_key, next_key = next_key, now_key
             now_count, next_count = next_count, now_count
             now_rough, next_rough = next_rough, now_rough
@@ -108,13 +111,9 @@ def count_paths(
 
 
 @njit(cache=True, nogil=True)
-def meets_cycle(
-    graph: Adjacency,
-    automaton: Moves,
-    origin_node: NDArray[np.int32],
-    origin_state: NDArray[np.int32],
-) -> int:
+def meets_cycle(graph: Adjacency, automaton: Moves, search: Search) -> int:
     """A node on a cycle of the product that some origin reaches, or -1: depth-first, O(product)."""
+    origin_node, origin_state = search.origin_node, search.origin_state
     states = automaton.table.shape[0]
     keys = np.zeros(1024, np.int64)
     stamps = np.zeros(1024, np.int32)
@@ -150,9 +149,9 @@ def meets_cycle(
                 break
             top = stack[depth - 1]
             key = top[0]
-            top[1], top[2], top[3], following = next_move(
-                graph, automaton, key % states, key // states, top[1], top[2], top[3]
-            )
+            now = Place(top[1], top[2], top[3])
+            now, following = next_move(graph, automaton, key % states, key // states, now)
+            top[1], top[2], top[3] = now
             if following >= 0:
                 pending = np.int64(graph.neighbour[top[2]]) * states + following
             else:

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
+from ensue.paths.kernels.graph import Adjacency, Moves, Place, Search, doubled, next_move
 from ensue.paths.kernels.paths import EDGE, NODE, PARENT, ROW, STATE, SYMBOL, Rows, repeats
 
 NEVER = np.int32(2**31 - 1)
@@ -50,34 +50,29 @@ def steps_to_accept(
 def deepen_paths(
     graph: Adjacency,
     automaton: Moves,
-    origin_node: NDArray[np.int32],
-    origin_state: NDArray[np.int32],
-    origin_asks: NDArray[np.int32],  # how many queries the origin has
-    queries: int,
-    hops: int,
-    mode: int,
-    limit: int,  # per origin and query
-    wanted: NDArray[np.bool_],  # per node: may end there; empty: anywhere
+    search: Search,
     steps: int,  # at most, all origins together
 ) -> tuple[Rows, NDArray[np.int32], NDArray[np.int32], int, bool]:
     """Rows of origin, query and length, one per path; all their nodes and symbols; work; and
     whether `steps` was reached."""
     accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
+    origin_node, origin_state, wanted = search.origin_node, search.origin_state, search.wanted
+    mode, limit = search.mode, search.limit
     needs = steps_to_accept(automaton.table, accept_offset)
     found = np.empty((1024, 3), np.int32)
     all_nodes, all_labels = np.empty(4096, np.int32), np.empty(4096, np.int32)
     founds = written = crossed = work = 0
     # The path and, for each of its nodes, where its moves continue.
     path, visit = np.empty((16, ROW), np.int32), np.empty((16, 3), np.int64)
-    taken = np.zeros(queries, np.int64)
+    taken = np.zeros(search.queries, np.int64)
 
     for o in range(origin_node.shape[0]):
         if origin_state[o] < 0:
             continue
         taken[:] = 0
         full = 0
-        for target in range(hops + 1):
-            if full == origin_asks[o]:
+        for target in range(search.hops + 1):
+            if full == search.origin_asks[o]:
                 break
             reached = False  # some path has this length, accepted or not
             if target + 2 > path.shape[0]:
@@ -111,14 +106,14 @@ def deepen_paths(
                         all_labels[crossed : crossed + depth] = path[1 : depth + 1, SYMBOL]
                         written += depth + 1
                         crossed += depth
-                    if full == origin_asks[o]:
+                    if full == search.origin_asks[o]:
                         break
                     depth -= 1
                     continue
                 now = visit[depth]
-                now[0], now[1], now[2], state = next_move(
-                    graph, automaton, s, path[depth, NODE], now[0], now[1], now[2]
-                )
+                move = Place(now[0], now[1], now[2])
+                move, state = next_move(graph, automaton, s, path[depth, NODE], move)
+                now[0], now[1], now[2] = move
                 if state < 0:
                     depth -= 1
                     continue

@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from ensue.kernels.hashing import grown, slot_of
-from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
+from ensue.paths.kernels.graph import (
+    Adjacency,
+    Moves,
+    Search,
+    before_moves,
+    doubled,
+    next_move,
+)
+from ensue.paths.kernels.paths import NO_RETURN
 
 _NO_VALUES = np.zeros(0, np.int64)
 
@@ -25,19 +32,15 @@ _NO_VALUES = np.zeros(0, np.int64)
 def search_ends(
     graph: Adjacency,
     automaton: Moves,
-    origin_node: NDArray[np.int32],
-    origin_state: NDArray[np.int32],
-    queries: int,
-    hops: int,
-    no_return: bool,
-    limit: int,
-    wanted: NDArray[np.bool_],
+    search: Search,
     several: bool,  # two states can accept one query at one node: ends need a set of their own
     count_only: bool,
 ) -> tuple[Any, ...]:
     """Rows of origin, node and query, one per distinct end; counts per origin and query; work."""
     accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
-    states = automaton.table.shape[0]
+    origin_node, origin_state, wanted = search.origin_node, search.origin_state, search.wanted
+    states, no_return = automaton.table.shape[0], search.mode == NO_RETURN
+    queries, limit = search.queries, search.limit
     found = np.empty((1024, 3), np.int32)  # origin, node, query
     counts = np.zeros((origin_node.shape[0] if count_only else 0, queries), np.int64)
     taken = np.zeros(queries, np.int64)
@@ -94,19 +97,17 @@ def search_ends(
                         found = doubled(found)
                     found[outs, 0], found[outs, 1], found[outs, 2] = o, here, query
                     outs += 1
-            if begin == end or depth == hops:
+            if begin == end or depth == search.hops:
                 break
             depth += 1
             for at in range(begin, end):
                 here, s = queue[at, 0], queue[at, 1]
-                visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+                move = before_moves(automaton, s)
                 while True:
-                    visit, entry, high, following = next_move(
-                        graph, automaton, s, here, visit, entry, high
-                    )
+                    move, following = next_move(graph, automaton, s, here, move)
                     if following < 0:
                         break
-                    there = graph.neighbour[entry]
+                    there = graph.neighbour[move.entry]
                     if no_return and depth > 1 and there == start:
                         continue
                     work += 1
@@ -140,16 +141,14 @@ def _lowest(word: np.uint64) -> int:
 def search_ends_bits(
     graph: Adjacency,
     automaton: Moves,
-    origin_node: NDArray[np.int32],
+    search: Search,
     first_state: int,
-    hops: int,
-    no_return: bool,
-    wanted: NDArray[np.bool_],
     count_only: bool,
 ) -> tuple[Any, ...]:
     """As `search_ends`, for one query and many origins; rows of origin and node."""
+    origin_node, wanted = search.origin_node, search.wanted
     accept_offset, states = automaton.accept_offset, automaton.table.shape[0]
-    nodes = wanted.shape[0]
+    nodes, no_return = wanted.shape[0], search.mode == NO_RETURN
     seen = np.zeros(nodes * states, np.uint64)
     now = np.zeros(nodes * states, np.uint64)
     later = np.zeros(nodes * states, np.uint64)
@@ -197,7 +196,7 @@ def search_ends_bits(
                         found = doubled(found)
                     found[outs, 0], found[outs, 1] = base + lane, here
                     outs += 1
-            if depth == hops:
+            if depth == search.hops:
                 for f in range(size):
                     now[frontier[f]] = none
                 break
@@ -208,15 +207,13 @@ def search_ends_bits(
                 bits = now[key]
                 now[key] = none
                 s, here = key % states, key // states
-                visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+                move = before_moves(automaton, s)
                 while True:
-                    visit, entry, high, following = next_move(
-                        graph, automaton, s, here, visit, entry, high
-                    )
+                    move, following = next_move(graph, automaton, s, here, move)
                     if following < 0:
                         break
                     work += 1
-                    there = graph.neighbour[entry]
+                    there = graph.neighbour[move.entry]
                     next_key = np.int64(there) * states + following
                     fresh = bits & ~seen[next_key]
                     if no_return and depth > 1:

@@ -44,6 +44,27 @@ class Moves(NamedTuple):
     accept_query: NDArray[np.int32]
 
 
+class Search(NamedTuple):
+    """What is asked, of each origin."""
+
+    origin_node: NDArray[np.int32]
+    origin_state: NDArray[np.int32]
+    origin_asks: NDArray[np.int32]  # how many queries the origin has
+    queries: int
+    hops: int
+    mode: int
+    limit: int  # per origin and query; 0: none
+    wanted: NDArray[np.bool_]  # per node: may end there; empty: anywhere
+
+
+class Place(NamedTuple):
+    """Where the moves of a path's end go on."""
+
+    visit: int  # among the symbols of the state; visit_offset[state] - 1 before the first
+    entry: int
+    high: int  # where the entries of the symbol end; 0 before the first
+
+
 @njit(cache=True, nogil=True)
 def build_dense(
     source: NDArray[np.int32],
@@ -109,24 +130,24 @@ def next_entry(automaton: Moves, state: int, visit: int, entry: int, high: int) 
 
 
 @inlined
+def before_moves(automaton: Moves, state: int) -> Place:
+    """The place before the first move."""
+    return Place(automaton.visit_offset[state] - 1, 0, 0)
+
+
+@inlined
 def next_move(
-    graph: Adjacency,
-    automaton: Moves,
-    state: int,
-    node: int,
-    visit: int,  # visit_offset[state] - 1 before the first
-    entry: int,
-    high: int,  # 0 before the first
-) -> tuple[int, int, int, int]:
-    """The next edge that a path can cross: its place among the state's symbols, its entry, where
-    the entries of its symbol end, and the state behind it; below 0: there is none."""
+    graph: Adjacency, automaton: Moves, state: int, node: int, at: Place
+) -> tuple[Place, int]:
+    """The next edge that a path can cross, and the state behind it; below 0: there is none."""
+    visit, entry, high = at
     while True:
         entry, following = next_entry(automaton, state, visit, entry, high)
         if following >= 0:
-            return visit, entry, high, following
+            return Place(visit, entry, high), following
         visit += 1
         if visit == automaton.visit_offset[state + 1]:
-            return visit, entry, high, -1
+            return Place(visit, entry, high), -1
         symbol = automaton.visit_symbol[visit]
         entry = first_entry(graph, node, symbol) - 1
         high = first_entry(graph, node, symbol + 1)

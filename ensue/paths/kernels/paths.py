@@ -16,7 +16,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import inlined
-from ensue.paths.kernels.graph import Adjacency, Moves, doubled, next_move
+from ensue.paths.kernels.graph import (
+    Adjacency,
+    Moves,
+    Search,
+    before_moves,
+    doubled,
+    next_move,
+)
 
 WALK, TRAIL, SIMPLE, NO_RETURN = 0, 1, 2, 3
 # Columns of a partial path's row, in all searches; ORIGIN in the arena.
@@ -46,19 +53,14 @@ def repeats(mode: int, rows: Rows, at: int, node: int, edge: int, start: int) ->
 def expand_paths(
     graph: Adjacency,
     automaton: Moves,
-    origin_node: NDArray[np.int32],
-    origin_state: NDArray[np.int32],
-    origin_asks: NDArray[np.int32],  # how many queries the origin has
-    queries: int,
-    hops: int,
-    mode: int,
-    limit: int,  # per origin and query; 0: none
-    wanted: NDArray[np.bool_],  # per node: may end there; empty: anywhere
+    search: Search,
     most: int,  # partial paths
 ) -> tuple[Rows, Rows, int, bool]:
     """The arena; rows of it that end a path, with their query and length; work; and whether `most`
     was reached."""
     accept_offset, accept_query = automaton.accept_offset, automaton.accept_query
+    origin_node, origin_state, wanted = search.origin_node, search.origin_state, search.wanted
+    queries, mode, limit = search.queries, search.mode, search.limit
     origins = origin_node.shape[0]
     arena = np.empty((max(1024, 4 * origins), ROW), np.int32)
     found = np.empty((1024, 3), np.int32)
@@ -95,21 +97,19 @@ def expand_paths(
                     found = doubled(found)
                 found[founds, 0], found[founds, 1], found[founds, 2] = at, accept_query[a], depth
                 founds += 1
-        if begin == end or depth == hops:
+        if begin == end or depth == search.hops:
             return arena, found[:founds], work, False
         depth += 1
         for at in range(begin, end):
             here, s, o = arena[at, NODE], arena[at, STATE], arena[at, ORIGIN]
-            if limit and full[o] == origin_asks[o]:
+            if limit and full[o] == search.origin_asks[o]:
                 continue
-            visit, entry, high = automaton.visit_offset[s] - 1, 0, 0
+            move = before_moves(automaton, s)
             while True:
-                visit, entry, high, following = next_move(
-                    graph, automaton, s, here, visit, entry, high
-                )
+                move, following = next_move(graph, automaton, s, here, move)
                 if following < 0:
                     break
-                there, edge = graph.neighbour[entry], graph.edge[entry]
+                there, edge = graph.neighbour[move.entry], graph.edge[move.entry]
                 if repeats(mode, arena, at, there, edge, origin_node[o]):
                     continue
                 if count == arena.shape[0]:
@@ -117,7 +117,7 @@ def expand_paths(
                         return arena, found[:founds], work, True
                     arena = doubled(arena)
                 arena[count, PARENT], arena[count, NODE] = at, there
-                arena[count, SYMBOL], arena[count, EDGE] = automaton.visit_symbol[visit], edge
+                arena[count, SYMBOL], arena[count, EDGE] = automaton.visit_symbol[move.visit], edge
                 arena[count, STATE], arena[count, ORIGIN] = following, o
                 count += 1
                 work += 1
