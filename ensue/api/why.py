@@ -12,6 +12,8 @@ from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.api.wording import Wording
 from ensue.rows.warm import warm_up
 from ensue.run import why as attempts
+from ensue.run.partition import EVERY
+from ensue.why.trace import MOST_STEPS
 
 
 class Why(Wording):
@@ -53,6 +55,23 @@ class Why(Wording):
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run_funnel(query, table, self._notices), data)
+
+    def trace(self, data: Any, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
+        """The search through one partition, step by step: what was asked, what became of it.
+
+        `key` is the value of the partition column, a tuple of several, or a mapping. A table of the
+        first `limit` steps (docs/why.md); of a DataFrame, whose partition is collected, in Arrow.
+        """
+        query = self._draft.build()
+        with self._placed():
+            if is_spark(data):
+                from ensue.run.spark import why as on_spark
+
+                check_order(self._draft, data, self._notices)
+                return on_spark.run_trace(query, data, key, limit, self._notices)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            return in_kind(attempts.run_trace(query, table, key, limit, self._notices), data)
 
     @contextmanager
     def _placed(self) -> Iterator[None]:

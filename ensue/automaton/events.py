@@ -127,6 +127,14 @@ class EventAutomaton(Shown):
         """Without ε-moves, places with the same future as one; numbered as they are met."""
         return _Reader(self).view()
 
+    def shown(self, members: Iterable[Place]) -> list[str]:
+        """What the view calls these places."""
+        return sorted({self._keys[place] for place in members if place in self._keys}, key=int)
+
+    @cached_property
+    def _keys(self) -> dict[Place, str]:
+        return _Reader(self).keys()
+
 
 def _bits(test: Test) -> int:
     return sum(1 << atom for atom in atoms(test))
@@ -209,6 +217,26 @@ class _Reader:
 
     def view(self) -> View:
         automaton = self._automaton
+        ways, block, numbers = self._merged()
+        states, arcs = [], []
+        for place, number in numbers.items():
+            states.append(self._state(number, place))
+            arcs += [
+                Arc(number, numbers[block[target]], text, action is Action.SKIP, label)
+                for action, text, label, target in dict.fromkeys(ways[place])
+            ]
+        names = [n for i, n in enumerate(automaton.labels) if automaton.without >> i & 1]
+        notes = [f"without {name}: such an event ends every partial match" for name in names]
+        return View(tuple(states), tuple(dict.fromkeys(arcs)), tuple(notes))
+
+    def keys(self) -> dict[Place, str]:
+        """Per place that is not the end: its state of the view."""
+        _, block, numbers = self._merged()
+        return {p: str(numbers[block[p]]) for p in block if p is not self._accept}
+
+    def _merged(self) -> tuple[dict[Place, list[_Way]], dict[Place, Place], dict[Place, int]]:
+        """What leaves each place, the place that stands for it, and the numbers of these."""
+        automaton = self._automaton
         ways = {automaton.start: [w for w in self._ways(automaton.start) if w[0] is Action.TAKE]}
         frontier = [automaton.start]
         for place in frontier:
@@ -221,17 +249,7 @@ class _Reader:
             lambda place, block: frozenset((a, text, block[t]) for a, text, _, t in ways[place]),
         )
         kept = sorted(dict.fromkeys(block.values()), key=lambda place: place is self._accept)
-        keys = {place: number for number, place in enumerate(kept)}
-        states, arcs = [], []
-        for place, number in keys.items():
-            states.append(self._state(number, place))
-            arcs += [
-                Arc(number, keys[block[target]], text, action is Action.SKIP, label)
-                for action, text, label, target in dict.fromkeys(ways[place])
-            ]
-        names = [n for i, n in enumerate(automaton.labels) if automaton.without >> i & 1]
-        notes = [f"without {name}: such an event ends every partial match" for name in names]
-        return View(tuple(states), tuple(dict.fromkeys(arcs)), tuple(notes))
+        return ways, block, {place: number for number, place in enumerate(kept)}
 
     def _state(self, number: int, place: Place) -> State:
         if place is self._accept:

@@ -6,8 +6,9 @@ are in one place. Where there is a choice, it comes with the reason that `explai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.exact import missing_evaluator
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
-from ensue.operator.protocol import Evaluator, LaneEvaluator
+from ensue.operator.protocol import Evaluator, Events, LaneEvaluator
 from ensue.operator.replay import Replay, Resumable
 from ensue.operator.rerun import Ahead, Rerun
 from ensue.operator.straight import Straight
@@ -42,8 +43,10 @@ from ensue.summary.evaluator import Summary
 from ensue.summary.intake import Reader
 from ensue.summary.lane_evaluator import SummaryEvaluator
 from ensue.summary.options import SummaryOptions
+from ensue.why import trace_events, trace_rows
 from ensue.why.events import EventAttempts
 from ensue.why.rows import RowAttempts
+from ensue.why.trace import Trace
 
 E = TypeVar("E")
 _UNLIMITED = 1 << 62  # matches: those of a stream have no number
@@ -183,6 +186,14 @@ def attempts(planned: Plan, schema: pa.Schema, per_start: bool) -> RowAttempts |
     """Why it did not match, over complete partitions; the plan is one with its `parts`."""
     kind = RowAttempts if planned.query.row_semantics else EventAttempts
     return kind(planned, schema, per_start)
+
+
+def tracer(planned: Plan, schema: pa.Schema) -> Callable[[Events, Trace], None]:
+    """The steps of the search through one partition; the plan is one with its `parts`."""
+    room = attempts(planned, schema, False)
+    if isinstance(room, RowAttempts):
+        return partial(trace_rows.follow, room)
+    return partial(trace_events.follow, room)
 
 
 def quantities(

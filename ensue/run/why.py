@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from ensue import errors
 from ensue.automaton.plan import Plan, plan
 from ensue.operator import ties
 from ensue.operator.arrange import arrange
@@ -18,8 +20,10 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query, Rows
 from ensue.run import choose
+from ensue.run.partition import key_of, no_rows, rows_of
 from ensue.why.account import check
 from ensue.why.funnel import funnel, tallies
+from ensue.why.trace import CutTraceWarning, FullError, Trace
 
 
 def planned(query: Query, names: list[str], per: str) -> Plan:
@@ -37,6 +41,38 @@ def run(query: Query, table: pa.Table, per: str, notices: Notices) -> pa.Table:
 def run_funnel(query: Query, table: pa.Table, notices: Notices) -> pa.Table:
     """How many attempts reach each variable, and where and why they stop."""
     return funnel(query, map(tallies, _answers(query, table, "start", notices)))
+
+
+def run_trace(query: Query, table: pa.Table, key: Any, limit: int, notices: Notices) -> pa.Table:
+    """The steps of the search through one partition, the first `limit` of them."""
+    steps = Trace(limit)
+    rules.duplicates(table.column_names, "column of the input")
+    asked = planned(query, table.column_names, "partition")
+    wanted = key_of(asked.query, key, "trace")
+    rows = rows_of(table, wanted)
+    if not rows.num_rows:
+        raise no_rows(wanted)
+    return traced(asked, prepare(asked, rows.combine_chunks()), steps, notices)
+
+
+def traced(asked: Plan, prepared: pa.Table, steps: Trace, notices: Notices) -> pa.Table:
+    """The steps through rows that are one partition, with what the plan reads of them."""
+    query = asked.query
+    trace = choose.tracer(asked, prepared.schema)
+    arranged, starts = arrange(prepared, query.partition_by, query.order_by)
+    ties.check(asked, arranged, notices)
+    try:
+        trace(Events(arranged, starts, np.ones(len(starts) - 1, np.bool_)), steps)
+    except FullError:
+        notices.warn(
+            CutTraceWarning(
+                f"the trace is cut after {steps.limit:,} steps: give a larger limit=, or fewer rows"
+            )
+        )
+    except errors.EnsueError as problem:
+        raise asked.readable(problem) from None
+    order = arranged.column(query.order_by[0].column) if query.order_by else None
+    return steps.table(query, None if order is None else order.combine_chunks())
 
 
 def _answers(query: Query, table: pa.Table, per: str, notices: Notices) -> Iterator[pa.Table]:

@@ -38,7 +38,7 @@ from ensue.why import words
 from ensue.why.account import Account, Attempt
 
 Path = tuple[tuple[int, int], ...]  # (row, label) of its events
-_Value = tuple[int, Path]  # how many partial matches, and the longest of them
+Value = tuple[int, Path]  # how many partial matches, and the longest of them
 
 
 class EventAttempts:
@@ -71,20 +71,20 @@ class EventAttempts:
             raise self.plan.readable(problem) from None
 
     def _explain(self, part: Partition, batch: EventBatch, guards: Guards, found: Account) -> None:
-        longest = _Longest()
+        longest = Longest()
         Runs(self.subsets, guards, longest, longest, keep_first=True).run(part)
         matches, complete, consumed = longest.matches, longest.complete, {}
         query = self.plan.query
         if query.skip.mode is not SkipMode.NONE:
             collector = Collector(query.skip)
             Runs(self.subsets, guards, GraphAlgebra(), collector, keep_first=True).run(part)
-            matches, complete, consumed = Counter(), {}, _consumed(self.plan, collector, part)
+            matches, complete, consumed = Counter(), {}, consumed_starts(self.plan, collector, part)
             for pairs, _ in listed(query, collector):
                 first = pairs[0][1]
                 matches[first] += 1
                 path = tuple((row, label) for label, row in pairs)
-                complete[first] = _longer(complete.get(first, ()), path)
-        walk = _Wait(self, part, batch, guards)
+                complete[first] = longer(complete.get(first, ()), path)
+        walk = Wait(self, part, batch, guards)
         if self._per_start:
             for start in range(part.begin, part.end):
                 if start in consumed:
@@ -106,7 +106,7 @@ class EventAttempts:
         found.add(attempt, part.begin, 0, count)
 
 
-def _consumed(plan: Plan, collector: Collector, part: Partition) -> dict[int, str]:
+def consumed_starts(plan: Plan, collector: Collector, part: Partition) -> dict[int, str]:
     """Starts that an after-match strategy rules out, and by which match."""
     found: dict[int, str] = {}
     floor = -1
@@ -121,40 +121,40 @@ def _consumed(plan: Plan, collector: Collector, part: Partition) -> dict[int, st
 
 
 @dataclass
-class _Longest:
+class Longest:
     """Algebra and sink: counts the matches of a start, and keeps its longest partial match."""
 
     paths: dict[int, Path] = field(default_factory=dict)
     matches: Counter[int] = field(default_factory=Counter)
     complete: dict[int, Path] = field(default_factory=dict)
 
-    def begin(self, label: int, row: int) -> _Value:
+    def begin(self, label: int, row: int) -> Value:
         return self._noted(1, ((row, label),))
 
-    def take(self, value: _Value, label: int, row: int) -> _Value:
+    def take(self, value: Value, label: int, row: int) -> Value:
         return self._noted(value[0], (*value[1], (row, label)))
 
-    def join(self, left: _Value, right: _Value) -> _Value:
-        return left[0] + right[0], _longer(left[1], right[1])
+    def join(self, left: Value, right: Value) -> Value:
+        return left[0] + right[0], longer(left[1], right[1])
 
-    def _noted(self, count: int, path: Path) -> _Value:
+    def _noted(self, count: int, path: Path) -> Value:
         first = path[0][0]
-        self.paths[first] = _longer(self.paths.get(first, ()), path)
+        self.paths[first] = longer(self.paths.get(first, ()), path)
         return count, path
 
-    def match(self, first: int, row: int, value: _Value) -> bool:
+    def match(self, first: int, row: int, value: Value) -> bool:
         self.matches[first] += value[0]
-        self.complete[first] = _longer(self.complete.get(first, ()), value[1])
+        self.complete[first] = longer(self.complete.get(first, ()), value[1])
         return True
 
-    def absent(self, first: int, row: int, value: _Value) -> None:
+    def absent(self, first: int, row: int, value: Value) -> None:
         self.match(first, row, value)
 
-    def timeout(self, first: int, row: int, value: _Value) -> None:
+    def timeout(self, first: int, row: int, value: Value) -> None:
         raise AssertionError("time-outs were not asked for")
 
 
-def _longer(left: Path, right: Path) -> Path:
+def longer(left: Path, right: Path) -> Path:
     if len(left) != len(right):
         return left if len(left) > len(right) else right
     return min(left, right)
@@ -205,7 +205,7 @@ class Waits:
         return any((need, label) == wanted for need, label, _, _ in self.takes({place}))
 
 
-class _Wait(Match):
+class Wait(Match):
     """What ended the wait of an attempt, in one partition."""
 
     def __init__(
@@ -304,7 +304,7 @@ class _Wait(Match):
         row = path[-1][0] + 1
         while row < self._part.end:
             if low is not None and low[row] > path[0][0]:
-                return row, a.WITHIN, name, self._beyond(path[0][0], row)
+                return row, a.WITHIN, name, self.beyond(path[0][0], row)
             bits = self._bits(row, path)
             halted = self._halted(bits)
             if halted:
@@ -317,6 +317,23 @@ class _Wait(Match):
                 return (row, *self._ended(path, row, waiting, wanted, bits, name))
             waiting, row = onward, row + 1
         return row, a.END, name, "the partition ended"
+
+    def dropped(
+        self, path: Path, row: int, places: frozenset[Place], bits: int
+    ) -> tuple[str, str, str]:
+        """Why a row, with these atoms, ends a partial match: reason, variable and text."""
+        wanted = self._room.waits.wanted(places)
+        waiting = {place for place in places if self._room.waits.carries(place, wanted)}
+        name = self._names[wanted[1]] if wanted[0] else self._absent(waiting, bits)
+        halted = self._halted(bits)
+        if halted:
+            return a.FORBIDDEN, name, halted
+        return self._ended(path, row, waiting, wanted, bits, name)
+
+    def asked(self, label: int, row: int, path: Path) -> tuple[bool | None, str]:
+        """What a label's condition gives, as the next event of a partial match."""
+        self._pairs = (*path, (row, label))
+        return words.asked(self._plan.parts[label], self._reader, self.leaf(row))
 
     def _halted(self, bits: int) -> str:
         """The event of `without` that ends every partial match."""
@@ -353,7 +370,7 @@ class _Wait(Match):
             late = [atom for atom in atoms(edge.test) if atom >= len(self._names)]
             if any(not bits >> atom & 1 for atom in late):
                 bound = self._room.automaton.bounds[late[0] - len(self._names)].within
-                return a.WITHIN, name, self._late(path[-1][0], row, bound)
+                return a.WITHIN, name, self.late(path[-1][0], row, bound)
         came = self._absent(places, bits)
         if came.startswith("!"):
             return a.FORBIDDEN, name, f"{came[1:]} came"
@@ -392,14 +409,14 @@ class _Wait(Match):
                 return later
         return None
 
-    def _late(self, last: int, row: int, bound: int) -> str:
+    def late(self, last: int, row: int, bound: int) -> str:
         order, query = self._part.order, self._plan.query
         assert order is not None
         column = self._batch.columns[query.order_by[0].column]
         window = Window(order_kind(query, column), bound)
         return words.after("event before", window, order[row] - order[last])
 
-    def _beyond(self, first: int, row: int) -> str:
+    def beyond(self, first: int, row: int) -> str:
         window = self._plan.query.within
         assert window is not None
         if not self._plan.query.order_by:

@@ -39,6 +39,21 @@ def failure(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[str, str]:
     return (CONDITION, "it does not fit") if unknown is None else (NULL, unknown)
 
 
+def asked(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[bool | None, str]:
+    """What a condition gives, and each of its parts with its values."""
+    value: bool | None = True
+    texts = []
+    for written, part in parts:
+        try:
+            found = reader.compiled(part)(leaf)
+        except errors.DataError:
+            continue  # another part rules the row out before this one is asked
+        texts.append(_text(written, part, leaf, "null" if found is None else str(found).lower()))
+        if found is False or (found is None and value):
+            value = found
+    return value, "; ".join(texts) or "true of every row"
+
+
 def _text(written: c.Condition, part: c.Condition, leaf: Leaf, value: str) -> str:
     text, template, leaves = _template(written, part)
     if part in leaves:

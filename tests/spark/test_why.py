@@ -43,6 +43,14 @@ def test_as_in_process(spark: Any, pattern: ensue.Pattern, per: str) -> None:
     assert sorted(map(str, there)) == sorted(map(str, here.to_pylist()))
 
 
+def test_the_trace_is_that_in_process(spark: Any) -> None:
+    frame = spark.createDataFrame(TABLE.append_column("user.id", TABLE["user"]))
+    for pattern in (PATTERNS[1], PATTERNS[3]):
+        here = pattern.partition_by("user").order_by("ts").trace(TABLE, "q")
+        there = pattern.partition_by("user.id").order_by("ts").trace(frame, "q")
+        assert there.to_pylist() == here.to_pylist()
+
+
 def test_names_with_dots_and_no_order(spark: Any) -> None:
     frame = spark.createDataFrame(TABLE).withColumnRenamed("user", "user.id")
     asked = ensue.pattern("a c", types="kind").partition_by("user.id").order_by("ts")

@@ -7,22 +7,31 @@ partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
+from ensue.automaton.plan import Plan
+from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query
 from ensue.run import choose
+from ensue.run.partition import key_of, no_rows
 from ensue.run.spark.batch import input_columns, plain_names
-from ensue.run.spark.keyed import arrow_schema, map_sorted
+from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
+from ensue.run.spark.raised import own_errors
 from ensue.run.spark.ship import shipped
 from ensue.run.spark.versions import spark_schema
-from ensue.run.why import planned
+from ensue.run.why import planned, traced
 from ensue.sequences.totals import completed
 from ensue.why.funnel import FUNNEL, funnel, tallies
+from ensue.why.trace import Trace
+
+MOST_ROWS = 1_000_000  # of a partition that is collected
 
 
 def run(query: Query, df: DataFrame, per: str) -> DataFrame:
@@ -41,20 +50,49 @@ def run_funnel(query: Query, df: DataFrame) -> DataFrame:
     return counted.repartition(1).mapInArrow(shipped(summed), spark_schema(FUNNEL))
 
 
-def _mapped(
-    query: Query, df: DataFrame, per: str, made: Callable[[pa.Table], pa.Table]
-) -> DataFrame:
+def run_trace(query: Query, df: DataFrame, key: Any, limit: int, notices: Notices) -> pa.Table:
+    """The steps through one partition, whose rows are collected."""
+    steps = Trace(limit)
+    _batch_only(df)
+    wanted = key_of(bind(query, df.columns), key, "trace")
+    for name, value in wanted.items():
+        df = df.where(F.col(quoted(name)).eqNullSafe(F.lit(value)))
+    asked, prepared, _ = _prepared(query, df, "partition")
+    with own_errors():
+        rows = prepared.limit(MOST_ROWS + 1).toArrow()
+    if not rows.num_rows:
+        raise no_rows(wanted)
+    if rows.num_rows > MOST_ROWS:
+        raise errors.LimitError(
+            f"a trace collects one partition, and this one has more than {MOST_ROWS:,} rows",
+            remedy="trace a part of it: filter the DataFrame before",
+        )
+    return traced(asked, rows.combine_chunks(), steps, notices)
+
+
+def _batch_only(df: DataFrame) -> None:
     if df.isStreaming:
         raise errors.UnsupportedError(
             "why() explains complete partitions, and those of a stream have no end",
             remedy="ask of the rows that arrived, as a batch DataFrame: spark.read",
         )
+
+
+def _prepared(query: Query, df: DataFrame, per: str) -> tuple[Plan, DataFrame, dict[str, str]]:
+    """The plan, what it reads of the rows, and the names that columns with a dot have there."""
     plain = plain_names(df.columns)
     if plain:
         query = rename(bind(query, df.columns), plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     asked = planned(query, df.columns, per)
-    prepared = df.select(*input_columns(asked, df))
+    return asked, df.select(*input_columns(asked, df)), plain
+
+
+def _mapped(
+    query: Query, df: DataFrame, per: str, made: Callable[[pa.Table], pa.Table]
+) -> DataFrame:
+    _batch_only(df)
+    asked, prepared, plain = _prepared(query, df, per)
     schema = arrow_schema(prepared)
     per_start = per == "start"
     found = made(choose.attempts(asked, schema, per_start).nothing(schema)).schema
