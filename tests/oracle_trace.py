@@ -7,6 +7,7 @@ put to, each on its own.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ensue.query import condition as c
@@ -15,7 +16,7 @@ from ensue.query.query import Query
 from tests import oracle
 from tests.oracle import _find_matches, _in_window, _Match, _skip
 from tests.oracle_sequences import Pairs, State
-from tests.oracle_why import _NEVER, Need, _Attempt, _Wait
+from tests.oracle_why import _DONE, Need, _Attempt, _Wait
 from tests.oracle_why import Rest as RowRest
 from tests.oracle_why import Round as RowRound
 from tests.oracle_why_events import _Waits
@@ -29,7 +30,7 @@ class _Ways(_Attempt):
         self.waits: list[_Wait] = []
         self.log: list[tuple[Word, str, bool | None]] = []  # a complete way has no label
         first = _Match(query, partition, start, number)
-        self._walk(query.pattern, first, self._complete, (0, 0, 0), None)
+        self._walk(query.pattern, first, self._complete, _DONE, None)
 
     def _complete(self, match: _Match) -> None:
         self.log.append((_word(match), "", True))
@@ -42,7 +43,11 @@ class _Ways(_Attempt):
         need: Need,
         begun: RowRound | None,
     ) -> None:
-        if isinstance(node, nodes.Label) and need[1] < _NEVER and match.end < len(match.partition):
+        if (
+            isinstance(node, nodes.Label)
+            and need[1] is not None
+            and match.end < len(match.partition)
+        ):
             longer = match.extended(node.name, False)
             if _in_window(longer):
                 held = longer.value(match.query.definition(node.name))
@@ -50,7 +55,7 @@ class _Ways(_Attempt):
         super()._walk(node, match, rest, need, begun)
 
     def asked(self) -> set[Ask]:
-        least, found = _NEVER, set()
+        least, found = math.inf, set()
         for word, label, held in self.log:
             if len(word) >= least:
                 continue
@@ -95,7 +100,7 @@ class OfEvents(_Waits):
 
     def _complete(self, state: State) -> None:
         super()._complete(state)
-        if self._least is None and state.pairs in self.found:
+        if not self._searching and state.pairs in self.found:
             if state.nots:
                 self._lives(state.pairs, len(self.rows))
             elif state.not_next is not None:

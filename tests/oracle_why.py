@@ -9,7 +9,6 @@ of the pattern needs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
@@ -22,30 +21,33 @@ from ensue.query.query import Query, WindowKind
 from tests import oracle
 from tests.oracle import _find_matches, _in_window, _Match, _partitions, _skip
 
-# Rows that the rest of the pattern needs: before the first row, after one, and after `$`.
-Need = tuple[float, float, float]
+# Labels that the rest of the pattern needs, as few as can be, of several ways the preferred one;
+# None: it cannot end. Before the first row, after one, and after `$`.
+Word = tuple[str, ...]
+Need = tuple[Word | None, Word | None, Word | None]
 Round = tuple[int, int, int]  # the row it begins at, rounds before it, the least number
 Rest = Callable[[_Match], None]
-_NEVER = math.inf
+_DONE: Need = ((), (), ())
 
 
 @dataclass
 class _Wait:
     match: _Match
     label: str  # "$" for the end of the partition
-    need: float
+    need: Word
     round: Round | None
 
 
 def _needs(node: nodes.Node, rest: Need) -> Need:
     """What a part and the rest need."""
     match node:
-        case nodes.Label():
-            return 1 + rest[1], 1 + rest[1], _NEVER
+        case nodes.Label(name=name):
+            word = None if rest[1] is None else (name, *rest[1])
+            return word, word, None
         case nodes.AnchorStart():
-            return rest[0], _NEVER, _NEVER
+            return rest[0], None, None
         case nodes.AnchorEnd():
-            return _NEVER, rest[2], rest[2]
+            return None, rest[2], rest[2]
         case nodes.Concatenation(parts=parts):
             return _need_all(parts, rest)
         case nodes.Permutation(parts=parts):
@@ -66,7 +68,10 @@ def _need_all(parts: tuple[nodes.Node, ...], rest: Need) -> Need:
 
 
 def _least(ways: list[Need]) -> Need:
-    first, free, ended = (min(ways) for ways in zip(*ways, strict=True))
+    first, free, ended = (
+        min((word for word in words if word is not None), key=len, default=None)
+        for words in zip(*ways, strict=True)
+    )
     return first, free, ended
 
 
@@ -76,10 +81,10 @@ class _Attempt:
     def __init__(self, query: Query, partition: list[dict[str, Any]], start: int, number: int):
         self.waits: list[_Wait] = []
         first = _Match(query, partition, start, number)
-        self._walk(query.pattern, first, lambda match: None, (0, 0, 0), None)
+        self._walk(query.pattern, first, lambda match: None, _DONE, None)
         deepest = max((len(wait.match.steps) for wait in self.waits), default=0)
         there = [wait for wait in self.waits if len(wait.match.steps) == deepest]
-        self.wait = min(there, key=lambda wait: wait.need, default=None)
+        self.wait = min(there, key=lambda wait: len(wait.need), default=None)
 
     def _walk(
         self, node: nodes.Node, match: _Match, rest: Rest, need: Need, begun: Round | None
@@ -93,10 +98,10 @@ class _Attempt:
             case nodes.AnchorEnd():
                 if match.end == len(match.partition):
                     rest(match)
-                elif match.steps and need[2] == 0:
-                    self.waits.append(_Wait(match, "$", 0, None))
+                elif match.steps and need[2] == ():
+                    self.waits.append(_Wait(match, "$", (), None))
             case nodes.Label(name=name):
-                if need[1] == _NEVER:
+                if need[1] is None:
                     return  # no row may follow, or `^` would have to: the pattern cannot end
                 oracle._patience[0] -= 1
                 if oracle._patience[0] < 0:
@@ -107,7 +112,7 @@ class _Attempt:
                     rest(longer)
                 else:
                     here = begun if begun and begun[0] == match.end else None
-                    self.waits.append(_Wait(match, name, 1 + need[1], here))
+                    self.waits.append(_Wait(match, name, (name, *need[1]), here))
             case nodes.Concatenation(parts=parts):
                 self._all(parts, match, rest, need, begun)
             case nodes.Permutation(parts=parts):
@@ -218,8 +223,10 @@ def _later(query: Query, match: _Match, label: str, definition: c.Condition) -> 
     return False
 
 
-def starts(query: Query, partition: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is to be said of every start row of a partition."""
+def starts(
+    query: Query, partition: list[dict[str, Any]], lacks: bool = False
+) -> list[dict[str, Any]]:
+    """What is to be said of every start row of a partition; with what it `lacks`."""
     matches = _find_matches(query, partition)
     answers: list[dict[str, Any]] = []
     order = query.order_by[0].column
@@ -237,7 +244,7 @@ def starts(query: Query, partition: list[dict[str, Any]]) -> list[dict[str, Any]
             number = 1 + sum(m.start < row for m in matches)
             wait = _Attempt(query, partition, row, number).wait
             if wait is None:
-                able = _needs(query.pattern, (0, 0, 0))[0] < _NEVER
+                able = _needs(query.pattern, _DONE)[0] is not None
                 answer |= {"variable": "^" if able and row else None, "reason": "no start"}
                 answer |= {"matched": [], "stopped_at": partition[row][order]}
             else:
@@ -245,6 +252,8 @@ def starts(query: Query, partition: list[dict[str, Any]]) -> list[dict[str, Any]
                 stopped = min(wait.match.end, len(partition) - 1)
                 answer["stopped_at"] = partition[stopped][order]
                 answer["variable"], answer["reason"] = wait.label, _reason(query, wait)
+                if lacks and wait.match.steps:
+                    answer["missing"] = list(wait.need)
         answers.append(answer)
     return answers
 
@@ -272,3 +281,18 @@ def why(
         said = answers if per == "start" else [best(answers)]
         found += [keys | answer for answer in said]
     return found
+
+
+def nearest(by_key: list[tuple[dict[str, Any], list[dict[str, Any]]]]) -> list[dict[str, Any]]:
+    """Of the answers per start of all partitions, those that lack something, the least first."""
+    found = [
+        keys | {"lacks": len(answer["missing"])} | answer
+        for keys, answers in by_key
+        for answer in answers
+        if "missing" in answer
+    ]
+    for answer in found:
+        del answer["matches"]
+    place = tuple(by_key[0][0]) if by_key else ()
+    order = [*place, "row"]
+    return sorted(found, key=lambda a: (a["lacks"], -len(a["matched"]), *(a[k] for k in order)))

@@ -7,7 +7,6 @@ after which the pattern needs the fewest events, and of equal waits the one that
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +22,10 @@ from tests.oracle_sequences import Oracle, Pairs, Rest, State, _heads
 class _Wait:
     pairs: Pairs
     label: str
-    need: float
+    need: int
     row: int
     reason: str
+    missing: tuple[str, ...] = ()
 
 
 class _Waits(Oracle):
@@ -33,15 +33,18 @@ class _Waits(Oracle):
         super().__init__(query, rows)
         self.waits: list[_Wait] = []
         self.heads: set[tuple[float, int]] = set()
-        self._least: float | None = None  # events of a match, while everything fits
+        # While everything fits: the events of a match, the fewest, of several the first by label.
+        self._least: tuple[str, ...] | None = None
+        self._searching = False
         self.reported = self.matches()
 
-    def _need(self, label: str, state: State, rest: Rest) -> float:
-        """How many events more the pattern needs, if all of them fit."""
-        self._least = math.inf
+    def _need(self, label: str, state: State, rest: Rest) -> tuple[str, ...]:
+        """The events more that the pattern needs, if all of them fit."""
+        self._searching, self._least = True, None
         rest(State((*state.pairs, (label, -1))))
-        least, self._least = self._least, None
-        return least - len(state.pairs)
+        self._searching = False
+        assert self._least is not None
+        return self._least[len(state.pairs) :]
 
     def _take(
         self,
@@ -52,16 +55,16 @@ class _Waits(Oracle):
         rivals: tuple[nodes.Node, ...],
         ending: tuple[str | None, bool, int, int] | None,
     ) -> None:
-        if self._least is not None:
-            if len(state.pairs) + 1 < self._least:
+        if self._searching:
+            if self._least is None or len(state.pairs) < len(self._least):
                 rest(State((*state.pairs, (label, -1))))
             return
         need = self._need(label, state, rest)
         if not state.pairs:
-            self.heads.add((need, self.query.labels.index(label)))
+            self.heads.add((len(need), self.query.labels.index(label)))
         else:
             row, reason = self._stop(label, gap, state, rivals, ending)
-            self.waits.append(_Wait(state.pairs, label, need, row, reason))
+            self.waits.append(_Wait(state.pairs, label, len(need), row, reason, need))
         super()._take(label, gap, state, rest, rivals, ending)
 
     def _stop(
@@ -111,8 +114,11 @@ class _Waits(Oracle):
         return "condition" if False in values else "null"
 
     def _complete(self, state: State) -> None:
-        if self._least is not None:
-            self._least = min(self._least, len(state.pairs))
+        if self._searching:
+            names = tuple(name for name, _ in state.pairs)
+            known = self._least
+            if known is None or self._rank(names) < self._rank(known):
+                self._least = names
             return
         super()._complete(state)
         names = state.nots | ({state.not_next} if state.not_next else set())
@@ -130,6 +136,9 @@ class _Waits(Oracle):
                 break
             row += 1
         self.waits.append(_Wait(state.pairs, f"!{ordered[0]}", 0, row, reason))
+
+    def _rank(self, names: tuple[str, ...]) -> tuple[int, list[int]]:
+        return len(names), [self.query.labels.index(name) for name in names]
 
     def attempt(self, start: int) -> dict[str, Any]:
         labels = self.query.labels
@@ -149,11 +158,12 @@ class _Waits(Oracle):
         wait = max(waits, key=lambda wait: (wait.row, -ORDER.index(wait.reason)))
         row = min(wait.row, len(self.rows) - 1)
         matched = [name for name, _ in path]
-        return {"matched": matched, "row": row, "variable": wait.label, "reason": wait.reason}
+        told = {"matched": matched, "row": row, "variable": wait.label, "reason": wait.reason}
+        return told | {"missing": list(wait.missing)}
 
 
-def starts(query: Query, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is to be said of every start row of a partition."""
+def starts(query: Query, rows: list[dict[str, Any]], lacks: bool = False) -> list[dict[str, Any]]:
+    """What is to be said of every start row of a partition; with what it `lacks`."""
     oracle = _Waits(query, rows)
     order, labels = query.order_by[0].column, query.labels
     answers = []
@@ -173,6 +183,9 @@ def starts(query: Query, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         else:
             attempt = oracle.attempt(start)
             answer["stopped_at"] = rows[attempt.pop("row")][order]
+            missing = attempt.pop("missing", None)
             answer |= attempt
+            if lacks and missing is not None:
+                answer["missing"] = missing
         answers.append(answer)
     return answers

@@ -56,6 +56,24 @@ class Why(Wording):
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run_funnel(query, table, self._notices), data)
 
+    def nearest(self, data: Any, n: int = 10) -> Any:
+        """The `n` attempts that lack least, the nearest first, with the labels that are `missing`.
+
+        An attempt is a start row at which no match begins; it lacks what `why(per="start")` says
+        it waits for, and what must follow that (docs/why.md).
+        """
+        query = self._draft.build()
+        with self._placed():
+            if is_spark(data):
+                from ensue.run.spark import why as on_spark
+
+                warm_up()
+                check_order(self._draft, data, self._notices)
+                return on_spark.run_nearest(query, data, n)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            return in_kind(attempts.run_nearest(query, table, n, self._notices), data)
+
     def trace(self, data: Any, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
         """The search through one partition, step by step: what was asked, what became of it.
 

@@ -182,15 +182,15 @@ def batch_summaries(
     return BatchSummaries(query, options, columns)
 
 
-def attempts(planned: Plan, schema: pa.Schema, per_start: bool) -> RowAttempts | EventAttempts:
+def attempts(planned: Plan, schema: pa.Schema, per: str) -> RowAttempts | EventAttempts:
     """Why it did not match, over complete partitions; the plan is one with its `parts`."""
     kind = RowAttempts if planned.query.row_semantics else EventAttempts
-    return kind(planned, schema, per_start)
+    return kind(planned, schema, per)
 
 
 def tracer(planned: Plan, schema: pa.Schema) -> Callable[[Events, Trace], None]:
     """The steps of the search through one partition; the plan is one with its `parts`."""
-    room = attempts(planned, schema, False)
+    room = attempts(planned, schema, "partition")
     if isinstance(room, RowAttempts):
         return partial(trace_rows.follow, room)
     return partial(trace_events.follow, room)

@@ -20,9 +20,12 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query, Rows
 from ensue.run import choose
+from ensue.run.lacking import Lacking, ways
 from ensue.run.partition import key_of, no_rows, rows_of
-from ensue.why.account import check
+from ensue.why.account import NEAREST, check
 from ensue.why.funnel import funnel, tallies
+from ensue.why.nearest import check as check_number
+from ensue.why.nearest import nearest
 from ensue.why.trace import CutTraceWarning, FullError, Trace
 
 
@@ -43,6 +46,26 @@ def run_funnel(query: Query, table: pa.Table, notices: Notices) -> pa.Table:
     return funnel(query, map(tallies, _answers(query, table, "start", notices)))
 
 
+def run_nearest(query: Query, table: pa.Table, n: int, notices: Notices) -> pa.Table:
+    """The n attempts that lack least."""
+    check_number(n)
+    return nearest(query, _near(query, table, n, notices), n)
+
+
+def _near(query: Query, table: pa.Table, n: int, notices: Notices) -> Iterator[pa.Table]:
+    bound = bind(query, table.column_names)
+    check(bound, NEAREST)
+    queries = ways(bound)
+    if not queries:
+        yield from _answers(query, table, NEAREST, notices)
+        return
+    lacking = Lacking(queries, n)
+    arranged, events = _arranged(lacking.plan, prepare(lacking.plan, table.combine_chunks()))
+    ties.check(lacking.plan, arranged, notices)
+    yield lacking.nothing(arranged.schema)
+    yield from lacking.tables(events)
+
+
 def run_trace(query: Query, table: pa.Table, key: Any, limit: int, notices: Notices) -> pa.Table:
     """The steps of the search through one partition, the first `limit` of them."""
     steps = Trace(limit)
@@ -59,10 +82,10 @@ def traced(asked: Plan, prepared: pa.Table, steps: Trace, notices: Notices) -> p
     """The steps through rows that are one partition, with what the plan reads of them."""
     query = asked.query
     trace = choose.tracer(asked, prepared.schema)
-    arranged, starts = arrange(prepared, query.partition_by, query.order_by)
+    arranged, events = _arranged(asked, prepared)
     ties.check(asked, arranged, notices)
     try:
-        trace(Events(arranged, starts, np.ones(len(starts) - 1, np.bool_)), steps)
+        trace(events, steps)
     except FullError:
         notices.warn(
             CutTraceWarning(
@@ -78,11 +101,16 @@ def traced(asked: Plan, prepared: pa.Table, steps: Trace, notices: Notices) -> p
 def _answers(query: Query, table: pa.Table, per: str, notices: Notices) -> Iterator[pa.Table]:
     rules.duplicates(table.column_names, "column of the input")
     asked = planned(query, table.column_names, per)
-    bound = asked.query
     prepared = prepare(asked, table.combine_chunks())
-    attempts = choose.attempts(asked, prepared.schema, per == "start")
-    arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
+    attempts = choose.attempts(asked, prepared.schema, per)
+    arranged, events = _arranged(asked, prepared)
     ties.check(asked, arranged, notices)
-    events = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
     yield attempts.nothing(arranged.schema)
     yield from attempts.tables(events)
+
+
+def _arranged(asked: Plan, prepared: pa.Table) -> tuple[pa.Table, Events]:
+    """The rows in order, as complete partitions."""
+    query = asked.query
+    arranged, starts = arrange(prepared, query.partition_by, query.order_by)
+    return arranged, Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))

@@ -28,7 +28,7 @@ from ensue.guards.reader import Lists, Match, Reader
 from ensue.operator.batch import check_types, order_kind
 from ensue.operator.protocol import Events
 from ensue.query import condition as c
-from ensue.query.query import SkipMode, Window
+from ensue.query.query import Query, SkipMode, Window
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.guards import Guards
 from ensue.sequences.listing import Collector, listed, resume
@@ -41,11 +41,17 @@ Path = tuple[tuple[int, int], ...]  # (row, label) of its events
 Value = tuple[int, Path]  # how many partial matches, and the longest of them
 
 
+def fewest(query: Query) -> int:
+    """How many events a match of an event pattern has at least."""
+    automaton = compile_sequence(query)
+    return Waits(automaton).wanted(automaton.first())[0]
+
+
 class EventAttempts:
     """The attempts in whole partitions; the plan is one with its `parts`."""
 
-    def __init__(self, plan: Plan, schema: pa.Schema, per_start: bool) -> None:
-        self.plan, self._per_start = plan, per_start
+    def __init__(self, plan: Plan, schema: pa.Schema, per: str) -> None:
+        self.plan, self._per = plan, per
         try:
             check_types(plan, schema)
             self.automaton = compile_sequence(plan.query)
@@ -57,13 +63,13 @@ class EventAttempts:
     def nothing(self, schema: pa.Schema) -> pa.Table:
         """The answer for no rows: its columns and types."""
         empty = {name: schema.empty_table().column(name).combine_chunks() for name in schema.names}
-        return Account(self._per_start).table(self.plan.query, empty)
+        return Account(self._per).table(self.plan.query, empty)
 
     def tables(self, events: Events) -> Iterator[pa.Table]:
         batch = EventBatch.of(self.plan, self.subsets, events)
         try:
             guards = Guards(self.plan, self.subsets, batch.columns)
-            found = Account(self._per_start)
+            found = Account(self._per)
             for part in batch.partitions():
                 self._explain(part, batch, guards, found)
             yield found.table(self.plan.query, batch.columns)
@@ -85,7 +91,7 @@ class EventAttempts:
                 path = tuple((row, label) for label, row in pairs)
                 complete[first] = longer(complete.get(first, ()), path)
         walk = Wait(self, part, batch, guards)
-        if self._per_start:
+        if self._per != a.PARTITION:
             for start in range(part.begin, part.end):
                 if start in consumed:
                     attempt = Attempt((), start, None, a.CONSUMED, consumed[start])
@@ -164,20 +170,24 @@ class Waits:
     """How many events each place still needs, and what it waits for."""
 
     def __init__(self, automaton: EventAutomaton) -> None:
-        self._needs: dict[Place, int] = {
-            place: 0 for place in automaton.places if place.kind in (Kind.ACCEPT, Kind.PENDING)
+        # The labels of the fewest events to the end; of several ways, the first by label.
+        self._ways: dict[Place, tuple[int, ...]] = {
+            place: () for place in automaton.places if place.kind in (Kind.ACCEPT, Kind.PENDING)
         }
         changed = True
         while changed:
             changed = False
             for place in automaton.places:
                 for edge in place.edges:
-                    if edge.target.kind is Kind.STOP or edge.target not in self._needs:
+                    if edge.target.kind is Kind.STOP or edge.target not in self._ways:
                         continue
-                    need = self._needs[edge.target] + (edge.action is Action.TAKE)
-                    if need < self._needs.get(place, need + 1):
-                        self._needs[place] = need
+                    way = self._ways[edge.target]
+                    way = (edge.label, *way) if edge.action is Action.TAKE else way
+                    known = self._ways.get(place)
+                    if known is None or (len(way), way) < (len(known), known):
+                        self._ways[place] = way
                         changed = True
+        self._needs = {place: len(way) for place, way in self._ways.items()}
 
     def behind(self, places: frozenset[Place] | set[Place]) -> list[Place]:
         return list(
@@ -198,6 +208,19 @@ class Waits:
         if any(self._needs.get(place) == 0 for place in places):
             return 0, -1
         return min((need, label) for need, label, _, _ in self.takes(places))
+
+    def completion(
+        self, places: frozenset[Place] | set[Place], wanted: tuple[int, int]
+    ) -> tuple[int, ...]:
+        """The labels of the events that are needed, beginning with the one wanted."""
+        return min(
+            (
+                (label, *self._ways[edge.target])
+                for need, label, _, edge in self.takes(places)
+                if (need, label) == wanted
+            ),
+            default=(),
+        )
 
     def carries(self, place: Place, wanted: tuple[int, int]) -> bool:
         if wanted[0] == 0:
@@ -261,7 +284,11 @@ class Wait(Match):
             return Attempt((), start, name, a.NO_START, f"{name}: {told}")
         row, reason, name, told = self._stopped(path, places, wanted)
         stopped = min(row, self._part.end - 1)
-        return Attempt(self.labels(path), stopped, name, reason, f"{name}: {told}")
+        missing = self._missing(places, wanted)
+        return Attempt(self.labels(path), stopped, name, reason, f"{name}: {told}", missing)
+
+    def _missing(self, places: frozenset[Place], wanted: tuple[int, int]) -> tuple[str, ...]:
+        return tuple(self._names[label] for label in self._room.waits.completion(places, wanted))
 
     def no_start(self, starts: list[int]) -> Attempt:
         """No row can start: how often each part of the condition held."""

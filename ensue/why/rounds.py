@@ -56,3 +56,15 @@ def remaining(program: Program) -> NDArray[np.int64]:
     for state, distance in distances(ends, lambda s: sources[s] if s else ()).items():
         found[state] = distance + 1
     return found
+
+
+def completions(program: Program, remaining: NDArray[np.int64]) -> list[tuple[str, ...]]:
+    """Per state: the labels of these rows; of several ways, the one that is preferred."""
+    found: list[tuple[str, ...]] = [()] * program.states
+    for state in np.argsort(remaining, kind="stable").tolist():
+        if not state or not remaining[state]:
+            continue
+        left, label = remaining[state] - 1, program.labels[program.label[state]]
+        onward = (t for t, _ in program.arcs_of(state) if t != ACCEPT and remaining[t] == left)
+        found[state] = (label, *found[next(onward)]) if left else (label,)
+    return found

@@ -42,7 +42,7 @@ from ensue.why import account as a
 from ensue.why import words
 from ensue.why.account import Account, Attempt
 from ensue.why.kernels import consumers, depths
-from ensue.why.rounds import compile_rounds, remaining
+from ensue.why.rounds import compile_rounds, completions, remaining
 
 _NOWHERE = -1  # in place of a state: nothing can come next
 
@@ -50,8 +50,9 @@ _NOWHERE = -1  # in place of a state: nothing can come next
 class RowAttempts:
     """The attempts in whole partitions; the plan is one with its `parts`."""
 
-    def __init__(self, plan: Plan, schema: pa.Schema, per_start: bool) -> None:
-        self.plan, self.per_start = plan, per_start
+    def __init__(self, plan: Plan, schema: pa.Schema, per: str) -> None:
+        self.plan, self.per = plan, per
+        self.per_start = per != a.PARTITION
         try:
             check_types(plan, schema)
             self._engine = choose_row_engine(plan, schema)
@@ -61,6 +62,7 @@ class RowAttempts:
         except errors.EnsueError as problem:
             raise plan.readable(problem) from None
         self.remaining = remaining(program)
+        self.completion = completions(program, self.remaining)
         tests = [plan.tests[label] for label in program.label[1:]]
         self.guarded = [False, *(bool(test.correlated) for test in tests)]
         self.arcs = [  # by state, those on which an end of the pattern can be reached
@@ -70,7 +72,7 @@ class RowAttempts:
 
     def nothing(self, schema: pa.Schema) -> pa.Table:
         """The answer for no rows: its columns and types."""
-        return Account(self.per_start).table(self.plan.query, arrays_of(schema.empty_table()))
+        return Account(self.per).table(self.plan.query, arrays_of(schema.empty_table()))
 
     def tables(self, events: Events) -> Iterator[pa.Table]:
         per_row = 4 * self.walked.program.states
@@ -101,7 +103,7 @@ class RowAttempts:
             np.zeros(count, np.int64),
             np.stack([starts[:-1], np.zeros(count, np.int64), starts[:-1]], axis=1),
         )
-        return _Batch(self, batch).account(self.per_start).table(self.plan.query, batch.columns)
+        return _Batch(self, batch).account().table(self.plan.query, batch.columns)
 
     def found(
         self, batch: Batch
@@ -152,8 +154,8 @@ class _Batch:
         self._walk = _Walk(room, batch, self._bits, self._limits, lists) if batch.length else None
         self._held: dict[tuple[int, int], NDArray[np.bool_] | None] = {}
 
-    def account(self, per_start: bool) -> Account:
-        batch, account, walk = self._batch, Account(per_start), self._walk
+    def account(self) -> Account:
+        batch, account, walk = self._batch, Account(self._room.per), self._walk
         if walk is None:
             return account
         entries, labels, by = self._room.found(batch)
@@ -163,7 +165,7 @@ class _Batch:
         began[entries[:, FIRST_ROW]] = 1
         before = np.cumsum(began) - began
         numbers = before - np.repeat(before[batch.starts[:-1]], np.diff(batch.starts)) + 1
-        if not per_start:
+        if not self._room.per_start:
             matches = np.bincount(entries[:, PARTITION], minlength=len(batch.ends))
             for partition, best in enumerate(self._best(failed, numbers)):
                 start = int(batch.starts[partition])
@@ -350,11 +352,12 @@ class _Walk(Search):
             return Attempt(matched, stopped, "^" if anchored else None, a.NO_START, told)
         if state == ACCEPT:
             told = f"$: {self._end - row:,} more rows follow"
-            return Attempt(matched, stopped, "$", a.CONDITION, told)
+            return Attempt(matched, stopped, "$", a.CONDITION, told, ())
         label = self._program.labels[self._program.label[state]]
         reason, told = self._reason(state, row)
         reason = reason if path else a.NO_START
-        return Attempt(matched, stopped, label, reason, f"{label}: {told}")
+        missing = self._room.completion[state] if path else None
+        return Attempt(matched, stopped, label, reason, f"{label}: {told}", missing)
 
     def _reason(self, state: int, row: int) -> tuple[str, str]:
         if row == self._end:

@@ -51,6 +51,17 @@ def test_the_trace_is_that_in_process(spark: Any) -> None:
         assert there.to_pylist() == here.to_pylist()
 
 
+def test_the_nearest_are_those_in_process(spark: Any) -> None:
+    frame = spark.createDataFrame(TABLE).repartition(3)
+    anywhere = ensue.pattern("a ->> b ->> c ->> d", types="kind")
+    for pattern in (PATTERNS[0], PATTERNS[3], anywhere, anywhere.allow_missing(2)):
+        asked = pattern.partition_by("user").order_by("ts")
+        here = asked.nearest(TABLE, 4)
+        there = asked.nearest(frame, 4)
+        assert there.columns == here.column_names
+        assert [row.asDict(recursive=True) for row in there.collect()] == here.to_pylist()
+
+
 def test_names_with_dots_and_no_order(spark: Any) -> None:
     frame = spark.createDataFrame(TABLE).withColumnRenamed("user", "user.id")
     asked = ensue.pattern("a c", types="kind").partition_by("user.id").order_by("ts")

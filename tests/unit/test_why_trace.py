@@ -65,7 +65,7 @@ def test_row_patterns(definitions: str) -> None:
     patterns = [*small_patterns(2), *small_patterns(3)[::17], *small_patterns(4)[::701]]
     for number, pattern in enumerate(p for p in patterns if nodes.labels(p)):
         skip = SkipMode.PAST_LAST_ROW if number % 2 else SkipMode.TO_NEXT_ROW
-        check_rows(stream_query(pattern, definitions, skip), short_streams(4)[number % 5 :: 5])
+        check_rows(stream_query(pattern, definitions, skip), short_streams(4)[number % 11 :: 11])
 
 
 EVENTS = table(["ABCAB", "AABBC", "ABXBC", "BACAC", "ABABC", "AXBCA", "CABBA", "AACB", "ABC", "X"])

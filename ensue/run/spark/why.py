@@ -20,6 +20,7 @@ from ensue.operator.protocol import Events
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query
 from ensue.run import choose
+from ensue.run.lacking import Lacking, ways
 from ensue.run.partition import key_of, no_rows
 from ensue.run.spark.batch import input_columns, plain_names
 from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
@@ -28,7 +29,10 @@ from ensue.run.spark.ship import shipped
 from ensue.run.spark.versions import spark_schema
 from ensue.run.why import planned, traced
 from ensue.sequences.totals import completed
+from ensue.why.account import NEAREST, check
 from ensue.why.funnel import FUNNEL, funnel, tallies
+from ensue.why.nearest import check as check_number
+from ensue.why.nearest import nearest
 from ensue.why.trace import Trace
 
 MOST_ROWS = 1_000_000  # of a partition that is collected
@@ -42,12 +46,52 @@ def run(query: Query, df: DataFrame, per: str) -> DataFrame:
 def run_funnel(query: Query, df: DataFrame) -> DataFrame:
     """How many attempts reach each variable: counted where the rows are, then added up."""
     counted = _mapped(query, df, "start", tallies)
+    return _gathered(counted, lambda parts: funnel(query, parts), FUNNEL)
 
-    def summed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts = [pa.Table.from_batches([batch]) for batch in batches]
-        yield from funnel(query, parts).to_batches()
 
-    return counted.repartition(1).mapInArrow(shipped(summed), spark_schema(FUNNEL))
+def run_nearest(query: Query, df: DataFrame, n: int) -> DataFrame:
+    """The n attempts that lack least: those of each task, then of all."""
+    check_number(n)
+    queries = [] if df.isStreaming else ways(bind(query, df.columns))
+
+    def best(answer: pa.Table) -> pa.Table:
+        return nearest(query, [answer], n)
+
+    if queries:
+        found = _lacking(queries, df, n, best)
+    else:
+        found = _mapped(query, df, NEAREST, best)
+    schema = arrow_schema(found)
+    none = schema.empty_table()
+    return _gathered(found, lambda parts: nearest(query, [none, *parts], n), schema)
+
+
+def _lacking(
+    queries: list[Query], df: DataFrame, n: int, best: Callable[[pa.Table], pa.Table]
+) -> DataFrame:
+    check(queries[0], NEAREST)
+    df, queries, plain = _plainly(queries, df)
+    lacking = Lacking(queries, n)
+    prepared = df.select(*input_columns(lacking.plan, df))
+    found = lacking.nothing(arrow_schema(prepared)).schema
+
+    def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
+        stage = Lacking(queries, n)
+        for events in completed(pieces):
+            yield from map(best, stage.tables(events))
+
+    return _named(map_sorted(prepared, lacking.plan.query, work, found), plain)
+
+
+def _gathered(
+    found: DataFrame, made: Callable[[Iterable[pa.Table]], pa.Table], schema: pa.Schema
+) -> DataFrame:
+    """One table of all parts, in one task."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from made([pa.Table.from_batches([batch]) for batch in batches]).to_batches()
+
+    return found.repartition(1).mapInArrow(shipped(work), spark_schema(schema))
 
 
 def run_trace(query: Query, df: DataFrame, key: Any, limit: int, notices: Notices) -> pa.Table:
@@ -80,12 +124,24 @@ def _batch_only(df: DataFrame) -> None:
 
 def _prepared(query: Query, df: DataFrame, per: str) -> tuple[Plan, DataFrame, dict[str, str]]:
     """The plan, what it reads of the rows, and the names that columns with a dot have there."""
-    plain = plain_names(df.columns)
-    if plain:
-        query = rename(bind(query, df.columns), plain)
-        df = df.toDF(*(plain.get(name, name) for name in df.columns))
+    df, (query,), plain = _plainly([query], df)
     asked = planned(query, df.columns, per)
     return asked, df.select(*input_columns(asked, df)), plain
+
+
+def _plainly(queries: list[Query], df: DataFrame) -> tuple[DataFrame, list[Query], dict[str, str]]:
+    """With other names for columns with a dot, which are told as well."""
+    plain = plain_names(df.columns)
+    if not plain:
+        return df, queries, plain
+    renamed = [rename(bind(query, df.columns), plain) for query in queries]
+    return df.toDF(*(plain.get(name, name) for name in df.columns)), renamed, plain
+
+
+def _named(answer: DataFrame, plain: dict[str, str]) -> DataFrame:
+    """With the names that the user gave."""
+    written = {safe: name for name, safe in plain.items()}
+    return answer.toDF(*(written.get(name, name) for name in answer.columns))
 
 
 def _mapped(
@@ -94,14 +150,11 @@ def _mapped(
     _batch_only(df)
     asked, prepared, plain = _prepared(query, df, per)
     schema = arrow_schema(prepared)
-    per_start = per == "start"
-    found = made(choose.attempts(asked, schema, per_start).nothing(schema)).schema
+    found = made(choose.attempts(asked, schema, per).nothing(schema)).schema
 
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
-        attempts = choose.attempts(asked, schema, per_start)
+        attempts = choose.attempts(asked, schema, per)
         for events in completed(pieces):
             yield from map(made, attempts.tables(events))
 
-    answer = map_sorted(prepared, asked.query, work, found)
-    written = {safe: name for name, safe in plain.items()}
-    return answer.toDF(*(written.get(name, name) for name in answer.columns))
+    return _named(map_sorted(prepared, asked.query, work, found), plain)
