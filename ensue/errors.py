@@ -12,6 +12,8 @@ from typing import Self
 
 DOCS = "https://github.com/ensue/ensue/tree/main/docs"  # as in the metadata of the wheel
 
+_LINE = 400  # characters of a line that an error shows
+
 
 @dataclass(frozen=True)
 class Place:
@@ -35,10 +37,15 @@ class Place:
         return sum(len(line) + 1 for line in lines[: self.line - 1]) + self.column - 1
 
     def pointer(self) -> str:
-        """The offending line with a caret under the column."""
+        """The offending line, or the part of a long one, with a caret under the column."""
         lines = self.text.splitlines() or [""]
-        shown = lines[min(self.line, len(lines)) - 1]
-        return f"  {shown}\n  {' ' * (self.column - 1)}^"
+        shown, at = lines[min(self.line, len(lines)) - 1], self.column - 1
+        if len(shown) > _LINE:
+            begin = max(0, min(at - _LINE // 2, len(shown) - _LINE))
+            part = shown[begin : begin + _LINE]
+            ahead, behind = "... " * (begin > 0), " ..." * (begin + _LINE < len(shown))
+            shown, at = ahead + part + behind, at - begin + len(ahead)
+        return f"  {shown}\n  {' ' * at}^"
 
 
 class EnsueError(Exception):

@@ -57,7 +57,7 @@ def syntax_errors(text: str, problem: str) -> Iterator[None]:
             remedy="check the text at the mark",
             place=errors.Place(text, detail.get("line") or 1, max(1, detail.get("col") or 1)),
         ) from None
-    except (TokenError, RecursionError) as found:
+    except TokenError as found:
         raise errors.ConditionSyntaxError(
             f"{problem}: {found}",
             remedy="check quotes and brackets",

@@ -20,9 +20,10 @@ from ensue import errors
 from ensue.front.dialect import FRAME, is_aggregate, row_dialect, syntax_errors
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.query import condition as c
+from ensue.query.depth import check_brackets, check_depth, roomy
 from ensue.query.variables import resolve
 
-MAX_TEXT = 100_000
+MAX_TEXT = 4_000_000
 MAX_OFFSET = 1_000_000_000
 # A column that stands for a constant of the whole input (a sub-query): it belongs to no variable.
 CONSTANT_COLUMN = "_ensue_constant_"
@@ -42,6 +43,7 @@ _AGGREGATES: dict[type[exp.Expression], str] = {
     exp.LogicalOr: "bool_or",
 }
 _LOGICAL = {"EVERY": exp.LogicalAnd, "SOME": exp.LogicalOr}  # Spark's names, kept by the parser
+_CHAINED = (exp.And, exp.Or, exp.DPipe)  # as `condition.CHAINED`
 _FORBIDDEN = (exp.Subquery, exp.Select, exp.Window, exp.Exists, exp.Union)
 
 
@@ -57,14 +59,18 @@ class Scope:
 
 def parse_condition(text: str, scope: Scope, dialect: str = "spark") -> c.Condition:
     """The condition tree of an SQL expression text."""
-    return _Reader(text, scope).match_level(parse_sql(text, scope.where, dialect))
+    return from_sqlglot(parse_sql(text, scope.where, dialect), scope, text)
 
 
+@roomy
 def from_sqlglot(tree: exp.Expression, scope: Scope, text: str = "", start: int = 0) -> c.Condition:
     """The condition of a tree that a statement parser has read, from `start` of the text on."""
-    return _Reader(text or tree.sql(), scope, start).match_level(tree)
+    found = _Reader(text or tree.sql(), scope, start).match_level(tree)
+    check_depth(found, c.children, scope.where)
+    return found
 
 
+@roomy
 def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
     """sqlglot's tree; a syntax error points at the column."""
     if len(text) > MAX_TEXT:
@@ -74,6 +80,7 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
         )
     if not text.strip():
         raise errors.ConditionSyntaxError(f"{where} is empty", remedy="write an SQL expression")
+    check_brackets(text, where)
     with syntax_errors(text, f"{where} is not an SQL expression"):
         tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))
     if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):
@@ -378,6 +385,10 @@ class _Reader:
     # -- everything else -----------------------------------------------------------------------
 
     def _mirror(self, node: exp.Expression, visit: Any) -> c.Condition:
+        if isinstance(node, _CHAINED):
+            parts = _operands(node)
+            if len(parts) > c.LONG_CHAIN:
+                return c.chain(node.key, [visit(part) for part in parts])
         match node:
             case exp.Paren():
                 return visit(node.this)
@@ -469,6 +480,20 @@ class _Reader:
 def _function_name(node: exp.Expression) -> str:
     """FIRST, LAST, PREV, NEXT, CLASSIFIER, MATCH_NUMBER or the frame marker; else ''."""
     return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def _operands(node: exp.Expression) -> list[exp.Expression]:
+    """What a chain of one operator joins, brackets left out; it may be too long to recurse into."""
+    found: list[exp.Expression] = []
+    waiting: list[exp.Expression] = [node]
+    while waiting:
+        part = waiting.pop()
+        inner = part.unnest() if isinstance(part, exp.Paren) else part
+        if type(inner) is type(node):
+            waiting += [inner.args["expression"], inner.args["this"]]
+        else:
+            found.append(part)
+    return found
 
 
 def _literal(node: exp.Literal) -> c.Literal:

@@ -19,11 +19,12 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 from ensue import errors
 from ensue.front.clause import CLAUSE, Clause, ClauseParser, MatchTable
 from ensue.front.dialect import row_dialect, syntax_errors
+from ensue.query.depth import check_brackets, roomy
 
 DIALECTS = ("spark", "databricks", "trino", "snowflake", "oracle", "flink")
 # Flink's SQL is closest to Spark's in quoting and functions; what differs is in `front/sql.py`.
 _BASE = {"flink": "spark"}
-MAX_TEXT = 1_000_000
+MAX_TEXT = 4_000_000
 
 
 def base_dialect(name: str) -> str:
@@ -58,6 +59,7 @@ def statement_dialect(name: str) -> type[Dialect]:
     return type(f"Statement{base.__name__}", (base,), members)
 
 
+@roomy
 def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
     """The tree of one statement; a syntax error points at its place."""
     if len(text) > MAX_TEXT:
@@ -65,6 +67,7 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
             f"the statement has {len(text):,} characters; the limit is {MAX_TEXT:,}",
             remedy="split it with views",
         )
+    check_brackets(text, "the statement")
     with syntax_errors(text, "the statement is not SQL"):
         trees = [tree for tree in sqlglot.parse(text, dialect=statement_dialect(dialect)) if tree]
     if len(trees) != 1:

@@ -16,10 +16,11 @@ Below a `Navigate` or `Aggregate`, a `Column` means "of the row at hand".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
+from functools import reduce
 
 
 class Anchor(Enum):
@@ -101,6 +102,8 @@ class Aggregate:
 Condition = Literal | Column | TypeName | Call | Classifier | MatchNumber | Navigate | Aggregate
 Argument = Condition | str | bool | int | None | tuple["Argument", ...]
 
+CHAINED = ("and", "or", "dpipe")  # (a AND b) AND c is a AND (b AND c), nulls and all
+LONG_CHAIN = 100  # operands; a chain of more is a balanced tree, a shorter one as it was written
 TRUE = Literal("boolean", True)
 CONDITIONS = (Literal, Column, TypeName, Call, Classifier, MatchNumber, Navigate, Aggregate)
 
@@ -116,23 +119,43 @@ def binary(function: str, left: Condition, right: Condition) -> Call:
 def conjunction(parts: list[Condition]) -> Condition:
     """The parts joined by AND; TRUE where there are none."""
     parts = [part for part in parts if part != TRUE]
-    if not parts:
-        return TRUE
-    joined = parts[0]
-    for part in parts[1:]:
-        joined = binary("and", joined, part)
-    return joined
+    return chain("and", parts) if parts else TRUE
+
+
+def chain(function: str, parts: Sequence[Condition]) -> Condition:
+    """Operands joined by an operator that may be grouped in any way: a long chain is balanced."""
+    if len(parts) <= LONG_CHAIN:
+        return reduce(lambda left, right: binary(function, left, right), parts)
+    middle = len(parts) // 2
+    return binary(
+        function, _balanced(function, parts[:middle]), _balanced(function, parts[middle:])
+    )
+
+
+def _balanced(function: str, parts: Sequence[Condition]) -> Condition:
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return binary(
+        function, _balanced(function, parts[:middle]), _balanced(function, parts[middle:])
+    )
+
+
+def operands(function: str, condition: Condition) -> list[Condition]:
+    """The operands of the outermost calls of an operator, however they are grouped."""
+    found, waiting = [], [condition]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and node.function == function and len(node.arguments) == 2:
+            waiting += [_as_condition(value) for _, value in reversed(node.arguments)]
+        else:
+            found.append(node)
+    return found
 
 
 def conjuncts(condition: Condition) -> list[Condition]:
     """The operands of the outermost ANDs."""
-    if isinstance(condition, Call) and condition.function == "and":
-        return [
-            part
-            for role in ("this", "expression")
-            for part in conjuncts(_as_condition(condition[role]))
-        ]
-    return [] if condition == TRUE else [condition]
+    return [part for part in operands("and", condition) if part != TRUE]
 
 
 def _as_condition(argument: Argument) -> Condition:
@@ -161,9 +184,12 @@ def children(condition: Condition) -> tuple[Condition, ...]:
 
 
 def walk(condition: Condition) -> Iterator[Condition]:
-    yield condition
-    for child in children(condition):
-        yield from walk(child)
+    """All nodes, each before those below it, from left to right."""
+    waiting = [condition]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(children(node))
 
 
 def transform(condition: Condition, change: Callable[[Condition], Condition | None]) -> Condition:

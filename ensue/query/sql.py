@@ -95,12 +95,24 @@ def to_sqlglot(
             return _aggregate_sql(condition, quote_all)
         case c.Call(function=function, arguments=arguments):
             kind_of = _classes()[function]
+            if function in c.CHAINED:
+                parts = c.operands(function, condition)
+                if len(parts) > c.LONG_CHAIN:
+                    return _chained([_wrapped(inner(part), kind_of) for part in parts], kind_of)
             built = {role: inner(value) for role, value in arguments}
             return kind_of(**{role: _wrapped(value, kind_of) for role, value in built.items()})
         case tuple():
             return [inner(item) for item in condition]
         case _:
             return condition
+
+
+def _chained(parts: list[Any], kind: type[exp.Expression]) -> Any:
+    """A chain as it is printed, without brackets; grouped evenly, which does not show."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return kind(this=_chained(parts[:middle], kind), expression=_chained(parts[middle:], kind))
 
 
 def _wrapped(value: Any, parent: type[exp.Expression]) -> Any:

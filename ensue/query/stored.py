@@ -51,7 +51,7 @@ def from_json(text: str | bytes) -> query.Query:
                 remedy="read it with the version of Ensue that wrote it, or a later one",
             )
         found = _decode(told["query"])
-    except (ArithmeticError, ValueError, KeyError, TypeError, AttributeError):
+    except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError):
         found = None
     if not isinstance(found, query.Query):
         raise errors.StateError(

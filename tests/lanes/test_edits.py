@@ -127,6 +127,7 @@ def test_edits_of_one_batch_are_carried_out_in_order() -> None:
     assert [(r["version"], r["at"].second - 20) for r in stream.found] == [(10, 3)]
 
 
+MISTYPED = stored.to_json(FALL.query).replace('"B"', "17")
 BAD = {
     "does not name an edit": "fall.txt\nanything",
     "MATCH_RECOGNIZE": "00000001-fall.sql\nSELECT nonsense",
@@ -136,6 +137,13 @@ BAD = {
     "no column": "00000001-fall.sql\n" + sql("A AS nowhere > 1"),
     "not a stored query": "00000001-fall.json\n{}",
     "there is no pattern 'other'": "00000001-other.drop\n",
+    "is not a stored query": "00000001-fall.json\n" + "[" * 100_000,
+    "does not name": f"{10**20}-fall.sql\n" + sql(PLAIN),
+    "'111111111": "1" * 5000 + "-fall.sql\n" + sql(PLAIN),
+    "line 1, column": "00000001-fall.sql\n"
+    + sql("A AS " + "abs(" * 2000 + "x" + ")" * 2000 + " > 1"),
+    "the limit is": "00000001-fall.sql\n" + " " * 5_000_000,
+    "AttributeError": "00000001-fall.json\n" + MISTYPED,
 }
 
 
@@ -152,6 +160,20 @@ def test_a_bad_edit_is_reported_and_the_old_pattern_goes_on(reason: str) -> None
     told = [json.loads(r["event"]) for r in stream.found if r["status"] == "refused edit"]
     assert len(told) == stream.bad == 1
     assert reason in told[0]["error"] and told[0]["order"] in BAD[reason]
+
+
+def test_an_edit_that_the_data_prove_wrong_is_stopped_and_the_stream_goes_on() -> None:
+    edits = [
+        "1-fall.sql\n" + sql(PLAIN.replace("kind = 'A'", "CAST(kind AS INT) = 1")),
+        "2-pair.sql\n" + sql("A AS kind = 'A', B AS kind = 'B'", "A B"),
+    ]
+    table = rows("ABCABC")
+    stream = Stream(work_of(FALL)).step(None, 0, *edits).step(table.slice(0, 3), 0)
+    stream.step(table.slice(3), 3).step(None, 6, "3-fall.sql\n" + sql(PLAIN))
+    assert stream.bad == 1
+    assert [(r["pattern"], r["version"]) for r in stream.found] == [("pair", 2)] * 2
+    stream.step(rows("ABCABCABC").slice(6), 6).step(None, 9, streams.CLOSE)
+    assert [r["version"] for r in stream.found if r["pattern"] == "fall"] == [3]
 
 
 def test_an_edit_is_never_carried_out_twice() -> None:

@@ -15,7 +15,8 @@ from ensue import errors
 from ensue.operator.match_names import MATCH
 from ensue.operator.protocol import LaneEvaluator, Output
 from ensue.revision.ordered import OrderedRevisions
-from ensue.run.lanes.edits import JSON, PATTERN, VERSION, Edit, carried_out, counted, with_version
+from ensue.run.lanes.edits import PATTERN, VERSION, counted, with_version
+from ensue.run.lanes.orders import JSON, Edit, carried_out
 from ensue.run.lanes.stages import EvaluatorStage, EvaluatorWork
 from ensue.run.lanes.work import Settings, Stage
 from ensue.run.lanes.works import AskedAutomaton, automaton_recipe
@@ -69,7 +70,7 @@ class ArcsStage(EvaluatorStage):
         return counted(found)
 
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
-        return carried_out(orders, lambda edit: self._edit(edit, since))
+        return carried_out(orders, lambda edit: self._edit(edit, since), self)
 
     def _edit(self, edit: Edit, since: int | None) -> None:
         name, asked = self._work.settings.name, self._work.asked

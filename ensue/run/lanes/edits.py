@@ -12,12 +12,13 @@ Since Spark's plan is fixed once a stream runs, rows carry all their columns and
 conditions are evaluated here, on Arrow; so an edit may use any column of the stream and the
 functions of docs/functions.md. Partitioning, order and the columns of the output stay.
 
-Every lane validates an edit for itself and all come to the same result; lane 0 reports it.
+Every lane validates an edit for itself and all come to the same result; lane 0 reports it. What an
+edit says can be wrong of the data alone (`CAST(kind AS INT) = 1`): then the lane that meets such a
+row stops this version, which finds nothing there any more, and reports it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -39,7 +40,7 @@ from ensue.query import rules, stored
 from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.rows.flat import FlatRows
-from ensue.run.lanes.lane import is_end
+from ensue.run.lanes.orders import DROP, SQL, Edit, carried_out, check_number, reason
 from ensue.run.lanes.stages import EvaluatorStage, Recipe, named, unnamed
 from ensue.run.lanes.work import Settings, Stage, Work, pattern_name
 from ensue.run.lanes.works import matches_recipe
@@ -48,46 +49,7 @@ from ensue.sequences.evaluator import SequencesEvaluator
 KIND = state.Kind("versions")
 PATTERN, VERSION = "pattern", "version"
 RAW = PREFIX + "raw_"
-SQL, JSON, DROP = "sql", "json", "drop"
-_NAME = re.compile(r"^0*(\d+)-([A-Za-z_]\w*)\.(sql|json|drop)$")
 Read = Callable[[str], Query]
-
-
-@dataclass(frozen=True)
-class Edit:
-    """An order to change a pattern: the name of its file, and what is in it."""
-
-    number: int
-    name: str
-    kind: str
-    text: str
-
-    @staticmethod
-    def of(order: str) -> Edit:
-        file, _, text = order.partition("\n")
-        told = _NAME.match(file)
-        if told is None:
-            raise errors.QueryError(
-                f"{file!r} does not name an edit",
-                remedy="name files NUMBER-NAME.sql, .json or .drop: 00000002-funnel.sql",
-            )
-        return Edit(int(told[1]), told[2], told[3], text)
-
-
-def _number(order: str) -> tuple[int, str]:
-    told = _NAME.match(order.partition("\n")[0])
-    return (int(told[1]) if told else 0, order)
-
-
-def carried_out(orders: Sequence[str], edit: Callable[[Edit], None]) -> list[dict[str, str]]:
-    """Edits in the order of their numbers; those that cannot be carried out, with the reason."""
-    refused = []
-    for order in sorted((order for order in orders if not is_end(order)), key=_number):
-        try:
-            edit(Edit.of(order))
-        except errors.EnsueError as problem:
-            refused.append({"order": order.partition("\n")[0], "error": str(problem)})
-    return refused
 
 
 @dataclass(frozen=True)
@@ -167,21 +129,6 @@ def joined_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
             f"the matches of the patterns do not fit into one table: {problem}",
             remedy="give measures of one name one type",
         ) from None
-
-
-def check_number(edit: Edit, versions: Mapping[str, int]) -> None:
-    """Edits are numbered upwards, and only a pattern that is there can be dropped."""
-    current = versions.get(edit.name)
-    if current is not None and edit.number <= current:
-        raise errors.QueryError(
-            f"{edit.name} is in version {current}, and the edit is number {edit.number}",
-            remedy="edits are numbered upwards: use Control(...).put",
-        )
-    if current is None and edit.kind == DROP:
-        raise errors.QueryError(
-            f"there is no pattern {edit.name!r}",
-            remedy=f"there are {', '.join(versions) or 'none'}",
-        )
 
 
 def with_version(found: pa.Schema, partition_by: Sequence[str]) -> pa.Schema:
@@ -270,6 +217,7 @@ class Version:
     text: str
     compiled: Compiled
     stage: EvaluatorStage
+    stopped: str = ""  # by an error of the data: the reason
 
 
 class EditedStage(Stage):
@@ -278,6 +226,7 @@ class EditedStage(Stage):
     def __init__(self, work: EditsWork) -> None:
         self.work = work
         self._versions = {name: self._version(name, 0, text) for name, text in self.work.first}
+        self._stops: list[dict[str, str]] = []  # not reported yet
 
     def _version(self, name: str, number: int, text: str) -> Version:
         compiled = compiled_query(text, self.work.schema, self.work.settings.speculative)
@@ -286,17 +235,34 @@ class EditedStage(Stage):
     # -- events ----------------------------------------------------------------------------------
 
     def insert(self, rows: pa.Table) -> Iterator[pa.Table]:
-        for version in self._versions.values():
-            ready = read_rows(version.compiled.planned, rows)
-            yield from self._found(version, version.stage.insert(ready))
+        return self._each(lambda v: v.stage.insert(read_rows(v.compiled.planned, rows)))
 
     def advance(self, horizon: int) -> Iterator[pa.Table]:
-        for version in self._versions.values():
-            yield from self._found(version, version.stage.advance(horizon))
+        return self._each(lambda v: v.stage.advance(horizon))
 
     def end(self, keys: Collection[Key] | None = None) -> Iterator[pa.Table]:
+        return self._each(lambda v: v.stage.end(keys))
+
+    def _each(self, run: Callable[[Version], Iterator[pa.Table]]) -> Iterator[pa.Table]:
         for version in self._versions.values():
-            yield from self._found(version, version.stage.end(keys))
+            if version.stopped:
+                continue
+            if not version.number:  # what the stream was started with stops it, as on a batch
+                yield from self._found(version, run(version))
+                continue
+            try:
+                tables = list(self._found(version, run(version)))
+            except Exception as problem:
+                version.stopped = reason(problem)
+                version.stage = EvaluatorStage(version.compiled.recipe)
+                name = f"{version.number:08d}-{version.name}"
+                self._stops.append({"order": name, "error": version.stopped})
+                continue
+            yield from tables
+
+    def stops(self) -> list[dict[str, str]]:
+        stops, self._stops = self._stops, []
+        return stops
 
     def _found(self, version: Version, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in tables:
@@ -314,7 +280,7 @@ class EditedStage(Stage):
 
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, Any]]:
         """Carry out edits in the order of their numbers; those that cannot be, with the reason."""
-        return carried_out(orders, self._edit)
+        return carried_out(orders, self._edit, self)
 
     def _edit(self, edit: Edit) -> None:
         current = self._versions.get(edit.name)
@@ -324,7 +290,7 @@ class EditedStage(Stage):
             return
         made = self._version(edit.name, edit.number, stored.to_json(self.work.query_of(edit)))
         self.work.check_fits(made.compiled.found)
-        if current is not None:
+        if current is not None and not current.stopped:
             _take_over(made, current)
         self._versions[edit.name] = made
 
@@ -337,8 +303,7 @@ class EditedStage(Stage):
     def copy(self) -> EditedStage:
         made = EditedStage(self.work)
         made._versions = {
-            name: Version(v.name, v.number, v.text, v.compiled, v.stage.copy())
-            for name, v in self._versions.items()
+            name: replace(v, stage=v.stage.copy()) for name, v in self._versions.items()
         }
         return made
 
@@ -350,6 +315,8 @@ class EditedStage(Stage):
             "query": pa.array([v.text for v in versions], pa.string()),
             "state": pa.array([v.stage.save() for v in versions], pa.binary()),
         }
+        if any(v.stopped for v in versions):
+            columns["stopped"] = pa.array([v.stopped for v in versions], pa.string())
         return state.to_bytes(KIND, pa.table(columns))
 
     def load(self, blob: bytes) -> None:
@@ -358,6 +325,7 @@ class EditedStage(Stage):
         for row in table.to_pylist():
             version = self._version(row["name"], row["number"], row["query"])
             version.stage.load(row["state"])
+            version.stopped = row.get("stopped", "")
             self._versions[version.name] = version
 
 

@@ -170,7 +170,9 @@ class Lane:
         edits = [order for order in orders if not is_end(order)]
         if edits:
             self._changed = True
-            yield from self._edited(self._stage.revise(edits, watermark))
+            refused = self._stage.revise(edits, watermark)
+            if self.number == 0:  # all lanes come to the same result; one of them tells it
+                yield from self._refused(refused)
         if settings.speculative:
             yield from self._told(found, watermark)
         else:
@@ -178,6 +180,7 @@ class Lane:
                 self.counts.matches += table.num_rows
                 self._tally(table, "matches")
                 yield self._shown(table, MATCHED)
+        yield from self._refused(self._stage.stops())
         unused = self._stage.refused()
         if unused is not None:
             yield from self._side(as_json(unused, self.work.partition_by), REJECTED)
@@ -357,9 +360,9 @@ class Lane:
             self.counts.rejected += others.num_rows
         return events
 
-    def _edited(self, refused: list[dict[str, str]]) -> Iterator[pa.Table]:
-        """All lanes come to the same result; one of them tells it."""
-        if self.number != 0 or not refused:
+    def _refused(self, refused: list[dict[str, str]]) -> Iterator[pa.Table]:
+        """Orders that cannot be carried out, counted and shown."""
+        if not refused:
             return
         self.counts.bad_edits += len(refused)
         if self.work.settings.late:

@@ -23,17 +23,14 @@ from ensue.operator.protocol import Events, Key, Snapshot, Watermark, key_table,
 from ensue.query import stored
 from ensue.query.query import Query
 from ensue.run.lanes.edits import (
-    DROP,
-    Edit,
     EditsWork,
     Read,
     arrow_rule,
-    carried_out,
-    check_number,
     counted,
     joined_schema,
     with_version,
 )
+from ensue.run.lanes.orders import DROP, Edit, carried_out, check_number
 from ensue.run.lanes.stages import ordered
 from ensue.run.lanes.work import Settings, Stage
 from ensue.run.lanes.works import refuse_corrections
@@ -146,7 +143,7 @@ class SharedStage(Stage):
     # -- edits -----------------------------------------------------------------------------------
 
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
-        return carried_out(orders, self._edit)
+        return carried_out(orders, self._edit, self)
 
     def _edit(self, edit: Edit) -> None:
         check_number(edit, self._numbers)

@@ -116,6 +116,10 @@ class Stage(ABC):
         Tells the orders that could not be carried out, each with the reason.
         """
 
+    def stops(self) -> list[dict[str, str]]:
+        """Edits that were carried out and that the data proved wrong here, since the last call."""
+        return []
+
     def refused(self) -> pa.Table | None:
         """Rows that could not be used, since the last call."""
         return None

@@ -1,0 +1,123 @@
+"""Trees that are deep: a limit on nesting, and room for those that keep to it.
+
+Most walks over a tree are recursive, and so are the parsers of libraries. Two rules make that safe
+for any text. Chains of AND, OR and || are kept as balanced trees (`condition.chain`), so that 100,000
+terms are 17 levels. What really nests is refused beyond `MAX_NESTING`; below it, a call that ran out
+of Python's stack runs once more in a thread with a large one (`roomy`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from ensue import errors
+
+MAX_NESTING = 1_000  # levels of brackets, of functions, of operators that do not form one chain
+_FRAMES = 100_000  # of Python, in a roomy thread: parsers take up to 40 for a level
+_STACK = 512 << 20  # bytes of address space; only what is used takes memory
+_REMEDY = "compute parts of it into columns first"
+_BRACKETS = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[(\[{)\]}]", re.S
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_local = threading.local()
+_lock = threading.Lock()
+_inside = 0  # roomy threads at work
+_usual = 0  # the limit without them
+
+
+def check_brackets(text: str, what: str) -> None:
+    """Refuses a text whose brackets nest too deeply, before anything recursive reads it."""
+    level = 0
+    for found in _BRACKETS.finditer(text):
+        mark = found[0]
+        if mark in "([{":
+            level += 1
+            if level > MAX_NESTING:
+                raise too_deep(what, errors.Place.at_offset(text, found.start()))
+        elif mark in ")]}":
+            level -= 1
+
+
+def too_deep(what: str, place: errors.Place | None = None) -> errors.LimitError:
+    return errors.LimitError(
+        f"{what} nests deeper than {MAX_NESTING:,} levels", remedy=_REMEDY, place=place
+    )
+
+
+def roomy(function: Callable[P, T]) -> Callable[P, T]:
+    """Runs `function`, which changes nothing outside, again with room where the stack runs out."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if getattr(_local, "roomy", False):
+            return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except RecursionError:
+            pass
+        return _in_thread(lambda: function(*args, **kwargs))
+
+    return call
+
+
+def _in_thread(function: Callable[[], T]) -> T:
+    answer: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        _local.roomy = True
+        try:
+            answer.append(function())
+        except RecursionError:
+            failure.append(too_deep("the text"))
+        except BaseException as problem:
+            failure.append(problem)
+
+    thread = threading.Thread(target=run, name="ensue deep", daemon=True)
+    with _room(thread):
+        thread.join()
+    if failure:
+        raise failure[0]
+    return answer[0]
+
+
+@contextmanager
+def _room(thread: threading.Thread) -> Iterator[None]:
+    """Starts the thread with a large stack, under a limit that is the whole process's."""
+    global _inside, _usual
+    with _lock:
+        if not _inside:
+            _usual = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(_usual, _FRAMES))
+        _inside += 1
+        size = threading.stack_size(_STACK)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(size)
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if not _inside:
+                sys.setrecursionlimit(_usual)
+
+
+def check_depth(tree: Any, children: Callable[[Any], Any], what: str) -> None:
+    """Refuses a tree of more than `MAX_NESTING` levels; takes no stack itself."""
+    level, layer = 0, [tree]
+    while layer:
+        level += 1
+        if level > MAX_NESTING:
+            raise too_deep(what)
+        layer = [child for node in layer for child in children(node)]
