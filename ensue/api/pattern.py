@@ -39,6 +39,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query import nodes
 from ensue.query.binding import bind
+from ensue.query.depth import roomy
 from ensue.query.query import Query, Rows
 from ensue.query.sql import definitions_sql, query_sql
 from ensue.rows.engine_choice import choose_row_engine
@@ -101,10 +102,12 @@ class Pattern(Why):
         """The automaton that recognises the pattern; `.dump()` prints it."""
         return self.plan.automaton
 
+    @roomy
     def sql(self, dialect: str = "spark") -> str:
         """The query as SQL with MATCH_RECOGNIZE."""
         return query_sql(self.query, dialect=dialect)
 
+    @roomy
     def explain(self, data: Any = None) -> str:
         """What would run, where each condition is evaluated, and why; exact with the data given."""
         told = self._explained(data)
@@ -142,6 +145,7 @@ class Pattern(Why):
         bound = plan(bind(self.query, table.column_names))
         return bound, local.prepare(bound, table.slice(0, 0)).schema
 
+    @roomy
     def plot(self) -> Picture:
         """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
         return Picture(self._view())
@@ -167,9 +171,11 @@ class Pattern(Why):
     def __repr__(self) -> str:
         return f"<ensue pattern: {nodes.pattern_text(self._draft.meant)}>"
 
+    @roomy
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self.query == other.query
 
+    @roomy
     def __hash__(self) -> int:
         return hash(self.query)
 
@@ -203,6 +209,7 @@ class Pattern(Why):
     def matches(
         self, data: Any, budget: Budget | None = None, timeouts: bool = False, **options: Any
     ) -> Any: ...
+    @roomy
     def matches(
         self,
         data: Any,
@@ -334,6 +341,7 @@ class Pattern(Why):
     def aggregate(self, data: str | Path, **options: Any) -> pa.Table: ...
     @overload
     def aggregate(self, data: Any, **options: Any) -> Any: ...
+    @roomy
     def aggregate(
         self,
         data: Any,
@@ -372,6 +380,7 @@ class Pattern(Why):
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._draft.placed(problem) from None
 
+    @roomy
     def summarize(
         self,
         data: Any = None,
@@ -422,6 +431,7 @@ class Pattern(Why):
         summary = summary_of(query, options, how)
         return summary if data is None else summary.insert(data)
 
+    @roomy
     def matcher(
         self,
         *,

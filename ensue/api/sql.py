@@ -25,6 +25,7 @@ from ensue.front.translate import spark_sql
 from ensue.operator.as_of import LATEST
 from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
+from ensue.query.depth import roomy
 from ensue.query.query import Query
 from ensue.rows.warm import warm_up
 
@@ -63,6 +64,7 @@ def sql(
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any: ...
+@roomy
 def sql(
     text: str | list[str] | tuple[str, ...],
     *,

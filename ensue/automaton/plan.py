@@ -25,6 +25,7 @@ from ensue.automaton.letters import LetterStates, letter_states
 from ensue.automaton.program import Marks, Program, label_marks
 from ensue.automaton.sequence import compile_sequence
 from ensue.query import condition as c
+from ensue.query.depth import roomy
 from ensue.query.query import Query, Rows
 from ensue.query.sql import row_sql
 from ensue.query.stored import Fingerprint, fingerprint
@@ -243,6 +244,7 @@ def _nests(argument: c.Condition) -> bool:
     return any(isinstance(node, c.Aggregate) for node in c.walk(argument))
 
 
+@roomy
 def plan(query: Query, parts: bool = False) -> Plan:
     """The plan of a checked query; with `parts`, what each part of an AND reads is an input."""
     marks: Marks

@@ -18,6 +18,7 @@ from ensue.front.columns import column_text, is_column
 from ensue.front.expressions import Scope, parse_condition, parse_sql
 from ensue.query import condition as c
 from ensue.query import nodes, rules
+from ensue.query.depth import roomy
 from ensue.query.duration import parse_duration, spelled
 from ensue.query.missing import Effort, Missing, as_missing
 from ensue.query.query import (
@@ -103,6 +104,7 @@ class Draft:
             return self.pattern
         return nodes.with_blank(self.pattern, self.selection)
 
+    @roomy
     def build(self) -> Query:
         """The query, checked; every name resolved."""
         primary = self.labels

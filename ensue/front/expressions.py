@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 import sqlglot
@@ -18,6 +17,7 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.front.dialect import FRAME, is_aggregate, row_dialect, syntax_errors
+from ensue.front.trees import CHAINED, function_name, literal, operands
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.query import condition as c
 from ensue.query.depth import check_brackets, check_depth, roomy
@@ -43,7 +43,6 @@ _AGGREGATES: dict[type[exp.Expression], str] = {
     exp.LogicalOr: "bool_or",
 }
 _LOGICAL = {"EVERY": exp.LogicalAnd, "SOME": exp.LogicalOr}  # Spark's names, kept by the parser
-_CHAINED = (exp.And, exp.Or, exp.DPipe)  # as `condition.CHAINED`
 _FORBIDDEN = (exp.Subquery, exp.Select, exp.Window, exp.Exists, exp.Union)
 
 
@@ -114,7 +113,7 @@ class _Reader:
         return self._mirror(node, self.match_level)
 
     def _special(self, node: exp.Expression, final: bool) -> c.Condition | None:
-        name = _function_name(node)
+        name = function_name(node)
         if name == FRAME:
             frame, inner = node.expressions
             if frame.name == "FINAL" and self._scope.define:
@@ -125,10 +124,10 @@ class _Reader:
                     "leave FINAL out, or use it in MEASURES",
                     "FINAL",
                 )
-            if _function_name(inner) in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"):
+            if function_name(inner) in ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER"):
                 raise self._error(
                     node,
-                    f"{frame.name} cannot stand before {_function_name(inner)}",
+                    f"{frame.name} cannot stand before {function_name(inner)}",
                     f"put {frame.name} on the FIRST or LAST inside, or leave it out",
                     frame.name,
                 )
@@ -175,11 +174,11 @@ class _Reader:
         return None
 
     def _logical(self, node: exp.Expression, final: bool) -> c.Navigate:
-        name, (argument, offset) = _function_name(node), self._navigation_arguments(node, 0)
-        if _function_name(argument) in ("FIRST", "LAST", "PREV", "NEXT", FRAME):
+        name, (argument, offset) = function_name(node), self._navigation_arguments(node, 0)
+        if function_name(argument) in ("FIRST", "LAST", "PREV", "NEXT", FRAME):
             raise self._error(
                 node,
-                f"{name} cannot contain {_function_name(argument)}",
+                f"{name} cannot contain {function_name(argument)}",
                 "only PREV or NEXT may contain FIRST or LAST, not the other way round",
                 name,
             )
@@ -187,9 +186,9 @@ class _Reader:
         return c.Navigate(value, variable, c.Anchor[name], offset, 0, final)
 
     def _physical(self, node: exp.Expression) -> c.Navigate:
-        name, (argument, offset) = _function_name(node), self._navigation_arguments(node, 1)
+        name, (argument, offset) = function_name(node), self._navigation_arguments(node, 1)
         shift = -offset if name == "PREV" else offset
-        inner_name = _function_name(argument)
+        inner_name = function_name(argument)
         if inner_name in ("PREV", "NEXT"):
             raise self._error(
                 node,
@@ -210,7 +209,7 @@ class _Reader:
     def _navigation_arguments(
         self, node: exp.Expression, default: int
     ) -> tuple[exp.Expression, int]:
-        name, arguments = _function_name(node), node.expressions
+        name, arguments = function_name(node), node.expressions
         if len(arguments) not in (1, 2):
             raise self._error(
                 node,
@@ -315,7 +314,7 @@ class _Reader:
             if not column.name.startswith(CONSTANT_COLUMN):
                 self._seen.append(variable)
             return column
-        function = _function_name(node)
+        function = function_name(node)
         if function == "CLASSIFIER":
             self._seen.append(self._classifier_variable(node))
             return c.Classifier()
@@ -385,8 +384,8 @@ class _Reader:
     # -- everything else -----------------------------------------------------------------------
 
     def _mirror(self, node: exp.Expression, visit: Any) -> c.Condition:
-        if isinstance(node, _CHAINED):
-            parts = _operands(node)
+        if isinstance(node, CHAINED):
+            parts = operands(node)
             if len(parts) > c.LONG_CHAIN:
                 return c.chain(node.key, [visit(part) for part in parts])
         match node:
@@ -395,10 +394,10 @@ class _Reader:
             case exp.Try():
                 return visit(self._tried(node))
             case exp.Literal():
-                return _literal(node)
+                return literal(node)
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
-                literal = _literal(node.this)
-                return c.Literal(literal.kind, -literal.value)  # type: ignore[operator]
+                number = literal(node.this)
+                return c.Literal(number.kind, -number.value)  # type: ignore[operator]
             case exp.Boolean():
                 return c.Literal("boolean", bool(node.this))
             case exp.Null():
@@ -475,36 +474,6 @@ class _Reader:
             before = [place for place in places if place <= offset]
             offset = before[-1] if before else next(iter(places), offset)
         return errors.Place.at_offset(self._text, offset)
-
-
-def _function_name(node: exp.Expression) -> str:
-    """FIRST, LAST, PREV, NEXT, CLASSIFIER, MATCH_NUMBER or the frame marker; else ''."""
-    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
-
-
-def _operands(node: exp.Expression) -> list[exp.Expression]:
-    """What a chain of one operator joins, brackets left out; it may be too long to recurse into."""
-    found: list[exp.Expression] = []
-    waiting: list[exp.Expression] = [node]
-    while waiting:
-        part = waiting.pop()
-        inner = part.unnest() if isinstance(part, exp.Paren) else part
-        if type(inner) is type(node):
-            waiting += [inner.args["expression"], inner.args["this"]]
-        else:
-            found.append(part)
-    return found
-
-
-def _literal(node: exp.Literal) -> c.Literal:
-    if node.is_string:
-        return c.Literal("string", node.this)
-    text = node.this
-    if text.isdigit():
-        return c.Literal("int", int(text))
-    if "e" in text.lower():
-        return c.Literal("double", float(text))
-    return c.Literal("decimal", Decimal(text))
 
 
 def _argument(value: Any, visit: Any) -> c.Argument:

@@ -26,6 +26,7 @@ from ensue.front.statement import base_dialect, clause_in, parse_statement
 from ensue.front.translate import spark_sql, start_of
 from ensue.query import condition as c
 from ensue.query import nodes, rules
+from ensue.query.depth import roomy
 from ensue.query.query import Measure, OrderKey, Query, Rows, Skip, SkipMode, Window, WindowKind
 
 HIDDEN = "_ensue_hidden_"
@@ -47,6 +48,7 @@ class MatchQuery:
     all_matches: bool = False  # measures are aggregates OVER ALL MATCHES
 
 
+@roomy
 def read_query(text: str, dialect: str = "spark") -> Query:
     """The query of the only MATCH_RECOGNIZE in a statement."""
     tables = list(parse_statement(text, dialect).find_all(MatchTable))

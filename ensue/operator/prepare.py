@@ -15,11 +15,13 @@ from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name
 from ensue.operator.arrange import flat
 from ensue.operator.batch import as_mask
+from ensue.query.depth import roomy
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.infer import require_boolean
 
 
+@roomy
 def prepare(planned: Plan, table: pa.Table) -> pa.Table:
     """The columns the evaluator reads: partition and order, inputs, packed flags, and the rest."""
     rows = Rows({name: flat(table, name) for name in table.column_names}, table.num_rows, None)
@@ -51,6 +53,7 @@ def pack(flags: Sequence[np.ndarray]) -> Iterable[np.ndarray]:
         yield packed
 
 
+@roomy
 def finish(planned: Plan, found: pa.Table) -> pa.Table:
     """Measures over atoms, in the standard's order of columns."""
     rows = Rows({name: flat(found, name) for name in found.column_names}, found.num_rows, None)

@@ -1,9 +1,9 @@
 """Trees that are deep: a limit on nesting, and room for those that keep to it.
 
 Most walks over a tree are recursive, and so are the parsers of libraries. Two rules make that safe
-for any text. Chains of AND, OR and || are kept as balanced trees (`condition.chain`), so that 100,000
-terms are 17 levels. What really nests is refused beyond `MAX_NESTING`; below it, a call that ran out
-of Python's stack runs once more in a thread with a large one (`roomy`).
+for any text. Chains of AND, OR and || are kept as balanced trees (`condition.chain`): 100,000 terms
+are 17 levels. What really nests is refused beyond `MAX_NESTING`; below it, a call that ran out of
+Python's stack runs once more in a thread with a large one (`roomy`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -29,9 +28,6 @@ _BRACKETS = re.compile(
 P = ParamSpec("P")
 T = TypeVar("T")
 _local = threading.local()
-_lock = threading.Lock()
-_inside = 0  # roomy threads at work
-_usual = 0  # the limit without them
 
 
 def check_brackets(text: str, what: str) -> None:
@@ -83,34 +79,41 @@ def _in_thread(function: Callable[[], T]) -> T:
             failure.append(problem)
 
     thread = threading.Thread(target=run, name="ensue deep", daemon=True)
-    with _room(thread):
-        thread.join()
+    _ROOMS.run(thread)
     if failure:
         raise failure[0]
     return answer[0]
 
 
-@contextmanager
-def _room(thread: threading.Thread) -> Iterator[None]:
-    """Starts the thread with a large stack, under a limit that is the whole process's."""
-    global _inside, _usual
-    with _lock:
-        if not _inside:
-            _usual = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(_usual, _FRAMES))
-        _inside += 1
-        size = threading.stack_size(_STACK)
+class _Rooms:
+    """Threads with a large stack; the limit that they need is the whole process's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = 0
+        self._usual = 0  # the limit while no such thread runs
+
+    def run(self, thread: threading.Thread) -> None:
+        with self._lock:
+            if not self._busy:
+                self._usual = sys.getrecursionlimit()
+                sys.setrecursionlimit(max(self._usual, _FRAMES))
+            self._busy += 1
+            size = threading.stack_size(_STACK)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(size)
         try:
-            thread.start()
+            thread.join()
         finally:
-            threading.stack_size(size)
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if not _inside:
-                sys.setrecursionlimit(_usual)
+            with self._lock:
+                self._busy -= 1
+                if not self._busy:
+                    sys.setrecursionlimit(self._usual)
+
+
+_ROOMS = _Rooms()
 
 
 def check_depth(tree: Any, children: Callable[[Any], Any], what: str) -> None:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from ensue import errors
 from ensue.query import condition as c
 from ensue.query import nodes
+from ensue.query.depth import roomy
 from ensue.query.duration import MICROSECONDS
 from ensue.query.query import Measure, OrderKey, Query, Window, WindowKind
 
@@ -28,11 +29,13 @@ def _classes() -> dict[str, type[exp.Expression]]:
     return found
 
 
+@roomy
 def row_sql(condition: c.Condition, dialect: str = "spark") -> str:
     """SQL of an expression over one row (no navigation inside)."""
     return to_sqlglot(condition, quote_all=True).sql(dialect=dialect)
 
 
+@roomy
 def condition_sql(condition: c.Condition, dialect: str = "spark") -> str:
     """SQL of a condition or measure as it stands in MATCH_RECOGNIZE."""
     tree = to_sqlglot(condition)
@@ -211,6 +214,7 @@ def _reads_a_row(condition: c.Condition) -> bool:
     return any(isinstance(node, (c.Column, c.Classifier)) for node in c.walk(condition))
 
 
+@roomy
 def query_sql(query: Query, table: str = "input", dialect: str = "spark") -> str:
     """The query as a statement with MATCH_RECOGNIZE over `table`."""
     if not query.row_semantics:

@@ -18,6 +18,7 @@ from typing import Any
 
 from ensue import errors
 from ensue.query import condition, missing, nodes, query
+from ensue.query.depth import roomy
 
 VERSION = 1
 _MODULES = (condition, missing, nodes, query)
@@ -36,10 +37,12 @@ def _known() -> dict[str, type]:
     return found
 
 
+@roomy
 def to_json(asked: query.Query) -> str:
     return json.dumps({"ensue query": VERSION, "query": _encode(asked)}, ensure_ascii=False)
 
 
+@roomy
 def from_json(text: str | bytes) -> query.Query:
     """The query of a JSON text; refused where it is none."""
     try:
@@ -51,7 +54,7 @@ def from_json(text: str | bytes) -> query.Query:
                 remedy="read it with the version of Ensue that wrote it, or a later one",
             )
         found = _decode(told["query"])
-    except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, RecursionError):
+    except (ArithmeticError, LookupError, ValueError, TypeError, AttributeError):
         found = None
     if not isinstance(found, query.Query):
         raise errors.StateError(

@@ -1,0 +1,41 @@
+"""Small questions about a tree of sqlglot: what a call is named, what a chain joins, a literal."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from sqlglot import exp
+
+from ensue.query import condition as c
+
+CHAINED = (exp.And, exp.Or, exp.DPipe)  # as `condition.CHAINED`
+
+
+def function_name(node: exp.Expression) -> str:
+    """FIRST, LAST, PREV, NEXT, CLASSIFIER, MATCH_NUMBER or the frame marker; else ''."""
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def operands(node: exp.Expression) -> list[exp.Expression]:
+    """What a chain of one operator joins, brackets left out; it may be too long to recurse into."""
+    found: list[exp.Expression] = []
+    waiting: list[exp.Expression] = [node]
+    while waiting:
+        part = waiting.pop()
+        inner = part.unnest() if isinstance(part, exp.Paren) else part
+        if type(inner) is type(node):
+            waiting += [inner.args["expression"], inner.args["this"]]
+        else:
+            found.append(part)
+    return found
+
+
+def literal(node: exp.Literal) -> c.Literal:
+    if node.is_string:
+        return c.Literal("string", node.this)
+    text = node.this
+    if text.isdigit():
+        return c.Literal("int", int(text))
+    if "e" in text.lower():
+        return c.Literal("double", float(text))
+    return c.Literal("decimal", Decimal(text))
