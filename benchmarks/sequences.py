@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
-from benchmarks import flink_cep
+from benchmarks import flink_cep, sharp_data
 from benchmarks.harness import Target, compare, report
 from ensue.sequences import counts as sequence_counts
 from ensue.sequences import evaluator as sequences
+from ensue.sequences import totals as sequence_totals
 
 LETTERS = np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 PATTERN = "A ->> B ->> C ->> D"
@@ -134,6 +135,48 @@ def run_correlated(settings: Any) -> bool:
     return good
 
 
+def run_totals(settings: Any) -> bool:
+    """sequences-totals: counts and sums of SHARP's Q3 and Q4, and of a loop."""
+    rows = settings.rows or 10_000
+    table = sharp_data.ds1(rows, 77)
+    asked = {n: (q.measures(), table) for n, q in sharp_data.q3_q4(1_500).items()}
+    chosen = events(rows, 5).append_column("V", table["V"])
+    loop = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("id").within(60)
+    good = True
+    for name, (pattern, data) in {**asked, "A ->> B+ ->> C": (loop, chosen)}.items():
+        label = "b" if name in asked else "B"
+
+        def totals(p: Any = pattern, d: Any = data, b: str = label) -> list[Any]:
+            return p.aggregate(d, n="count(*)", s=f"sum({b}.V)").to_pylist()
+
+        variants = {"aggregate": (rows, totals), "aggregate, plain Python": (rows, _added(totals))}
+        if name in asked:
+            variants["list"] = (rows, lambda p=pattern, d=data: len(p.matches(d)))
+        found = compare(variants, repeat=1, warm_up=1)
+        assert found[0].answer == found[1].answer
+        ratio = found[1].cpu_median / found[0].cpu_median
+        targets = [Target("plain Python against compiled", ratio, 10, at_most=False)]
+        if name in asked:
+            share = found[0].cpu_median / found[2].cpu_median
+            targets.append(Target("aggregate against list", share, 2))
+        good &= report(f"{name}, {rows:,} events", found, targets, f"sequences-totals-{name[:2]}")
+    return good
+
+
+def _added(totals: Any) -> Any:
+    """The same in plain Python."""
+
+    def run() -> Any:
+        compiled = sequence_totals.Totals._compiled
+        sequence_totals.Totals._compiled = lambda *given: None
+        try:
+            return totals()
+        finally:
+            sequence_totals.Totals._compiled = compiled
+
+    return run
+
+
 def _in_python(pattern: ensue.Pattern, table: pa.Table) -> int:
     compiled = sequences.event_machine
     sequences.event_machine = lambda *given: "left out, to compare"
@@ -173,4 +216,5 @@ COMMANDS = {
     "sequences-explosion": run_explosion,
     "sequences-peers": run_peers,
     "sequences-correlated": run_correlated,
+    "sequences-totals": run_totals,
 }

@@ -19,9 +19,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ensue import aggregate, errors
 from ensue.automaton.plan import Plan
@@ -41,7 +44,12 @@ class Slot:
 
     function: str
     labels: frozenset[int]
-    values: Sequence[Any] | None  # None: every row counts as 1
+    column: pa.Array | None  # None: every row counts as 1
+
+    @cached_property
+    def values(self) -> Sequence[Any] | None:
+        """The same as Python values."""
+        return None if self.column is None else self.column.to_pylist()
 
 
 Part = tuple[int, Any, float]  # occurrences, sum or extreme, and what is not finite
@@ -77,18 +85,19 @@ class Aggregates:
         if atom.arguments:
             values = self._values(atom.arguments[0], batch)
         if atom.where is not None:
-            kept = self._values(atom.where, batch)
-            given = values if values is not None else [1] * len(kept)
-            values = [value if keep else None for value, keep in zip(given, kept, strict=True)]
+            kept = pc.fill_null(self._values(atom.where, batch).cast(pa.bool_()), False)
+            given = pa.array(np.ones(len(kept), np.int64)) if values is None else values
+            values = pc.if_else(kept, given, pa.scalar(None, given.type))
         return Slot(atom.function, labels, values)
 
     @staticmethod
-    def _values(argument: c.Condition, batch: EventBatch) -> list[Any]:
+    def _values(argument: c.Condition, batch: EventBatch) -> pa.Array:
         if isinstance(argument, c.Column):
             found = batch.columns[argument.name]
         else:
             found = evaluate(argument, Rows(batch.columns, batch.table.num_rows, None))
-        return list(in_numbers(pa.table({"value": found})).column(0).to_pylist())
+        column = in_numbers(pa.table({"value": found})).column(0)
+        return column.combine_chunks()
 
     # -- the algebra -----------------------------------------------------------------------------
 

@@ -37,11 +37,16 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
         lines.append("  count: matrices of steps per event class, on all cores (kernels/sequences)")
         lines.append("    because conditions read only the row and its physical neighbours")
     else:
-        lines.append("  count and aggregates: the same classes, with numbers in place of matches")
-        reason = "conditions read the match so far"
+        followed = "in plain Python"
         if query.skip.mode is not SkipMode.NONE:
             reason = "an after-match strategy depends on the matches before"
-        elif not plan.correlated:
+        elif automaton.absences:
+            reason = "the pattern ends with an absence"
+        else:
+            followed = "read off the match graph, compiled (kernels/graph_totals)"
             reason = "a joint is bounded in time"
+            if plan.correlated:
+                reason = "conditions read the match so far"
+        lines.append(f"  count and aggregates: {followed}, never listing a match")
         lines.append(f"    because {reason}")
     return "\n".join(lines) + "\n"

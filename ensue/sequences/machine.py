@@ -101,7 +101,7 @@ class EventMachine:
                 numbers[name] = len(keys)
                 if name in compiled.float_inputs:
                     place = compiled.float_inputs.index(name)
-                    keys.append(_sorting(values.floats[place]))
+                    keys.append(sorting(values.floats[place]))
                     nulls.append(values.float_nulls[place])
                 else:
                     place = compiled.int_inputs.index(name)
@@ -248,7 +248,7 @@ def _steps(subsets: Subsets) -> tuple[list[int], kernels.Steps, int] | None:
     )
 
 
-def _sorting(values: NDArray[np.float64]) -> NDArray[np.int64]:
+def sorting(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Doubles as integers of the same order; NaN is the greatest, zero has no sign."""
     clean = np.where(np.isnan(values), np.nan, values + 0.0)
     raw = clean.view(np.int64)

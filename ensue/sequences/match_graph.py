@@ -95,6 +95,7 @@ class Graph(ABC):
         self.nodes = new_nodes(nodes)
         self.used = 0
         self.roots = np.empty((ROOTS, 3), np.int64)
+        self.before_compacting: Callable[[Nodes, NDArray[np.int32]], None] | None = None
 
     @abstractmethod
     def advance(self) -> int:
@@ -121,6 +122,8 @@ class Graph(ABC):
 
     def compact(self, current: NDArray[np.int32], arcs: int) -> None:
         """Forgets what the window has left, and makes room for so many arcs of the next row."""
+        if self.before_compacting is not None:
+            self.before_compacting(self.nodes, current)
         self.used = kernels.compact(self.nodes, current, self.used, self.low)
         if 2 * (self.used + 2 * arcs) > len(self.nodes.rows):
             larger = new_nodes(4 * (self.used + 2 * arcs))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial as bound_to
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,17 @@ from ensue.sequences.aggregates import Aggregates, Total
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.counts import count_partitions, countable
 from ensue.sequences.evaluator import keeps_first, supports
+from ensue.sequences.graph_totals import GraphTotals, TooLargeError
 from ensue.sequences.guards import Guards
 from ensue.sequences.listing import Collector, listed
+from ensue.sequences.machine import GuardOverflowError, event_machine
+from ensue.sequences.match_graph import Graph, row_local_graph
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
 from ensue.sequences.runs import Key as RunKey
 
 TOTAL = f"{PREFIX}total"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
+Moments = tuple[np.ndarray | None, np.ndarray | None]
 Groups = dict[tuple[Any, ...], Total]  # by the values of `Finish.keys`
 
 
@@ -114,6 +119,27 @@ class _Buckets:
         slide = self.grouping.slide or size
         newest = moment // slide * slide
         return range(newest, moment - size, -slide)
+
+
+def windows_of(
+    moments: np.ndarray | None, timed: np.ndarray | None, grouping: Grouping, rows: np.ndarray
+) -> tuple[np.ndarray, list[int | None]]:
+    """As `_Buckets._buckets` for many rows: places among them, and a window of each."""
+    places = np.arange(len(rows))
+    size = grouping.every
+    if size is None or moments is None:
+        return places, [None] * len(rows)
+    if timed is not None:
+        places = places[timed[rows]]
+    slide = grouping.slide or size
+    moment = np.floor(moments[rows[places]]).astype(np.int64)
+    newest = moment // slide * slide
+    found_places, found = [places[:0]], [moment[:0]]
+    for start in range(0, size, slide):
+        inside = newest - start > moment - size
+        found_places.append(places[inside])
+        found.append((newest - start)[inside])
+    return np.concatenate(found_places), np.concatenate(found).tolist()
 
 
 class Totals:
@@ -193,6 +219,11 @@ class Totals:
                 yield {None: (count, aggregates.nothing[1])} if count else {}
             return
         moments = self._moments(batch)
+        if query.skip.mode is SkipMode.NONE and query.missing is None and not left:
+            compiled = self._compiled(batch, aggregates, moments, left)
+            if compiled is not None:
+                yield from compiled
+                return
         window = query.within
         timed = window is not None and window.kind is not WindowKind.ROWS
         size = window.size if window is not None and timed else None
@@ -233,7 +264,37 @@ class Totals:
                     left.append(now)
             yield sink.totals
 
-    def _moments(self, batch: EventBatch) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def _compiled(
+        self,
+        batch: EventBatch,
+        aggregates: Aggregates,
+        moments: Moments,
+        left: list[Left] | None,
+    ) -> list[dict[int | None, Total]] | None:
+        """Totals off the compiled match graph; None: plain Python adds up."""
+        live = batch.reach.stops.copy()
+        windows = bound_to(windows_of, *moments, self._grouping)
+        try:
+            graph = self._graph(batch, live)
+            if graph is None:
+                return None
+            found = GraphTotals(batch, aggregates, windows)
+            found.run(graph)
+        except (GuardOverflowError, TooLargeError):
+            return None
+        if left is not None:
+            left.extend(Left(int(begin), {}) for begin in live)
+        return found.totals
+
+    def _graph(self, batch: EventBatch, live: np.ndarray) -> Graph | None:
+        if not len(batch.reach.begins):
+            return None
+        if countable(self._plan, self.subsets):
+            return row_local_graph(batch, self.subsets, live)
+        machine = event_machine(self._plan, self.subsets, batch.table.schema, False)
+        return None if isinstance(machine, str) else machine.graph(batch, live)
+
+    def _moments(self, batch: EventBatch) -> Moments:
         """The moment of each row, and which rows have one (None: all)."""
         if self._grouping.every is None:
             return None, None
