@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.automaton_text import make_arc, parse
-from ensue.api.tables import to_arrow
+from ensue.api.tables import schema_of, to_arrow
 from ensue.automaton.registers import Arc, RegisterAutomaton
 from ensue.operator import state
 from ensue.operator.cleanse import Cleanse, Released
@@ -85,7 +85,7 @@ class AutomatonMatcher(Turns):
         self._palette = Palette()
         self._evaluator: RevisionEvaluator | None = None
         if schema is not None:
-            self._open(schema)
+            self._open(schema_of(schema))
 
     def insert(self, events: Any) -> pa.Table:
         """Take events in, in any order; the changes they make."""

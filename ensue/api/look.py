@@ -111,7 +111,7 @@ def _attempts(query: Query, table: pa.Table) -> list[str]:
             count = _reaching(query, begun, table)
         except errors.EnsueError:
             continue
-        told.append(f"    {nodes.pattern_text(begun)}: {count:,}")
+        told.append(f"    {nodes.pattern_text(begun, folds=False)}: {count:,}")
     if not told:
         return []
     of = f" of the first {ATTEMPTED:,} rows" if table.num_rows == ATTEMPTED else ""

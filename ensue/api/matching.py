@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.tables import events_table, is_spark, to_arrow
+from ensue.api.tables import events_table, is_spark, schema_of, to_arrow
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.steps import gap_bound
@@ -18,7 +18,7 @@ from ensue.operator.state import kind_of, unpack
 from ensue.query.duration import spelled
 from ensue.query.query import Query, Rows
 from ensue.run import choose
-from ensue.run.asked import one
+from ensue.run.asked import Asked, one
 from ensue.run.branch import MatcherOptions
 from ensue.run.late_summary import KIND as LATE_SUMMARY
 from ensue.run.late_summary import LateSummary
@@ -82,13 +82,18 @@ def matcher_of(
         ALONE.read(options.budget)
     if aggregate is not None:
         totals = asked_totals(draft, aggregate, *groups)
-        return Matcher(one(totals[0], name, totals[1]), options, schema, events_table)
+        return opened(one(totals[0], name, totals[1]), options, schema)
     if groups != ((), None, None, None):
         raise errors.QueryError(
             "by, every, slide and big group aggregates, and there is none",
             remedy='write matcher(aggregate={"n": "count(*)"}, by=...)',
         )
-    return Matcher(one(query, name), options, schema, events_table)
+    return opened(one(query, name), options, schema)
+
+
+def opened(asked: Asked, options: Any, schema: pa.Schema | None) -> Matcher:
+    """A matcher that takes events in any kind of table; ready for calls where a schema is given."""
+    return Matcher(asked, options, None if schema is None else schema_of(schema), events_table)
 
 
 def summary_of(

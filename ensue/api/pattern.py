@@ -42,6 +42,7 @@ from ensue.query.binding import bind
 from ensue.query.depth import roomy
 from ensue.query.query import Query, Rows
 from ensue.query.sql import definitions_sql, query_sql
+from ensue.query.words import clauses
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
 from ensue.rows.explain import explain
@@ -169,7 +170,11 @@ class Pattern(Why):
         return self.plot().svg
 
     def __repr__(self) -> str:
-        return f"<ensue pattern: {nodes.pattern_text(self._draft.meant)}>"
+        try:
+            said = clauses(self.query)
+        except errors.EnsueError:  # its parts do not fit together (yet)
+            said = [nodes.pattern_text(self._draft.meant, folds=False)]
+        return f"<ensue pattern: {'; '.join(said)}>"
 
     @roomy
     def __eq__(self, other: object) -> bool:

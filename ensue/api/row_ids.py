@@ -27,7 +27,12 @@ def with_row_ids(query: Query, data: Any, name: str) -> Any:
         from ensue.run.spark import row_ids
 
         return row_ids.add(query, data, name)
-    return in_kind(numbered(query, to_arrow(data), name), data)
+    found = numbered(query, to_arrow(data), name)
+    if isinstance(data, pa.Table):
+        return data.append_column(name, found.column(name))
+    if hasattr(data, "assign"):  # pandas: its index and categories stay
+        return data.assign(**{name: found.column(name).to_numpy()})
+    return in_kind(found, data)
 
 
 def numbered(query: Query, table: pa.Table, name: str) -> pa.Table:

@@ -51,7 +51,9 @@ def explain(
     patterns = read_patterns(text, dialect, spark, given)
     parts = []
     for number, (query, data, hidden) in enumerate(patterns, 1):
-        which = f"Row pattern {number} of {len(patterns)}: {pattern_text(query.pattern)}"
+        which = (
+            f"Row pattern {number} of {len(patterns)}: {pattern_text(query.pattern, folds=False)}"
+        )
         head = f"{which}\n{'-' * len(which)}\n" if len(patterns) > 1 else ""
         told = Pattern._of(query).explain(data)
         for name, expression in hidden:

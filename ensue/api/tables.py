@@ -46,44 +46,61 @@ def is_spark(data: object) -> bool:
 def to_arrow(data: Any) -> pa.Table:
     """The rows of any kind of table, or of the file at a path."""
     if isinstance(data, pa.Table):
-        return _plain(data) if pa.string_view() in data.schema.types else data
+        return _plain(data) if any(map(_is_packed, data.schema.types)) else data
     if isinstance(data, (str, Path)):
         return read_table(data)
     if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
+        return to_arrow(pa.Table.from_batches([data]))
     if isinstance(data, pa.RecordBatchReader):
-        return data.read_all()
+        return to_arrow(data.read_all())
     library = type(data).__module__.split(".")[0]
     if library == "polars" and hasattr(data, "collect"):
         data = data.collect()
     if library == "pandas" and hasattr(data, "columns"):
         try:
-            return pa.Table.from_pandas(data, preserve_index=False)
+            return to_arrow(pa.Table.from_pandas(data, preserve_index=False))
         except (pa.ArrowException, ValueError) as problem:
             raise errors.UnsupportedInputError(
                 f"the pandas DataFrame cannot be read as Arrow: {problem}",
                 remedy="give every column one type and a name of its own",
             ) from None
-    if library == "polars" and hasattr(data, "to_arrow"):
+    if library == "polars" and hasattr(data, "columns"):
         return _plain(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()))
     if hasattr(data, "__arrow_c_stream__"):
-        return _plain(pa.table(data))
+        try:
+            return _plain(pa.table(data))
+        except pa.ArrowInvalid:
+            pass  # one column
     raise errors.UnsupportedInputError(
         f"{type(data).__module__}.{type(data).__name__} is not a table that Ensue reads",
         remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, a Polars "
-        "LazyFrame, the path of a file, or anything with the Arrow PyCapsule interface",
+        "LazyFrame, the path of a file, or anything with the Arrow PyCapsule interface; rows in "
+        "Python become a table by pyarrow.Table.from_pylist(rows)",
     )
 
 
+def _is_packed(kind: pa.DataType) -> bool:
+    return kind == pa.string_view() or pa.types.is_dictionary(kind)
+
+
 def _plain(table: pa.Table) -> pa.Table:
-    """String views (Polars, Delta), which Arrow does not filter, as plain strings."""
+    return table.cast(plain_schema(table.schema))
+
+
+def schema_of(given: Any) -> pa.Schema:
+    """The columns of a table as they are read, or of a schema."""
+    return plain_schema(given) if isinstance(given, pa.Schema) else to_arrow(given).schema
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """String views (Polars, Delta) and dictionaries (categories) as plain columns."""
     fields = []
-    for field in table.schema:
-        kind = field.type
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if kind == pa.string_view() or pa.types.is_large_string(kind):
             kind = pa.string()
         fields.append(field.with_type(kind))
-    return table.cast(pa.schema(fields))
+    return pa.schema(fields)
 
 
 def in_kind(found: pa.Table, data: Any) -> Any:

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.look import data_lines, show
-from ensue.api.matching import can_observe
+from ensue.api.matching import can_observe, opened
 from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
-from ensue.api.tables import Frame, events_table, in_kind, is_spark, no_stream_options, to_arrow
+from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, schema_of, to_arrow
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
@@ -274,7 +274,7 @@ class Workload:
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
         given.check_state(state)
-        kinds = schema if isinstance(schema, pa.Schema) else to_arrow(schema).schema
+        kinds = schema_of(schema)
         rules.duplicates(kinds.names, "column of the schema")
         from ensue.api.live import Live
 
@@ -299,7 +299,7 @@ class Workload:
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
         how = Running(speculation, delay, id, history, settle, budget)
-        return Matcher(Asked(self._queries(), sharing=self.options), how, schema, events_table)
+        return opened(Asked(self._queries(), sharing=self.options), how, schema)
 
     # -- looking ---------------------------------------------------------------------------------
 

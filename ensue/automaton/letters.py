@@ -151,8 +151,9 @@ def letter_graph(query: Query) -> Graph:
     """The graph of the query's pattern."""
     for node in nodes.walk(query.pattern):
         if isinstance(node, (nodes.AnchorStart, nodes.AnchorEnd, nodes.Negation)):
+            text = nodes.pattern_text(node, folds=False)
             raise errors.UnsupportedError(
-                f"{nodes.pattern_text(node)} cannot stand in a pattern with missing events",
+                f"{text} cannot stand in a pattern with missing events",
                 remedy="leave it out, or leave allow_missing out",
             )
     return graph_of(query.pattern, query.labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ensue.automaton.conditions import condition_lines
 from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import Plan
+from ensue.query.words import clause_lines
 
 
 def explain_missing(plan: Plan, shuffle: str, reason: str) -> str:
@@ -15,6 +16,7 @@ def explain_missing(plan: Plan, shuffle: str, reason: str) -> str:
     total = sum(map(len, states.links)) + sum(map(len, states.finals))
     bound = str(missing.bound) if missing.bound.denominator == 1 else str(float(missing.bound))
     lines = [f"Event pattern with at most {bound} missing: each set of events once", ""]
+    lines += clause_lines(query)
     lines.append(
         f"Automaton: {states.states - 1} letters, {total} links that skip what may be missing"
     )

@@ -33,6 +33,16 @@ def spelled(given: Any) -> Any:
     return given
 
 
+def duration_text(size: int) -> str:
+    """Microseconds in the greatest unit that counts them whole: `1 hour`, `90 seconds`."""
+    for unit, names in reversed(_UNITS.items()):
+        if size and size % unit == 0 and unit < MICROSECONDS["week"]:
+            longest = names.split()[-1 if unit > 1 else -2]
+            amount = size // unit
+            return f"{amount} {longest.removesuffix('s') if amount == 1 else longest}"
+    return f"{size} microseconds"
+
+
 def parse_duration(text: str, place: errors.Place | None = None) -> int:
     """Microseconds of a duration text; months and years have no fixed length and are refused."""
     total = exact_duration(text)

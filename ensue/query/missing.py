@@ -177,8 +177,9 @@ def _joints(pattern: nodes.Node) -> None:
             gaps = list(zip(node.gaps, node.parts[1:], strict=True))
         elif isinstance(node, nodes.Repetition):
             if node.exhaust:
+                text = nodes.pattern_text(node, folds=False)
                 raise errors.UnsupportedError(
-                    f"allow_missing does not go with the greedy loop {nodes.pattern_text(node)}",
+                    f"allow_missing does not go with the greedy loop {text}",
                     remedy="leave greedy() out",
                 )
             if node.most != 1:
@@ -186,14 +187,14 @@ def _joints(pattern: nodes.Node) -> None:
         elif isinstance(node, nodes.Permutation):
             gaps = [(node.gap, node)]
         for gap, part in gaps:
+            text = nodes.pattern_text(part, folds=False)
             if gap.policy is not Policy.ANY:
                 arrow = "->" if gap.policy is Policy.NEXT else "a blank"
-                text = nodes.pattern_text(part)
                 raise _joint(f"the step {text} is joined by {arrow} ({gap.policy.value})")
             if gap.within is not None:
                 raise errors.UnsupportedError(
-                    f"allow_missing does not go with the bounded joint before "
-                    f"{nodes.pattern_text(part)}: the event it is measured from may be missing",
+                    f"allow_missing does not go with the bounded joint before {text}: the event it "
+                    "is measured from may be missing",
                     remedy="bound the whole match with within(...)",
                 )
 

@@ -7,9 +7,12 @@ preferred one (SQL:2016 row pattern preferment).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
+
+from ensue.query.duration import duration_text
 
 
 class Policy(Enum):
@@ -226,12 +229,17 @@ def with_blank(node: Node, policy: Policy) -> Node:
 
 
 _POSTFIX = {(0, None): "*", (1, None): "+", (0, 1): "?"}
+_BARE = re.compile(r"[^\W\d]\w*")
+_WORDS = ("PERMUTE", "WITHIN")  # of the grammar, so that a label of this name is quoted
 _ARROW = {Policy.STRICT: " ", Policy.NEXT: " -> ", Policy.ANY: " ->> "}
 
 
-def pattern_text(node: Node) -> str:
-    """The pattern as text that parses back to the same tree: different trees, different texts."""
-    return _text(node, 0)
+def pattern_text(node: Node, *, folds: bool = True) -> str:
+    """The pattern as text that parses back to the same tree: different trees, different texts.
+
+    Labels are quoted where SQL would fold them to upper case; without `folds` they stand as typed.
+    """
+    return _text(node, 0, folds)
 
 
 def loop_policies(gaps: tuple[Gap, ...] | list[Gap]) -> list[Policy]:
@@ -243,34 +251,35 @@ def loop_policies(gaps: tuple[Gap, ...] | list[Gap]) -> list[Policy]:
     return [gap.policy for gap in (*gaps[:1], *gaps)]
 
 
-def quote_label(name: str) -> str:
-    """A label as SQL text: bare where upper-case folding keeps it, else in double quotes."""
-    if name.isidentifier() and name.upper() == name and name.isascii():
-        return name
-    return '"' + name.replace('"', '""') + '"'
+def quote_label(name: str, *, folds: bool = True) -> str:
+    """A label as text: bare where it is read back as it is, else in double quotes."""
+    bare = name.isidentifier() and name.upper() == name and name.isascii()
+    if not folds:
+        bare = _BARE.fullmatch(name) is not None and name.upper() not in _WORDS
+    return name if bare else '"' + name.replace('"', '""') + '"'
 
 
-def _text(node: Node, level: int, policy: Policy = Policy.STRICT) -> str:
+def _text(node: Node, level: int, folds: bool, policy: Policy = Policy.STRICT) -> str:
     # level: 0 = anything, 1 = inside a concatenation, 2 = under a quantifier
     # policy: what a loop takes from its place, so that it need not be said
     match node:
         case Empty():
             return "()"
         case Label(name=name):
-            return quote_label(name)
+            return quote_label(name, folds=folds)
         case AnchorStart():
             return "^"
         case AnchorEnd():
             return "$"
         case Concatenation(parts=parts, gaps=gaps):
             first, *inside = loop_policies(gaps)
-            text = _text(parts[0], 1, first)
+            text = _text(parts[0], 1, folds, first)
             for gap, part, own in zip(gaps, parts[1:], inside, strict=True):
-                bound = f"{_bound(gap)} " if gap.within is not None else ""
-                text += _ARROW[gap.policy] + bound + _text(part, 1, own)
+                bound = f"{_bound(gap, folds)} " if gap.within is not None else ""
+                text += _ARROW[gap.policy] + bound + _text(part, 1, folds, own)
             return f"({text})" if level > 0 else text
         case Alternation(options=options):
-            text = " | ".join(_text(option, 1) for option in options)
+            text = " | ".join(_text(option, 1, folds) for option in options)
             return f"({text})" if level > 0 else text
         case Repetition(part=part, least=least, most=most, greedy=greedy):
             quantifier = _POSTFIX.get((least, most))
@@ -278,28 +287,33 @@ def _text(node: Node, level: int, policy: Policy = Policy.STRICT) -> str:
                 quantifier = f"{{{least}}}"
             if quantifier is None:
                 quantifier = f"{{{least},{'' if most is None else most}}}"
-            text = _text(part, 2) + quantifier + ("" if greedy else "?") + _marks(node, policy)
+            lazy = "" if greedy else "?"
+            text = _text(part, 2, folds) + quantifier + lazy + _marks(node, policy, folds)
             return f"({text})" if level > 1 else text
         case Permutation(parts=parts):
-            listed = ", ".join(_text(part, 0) for part in parts)
-            return f"PERMUTE({listed}){_marks(node, policy)}"
+            listed = ", ".join(_text(part, 0, folds) for part in parts)
+            return f"PERMUTE({listed}){_marks(node, policy, folds)}"
         case Exclusion(part=part):
-            return "{- " + _text(part, 0) + " -}"
+            return "{- " + _text(part, 0, folds) + " -}"
         case Negation(part=part):
-            return "!" + _text(part, 2)
+            return "!" + _text(part, 2, folds)
 
 
-def _bound(gap: Gap) -> str:
-    return f"within {gap.within} {'us' if gap.timed else 'units'}"
+def _bound(gap: Gap, folds: bool) -> str:
+    assert gap.within is not None
+    if not gap.timed:
+        return f"within {gap.within} units"
+    # What stored state and streams are told apart by stays in microseconds.
+    return f"within {gap.within} us" if folds else f"within {duration_text(gap.within)}"
 
 
-def _marks(node: Repetition | Permutation, policy: Policy) -> str:
+def _marks(node: Repetition | Permutation, policy: Policy, folds: bool) -> str:
     """What a loop says of itself, in brackets; nothing where its place says it."""
     marks = [] if node.gap.policy is policy else [node.gap.policy.value]
     if node.gap.within is not None:
-        marks.append(_bound(node.gap))
+        marks.append(_bound(node.gap, folds))
     if isinstance(node, Repetition) and node.exhaust:
         marks.append("greedy")
     if isinstance(node, Repetition) and node.until is not None:
-        marks.append(f"until {quote_label(node.until.name)}")
+        marks.append(f"until {quote_label(node.until.name, folds=folds)}")
     return f"[{', '.join(marks)}]" if marks else ""

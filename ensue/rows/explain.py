@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ensue.automaton.conditions import condition_lines
 from ensue.automaton.plan import Plan
+from ensue.query.words import clause_lines
 from ensue.rows.engines import Engine
 
 
@@ -11,6 +12,7 @@ def explain(plan: Plan, engine: Engine | None, shuffle: str, reason: str) -> str
     """The plan in words. `engine` None: it depends on types that are not known yet."""
     program = plan.program
     lines = ["Row pattern: one match per start row, by preference (SQL:2016)", ""]
+    lines += clause_lines(plan.query)
     lines.append(f"Program: {program.states} states, {program.arcs} arcs (first arc preferred)")
     lines += [f"  {line}" for line in program.dump().splitlines()[1 + len(program.labels) :]]
     lines += [

@@ -7,6 +7,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.query.query import SkipMode
+from ensue.query.words import clause_lines
 from ensue.sequences.counts import countable
 from ensue.sequences.evaluator import keeps_first
 
@@ -16,6 +17,7 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
     query = plan.query
     automaton = compile_sequence(query)
     lines = ["Event pattern: all matches; a match is the set of its (label, event) pairs", ""]
+    lines += clause_lines(query)
     lines.append("Automaton: places that wait, and what they do with an event (take, skip)")
     lines += [f"  {line}" for line in automaton.dump().splitlines()[1:]]
     lines += [
@@ -27,14 +29,14 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
     lines.append("  listing: the shared match graph, read lazily")
     if plan.correlated or automaton.bounds:
         lines.append("    conditions on the match so far: compiled guards, classes sorted by what")
-        lines.append("    decides (kernels/event_runs); plain Python where they are too hard")
+        lines.append("    decides; plain Python where they are too hard")
     told = [] if not keeps_first(query) else ["their first event"]
     if plan.correlated or automaton.bounds:
         told.append("the events that conditions ahead read")
     apart = " and ".join(told) or "nothing else"
     lines.append(f"    because partial matches are told apart by their state and {apart}")
     if countable(plan, Subsets(automaton)):
-        lines.append("  count: matrices of steps per event class, on all cores (kernels/sequences)")
+        lines.append("  count: matrices of steps per event class, on all cores")
         lines.append("    because conditions read only the row and its physical neighbours")
     else:
         followed = "in plain Python"

@@ -99,7 +99,8 @@ def test_a_count_of_nothing_says_why(clicks: Any, text: str) -> None:
     with pytest.warns(errors.NothingMatchesWarning, match=near) as told:
         assert query.count(clicks) == 0
         assert query.count(clicks) == 0
-    assert len(told) == 1
+    # PySpark 4.0 leaves sockets to be collected, with a ResourceWarning each.
+    assert [w.category for w in told].count(errors.NothingMatchesWarning) == 1
     explained = query.explain(clicks)
     assert "Data: 5 rows" in explained
     assert f"cartt: 0 (0.0%): {near.partition(': ')[2]}" in explained

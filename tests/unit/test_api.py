@@ -71,7 +71,9 @@ def test_objects_are_values() -> None:
     )
     assert BOUGHT.within(5) != BOUGHT
     assert len({BOUGHT, BOUGHT.order_by("t")}) == 1
-    assert repr(BOUGHT) == '<ensue pattern: "view" "cart"+ "pay">'
+    assert repr(BOUGHT) == (
+        "<ensue pattern: view cart+ pay; types kind; partition by k; order by t>"
+    )
 
 
 def test_a_subset_may_come_after_its_use() -> None:

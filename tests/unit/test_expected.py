@@ -118,6 +118,29 @@ def test_a_lazy_frame_in_is_a_lazy_frame_out() -> None:
     assert row.count(lazy) == row.count(ROWS)
 
 
+def test_categories_are_texts() -> None:
+    frame = ROWS.to_pandas().astype({"shop": "category", "kind": "category"})
+    packed = pa.Table.from_pandas(frame, preserve_index=False)
+    polars = pl.from_pandas(frame)
+    assert pa.types.is_dictionary(packed.schema.field("kind").type)
+    assert polars["kind"].dtype == pl.Categorical
+    found, said = QUERY.matches(ROWS), QUERY.explain(ROWS)
+    for data in (frame, packed, polars, packed.to_batches()[0], packed.to_reader()):
+        assert pa.table(QUERY.matches(data)).to_pylist() == found.to_pylist()
+    assert QUERY.explain(packed) == said and QUERY.count(frame) == 2
+    matcher = QUERY.matcher(schema=packed.schema)
+    assert matcher.insert(packed).equals(QUERY.matcher().insert(ROWS))
+    numbered = QUERY.with_row_ids(frame.set_index(frame.index + 5))
+    assert str(numbered["kind"].dtype) == "category" and numbered.index[0] == 5
+    assert QUERY.with_row_ids(packed).drop_columns(["row"]).equals(packed)
+
+
+def test_what_is_no_table_says_so() -> None:
+    for data in (ROWS.to_pandas()["kind"], pl.from_arrow(ROWS)["kind"], [{"ts": 1}], None):  # type: ignore[index]
+        with pytest.raises(errors.UnsupportedInputError, match="is not a table that Ensue reads"):
+            QUERY.matches(data)
+
+
 def test_a_workload_counts_each_pattern() -> None:
     other = ensue.pattern("B", types="kind").order_by("ts")
     assert ensue.workload(ab=QUERY, b=other).count(ROWS) == {"ab": 2, "b": 3}

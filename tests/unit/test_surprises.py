@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -124,14 +125,15 @@ def test_a_loop_at_the_beginning_means_in_text_what_it_means_step_by_step() -> N
     text = ensue.pattern("F{3} -> S", types="kind").order_by("t")
     steps = ensue.begin("F").where("kind = 'F'").times(3).followed_by("S").where("kind = 'S'")
     assert text == steps.order_by("t")
-    assert repr(text) == repr(steps) == "<ensue pattern: F{3} -> S>"
+    assert repr(text) == "<ensue pattern: F{3} -> S; types kind; order by t>"
+    assert repr(text) == repr(steps.order_by("t"))
     assert text.count(FAILURES) == steps.order_by("t").count(FAILURES) == 1
     strict = ensue.pattern("F{3}[strict] -> S", types="kind").order_by("t")
     assert strict == ensue.begin("F").where("kind = 'F'").times(3).consecutive().followed_by(
         "S"
     ).where("kind = 'S'").order_by("t")
     assert strict.count(FAILURES) == 0
-    assert repr(strict) == "<ensue pattern: F{3}[strict] -> S>"
+    assert repr(strict) == "<ensue pattern: F{3}[strict] -> S; types kind; order by t>"
     assert strict.explain() != text.explain()
 
 
@@ -150,8 +152,8 @@ def test_a_mark_wins_over_select() -> None:
     assert marked.count(FAILURES) == 0
     blank = ensue.pattern("F{3} S", types="kind").select("any").order_by("t")
     assert blank.count(FAILURES) == 1
-    assert repr(marked) == "<ensue pattern: F{3}[strict] ->> S>"
-    assert repr(blank) == "<ensue pattern: F{3} ->> S>"
+    assert repr(marked) == "<ensue pattern: F{3}[strict] ->> S; types kind; order by t>"
+    assert repr(blank) == "<ensue pattern: F{3} ->> S; types kind; order by t>"
 
 
 @pytest.mark.parametrize("text", ["F[strict] -> S", "F+[loose] -> S", "F+[] -> S", "F+[any any]"])
@@ -160,7 +162,21 @@ def test_marks_that_are_not_known(text: str) -> None:
         ensue.pattern(text)
 
 
-PARTS = st.sampled_from(["A", "B+", "A{2}", "B*?", "PERMUTE(A, B)", "(A -> B)+", "(A | B+)", "A?"])
+PARTS = st.sampled_from(
+    [
+        "A",
+        "a",
+        '"within"',
+        '"A b"',
+        "B+",
+        "A{2}",
+        "B*?",
+        "PERMUTE(A, B)",
+        "(A -> B)+",
+        "(A | B+)",
+        "A?",
+    ]
+)
 MARKS = st.sampled_from(
     ["", "[strict]", "[next]", "[any]", "[any, within 5 us]", "[within 5 units]"]
 )
@@ -185,13 +201,61 @@ def trees(draw: st.DrawFn) -> nodes.Node:
 @settings(max_examples=300, deadline=None)
 @given(trees(), trees())
 def test_texts_are_equal_where_patterns_are(one: nodes.Node, other: nodes.Node) -> None:
-    assert parse_pattern(nodes.pattern_text(one)) == one
-    assert (nodes.pattern_text(one) == nodes.pattern_text(other)) == (one == other)
+    for folds in (True, False):
+        texts = [nodes.pattern_text(node, folds=folds) for node in (one, other)]
+        assert parse_pattern(texts[0]) == one
+        assert (texts[0] == texts[1]) == (one == other)
     # Another policy in each loop is another pattern, and another text.
     for policy in nodes.Policy:
         changed = inside(one, policy)
         assert (nodes.pattern_text(one) == nodes.pattern_text(changed)) == (one == changed)
         assert parse_pattern(nodes.pattern_text(changed)) == changed
+
+
+SAYINGS: list[Callable[[ensue.Pattern], ensue.Pattern]] = [
+    lambda q: q.within(5),
+    lambda q: q.within("5 us"),
+    lambda q: q.within("5 rows"),
+    lambda q: q.partition_by("u"),
+    lambda q: q.order_by("t", "x"),
+    lambda q: q.order_by("t DESC"),
+    lambda q: q.order_by("t NULLS LAST"),
+    lambda q: q.after_match("to next row"),
+    lambda q: q.after_match("past last row"),
+    lambda q: q.after_match("to first a"),
+    lambda q: q.after_match("to first a", required=True),
+    lambda q: q.define(a="x > 1"),
+    lambda q: q.define(a="x > 1.0"),
+    lambda q: q.define(a="kind = 'a'"),
+    lambda q: q.define(a="kind = 'a'", b="kind = 'b'"),
+    lambda q: q.subset(W="a, b"),
+    lambda q: q.measures(n="COUNT(*)"),
+    lambda q: q.measures(n="COUNT(a.*)"),
+    lambda q: q.rows_per_match("all rows"),
+    lambda q: q.select("strict"),
+    lambda q: q.select("next"),
+    lambda q: q.without(c="x > 1"),
+    lambda q: q.select("any").allow_missing(1),
+    lambda q: q.select("any").allow_missing(1, required=["a"]),
+    lambda q: q.select("any").allow_missing(1, missing={"a": 2}),
+    lambda q: q.select("any").allow_missing(1, learn=7),
+]
+
+
+@pytest.mark.filterwarnings("ignore::ensue.query.missing.NearlyEverythingMatchesWarning")
+def test_queries_that_differ_print_differently() -> None:
+    """By `repr` and by `explain`, and those that are equal print alike."""
+    bare = [ensue.pattern("a b+"), ensue.pattern("a b+", types="kind"), ensue.pattern("a ->> b+")]
+    queries = [say(query.order_by("t")) for query in bare for say in (lambda q: q, *SAYINGS)]
+    for print_ in (repr, lambda q: q.explain()):
+        printed: dict[Any, str] = {}
+        for query in queries:
+            assert printed.setdefault(query.query, print_(query)) == print_(query)
+        assert len(set(printed.values())) == len(printed)
+    assert len(printed) > 70
+    # What does not fit together yet is shown as far as it goes.
+    unfinished = ensue.pattern("a b+").within(5)
+    assert repr(unfinished) == "<ensue pattern: a b+>"
 
 
 def inside(node: nodes.Node, policy: nodes.Policy) -> nodes.Node:

@@ -47,7 +47,8 @@ def test_a_failure_says_what_is_missing_what_came_and_what_is_waited_for() -> No
     with pytest.raises(AssertionError) as caught:
         feed.expect("view@1 pay@3", {"user": "bob"})
     assert str(caught.value).splitlines() == [
-        'the matches reported by <ensue pattern: "view" "cart"+ "pay"> are not those expected',
+        "the matches reported by <ensue pattern: view cart+ pay; types kind; "
+        "partition by user; order by ts> are not those expected",
         "  expected, but missing: view@1 pay@3",
         "  expected, but missing: (user='bob')",
         "  not expected, but reported: view@1 cart@2 pay@3 (user='ann', first=1, last=3)",
