@@ -1,0 +1,95 @@
+// Two versions of a pattern: what appears, what disappears.
+
+import { useAnswer, useStudio } from "../state/hooks";
+import { count, Empty, ErrorNote, Label, Notes } from "./pieces";
+
+const SHOWN = 200;
+
+export function ComparePane() {
+  const studio = useStudio();
+  const { asked, pinned, source } = studio;
+  const a = pinned.value;
+  const b = asked.value;
+  const params = a && b && source.value ? { source: source.value, a, b, limit: SHOWN } : null;
+  const { data, problem, busy, again } = useAnswer("compare", params);
+  const pin = (
+    <button
+      type="button"
+      disabled={!b}
+      onClick={() => {
+        pinned.value = b;
+      }}
+    >
+      {a ? "Pin what is in the editor instead" : "Pin this version"}
+    </button>
+  );
+  if (!a) {
+    return (
+      <div>
+        <Empty>
+          Pin the pattern as it is, then change it: this tab lists what appears and disappears.
+        </Empty>
+        <p class="actions">{pin}</p>
+      </div>
+    );
+  }
+  return (
+    <div class={busy ? "dim" : ""}>
+      <p class="actions">
+        <span class="quiet">Pinned:</span> <code class="one-line">{a.text}</code> {pin}
+        <button
+          type="button"
+          onClick={() => {
+            studio.take(a);
+          }}
+        >
+          Bring it back
+        </button>
+        <button
+          type="button"
+          onClick={() => {
+            pinned.value = null;
+          }}
+        >
+          Unpin
+        </button>
+      </p>
+      <ErrorNote problem={problem} again={again} />
+      {data && (
+        <>
+          <p class="figures" role="status">
+            <b class="plus">+{data.appear.toLocaleString("en")} appear</b>
+            <b class="minus">−{data.disappear.toLocaleString("en")} disappear</b>
+            <span>{count(data.stay, "match", "matches")} stay</span>
+          </p>
+          <Notes notes={[data.cut]} />
+          <ul class="misses" data-list="changes">
+            {data.changes.map((one) => (
+              <li key={`${one.op}${one.key}/${one.rows.join()}/${one.labels.join()}`}>
+                <button
+                  type="button"
+                  class="row-button"
+                  onClick={() =>
+                    studio.choose({
+                      key: one.key,
+                      label: one.label,
+                      row: one.rows[0],
+                      at: one.from,
+                      reveal: true,
+                    })
+                  }
+                >
+                  <b class={one.op === "+" ? "plus" : "minus"}>{one.op === "+" ? "+" : "−"}</b>{" "}
+                  <b>{one.label || `key ${one.key}`}</b> rows {one.rows.join(", ")}{" "}
+                  {one.labels.map((name, i) => (
+                    <Label key={i} name={name} colour={studio.palette.value.get(name)} />
+                  ))}
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,270 @@
+// What was chosen, in full: a row with its conditions, a match with its measures, an attempt with its why.
+
+import { Holds } from "../automaton/automaton";
+import { useAnswer, useStudio } from "../state/hooks";
+import { Empty, ErrorNote, Label, Value } from "./pieces";
+
+export function Inspector() {
+  const studio = useStudio();
+  const { selection, expected } = studio;
+  const chosen = selection.value;
+  return (
+    <section class="inspector pane" aria-label="Details">
+      <header>
+        <h2>
+          {chosen
+            ? [
+                chosen.label || `key ${chosen.key}`,
+                chosen.row === undefined ? "" : `row ${chosen.row}`,
+                chosen.match === undefined ? "" : `match ${chosen.match}`,
+              ]
+                .filter(Boolean)
+                .join(" · ")
+            : "Details"}
+        </h2>
+        {chosen && (
+          <button type="button" aria-label="Close details" onClick={() => studio.choose(null)}>
+            ✕
+          </button>
+        )}
+      </header>
+      <div class="scroll" aria-live="polite">
+        {expected.value && <ExpectedNote />}
+        {!chosen && !expected.value && (
+          <Empty>
+            Click an event, a bracket or a key to see its values and why it matched or did not.
+            Shift-click events that you expected to match.
+          </Empty>
+        )}
+        {chosen && <KeyWhy />}
+        {chosen?.row !== undefined && <RowDetails />}
+        {chosen?.match !== undefined && <MatchDetails />}
+      </div>
+    </section>
+  );
+}
+
+function useAsked() {
+  const { asked, source } = useStudio();
+  return asked.value && source.value ? { source: source.value, query: asked.value } : null;
+}
+
+/** Why the attempt that starts at the chosen row failed, or the best attempt of the key. */
+function KeyWhy() {
+  const studio = useStudio();
+  const asked = useAsked();
+  const { key, row, match } = studio.selection.value!;
+  const per = row === undefined ? ("partition" as const) : ("start" as const);
+  const skip = row === undefined && match !== undefined;
+  const params =
+    asked && !skip ? { ...asked, key, per, reason: null, offset: row ?? 0, limit: 1 } : null;
+  const { data, problem } = useAnswer("why", params, 60);
+  const attempt = data?.attempts[0];
+  if (problem) return <ErrorNote problem={problem} />;
+  if (!attempt) return null;
+  const title = row === undefined ? "Best attempt that failed" : "An attempt from here";
+  if (!attempt.reason) {
+    return (
+      <p class="verdict good">
+        {row === undefined
+          ? `${attempt.matches} matches; no attempt failed.`
+          : `A match starts here${attempt.matches > 1 ? ` (${attempt.matches})` : ""}.`}
+      </p>
+    );
+  }
+  return (
+    <div class="verdict" data-reason={attempt.reason}>
+      <h3>{title}</h3>
+      <p>
+        <b class="reason">{attempt.reason}</b>
+        {attempt.variable && <> at {attempt.variable}</>}
+      </p>
+      {attempt.matched.length > 0 && (
+        <p>
+          {attempt.matched.map((name, i) => (
+            <Label key={i} name={name} colour={studio.palette.value.get(name)} />
+          ))}
+        </p>
+      )}
+      <p class="text">{attempt.text}</p>
+      {attempt.row !== null && attempt.row !== row && (
+        <button
+          type="button"
+          class="link"
+          onClick={() =>
+            studio.choose({
+              key,
+              label: attempt.label,
+              row: attempt.row ?? undefined,
+              at: attempt.at ?? undefined,
+              reveal: true,
+            })
+          }
+        >
+          Go to row {attempt.row}, where it stopped
+        </button>
+      )}
+    </div>
+  );
+}
+
+function RowDetails() {
+  const studio = useStudio();
+  const asked = useAsked();
+  const { key, row, label } = studio.selection.value!;
+  const params = asked && row !== undefined ? { ...asked, key, row } : null;
+  const { data, problem } = useAnswer("row", params, 40);
+  if (problem) return <ErrorNote problem={problem} />;
+  if (!data) return null;
+  const hoped = studio.expected.value;
+  const marked = hoped?.key === key && hoped.rows.includes(data.row);
+  return (
+    <>
+      <h3>Values</h3>
+      <Pairs pairs={data.values} />
+      <h3>Conditions here</h3>
+      <ul class="conditions">
+        {data.variables.map(({ name, holds, parts }) => (
+          <li key={name}>
+            <Holds value={holds} /> <Label name={name} colour={studio.palette.value.get(name)} />
+            <ul>
+              {parts.map(({ text, values, holds: part }) => (
+                <li key={text}>
+                  <Holds value={part} /> <code>{text}</code>
+                  {values && values !== text && <span class="quiet"> {values}</span>}
+                </li>
+              ))}
+            </ul>
+          </li>
+        ))}
+      </ul>
+      <p class="actions">
+        {data.matches.map((number) => (
+          <button
+            key={number}
+            type="button"
+            onClick={() => studio.choose({ key, label, match: number, at: data.at })}
+          >
+            Match {number}
+          </button>
+        ))}
+        <button type="button" aria-pressed={marked} onClick={() => studio.expect(key, data.row)}>
+          {marked ? "Not expected to match" : "I expected this row to match"}
+        </button>
+      </p>
+    </>
+  );
+}
+
+function MatchDetails() {
+  const studio = useStudio();
+  const asked = useAsked();
+  const { key, match, row, label } = studio.selection.value!;
+  const params = asked && match !== undefined ? { ...asked, key, number: match } : null;
+  const { data, problem } = useAnswer("match", params, 40);
+  if (problem) return <ErrorNote problem={problem} />;
+  if (!data) return null;
+  return (
+    <>
+      <h3>Match {data.number}</h3>
+      {data.measures.length > 0 && <Pairs pairs={data.measures} />}
+      <table class="match-rows">
+        <thead>
+          <tr>
+            <th scope="col">row</th>
+            <th scope="col">variable</th>
+            {data.rows[0]?.values.slice(0, 5).map(([name]) => (
+              <th scope="col" key={name}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {data.rows.map((one) => (
+            <tr key={`${one.row}/${one.label}`} aria-selected={one.row === row}>
+              <td class="number">
+                <button
+                  type="button"
+                  class="link"
+                  onClick={() =>
+                    studio.choose({
+                      key,
+                      label,
+                      row: one.row,
+                      at: one.at,
+                      match: data.number,
+                      reveal: true,
+                    })
+                  }
+                >
+                  {one.row}
+                </button>
+              </td>
+              <td>
+                <Label name={one.label} colour={studio.palette.value.get(one.label)} />
+              </td>
+              {one.values.slice(0, 5).map(([name, value]) => (
+                <td key={name}>
+                  <Value value={value} />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+function ExpectedNote() {
+  const studio = useStudio();
+  const asked = useAsked();
+  const hoped = studio.expected.value;
+  const { data, problem } = useAnswer(
+    "expected",
+    asked && hoped ? { ...asked, ...hoped } : null,
+    80,
+  );
+  return (
+    <div class="verdict" data-reason={data?.reason ?? ""}>
+      <h3>Rows {hoped?.rows.join(", ")} expected to match</h3>
+      <ErrorNote problem={problem} />
+      {data &&
+        (data.reason ? (
+          <>
+            <p>
+              <b class="reason">{data.reason}</b>
+              {data.variable && <> at {data.variable}</>}
+            </p>
+            <p class="text">{data.text}</p>
+          </>
+        ) : (
+          <p>{data.text || "They match."}</p>
+        ))}
+      <button
+        type="button"
+        onClick={() => {
+          studio.expected.value = null;
+        }}
+      >
+        Forget these rows
+      </button>
+    </div>
+  );
+}
+
+function Pairs({ pairs }: { pairs: [string, import("../protocol").Cell][] }) {
+  return (
+    <dl class="pairs">
+      {pairs.slice(0, 60).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>
+            <Value value={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
