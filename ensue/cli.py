@@ -10,6 +10,7 @@ from rich.console import Console
 
 import ensue
 from ensue import cli_run, errors
+from ensue.studio import command
 
 app = typer.Typer(
     help="Find patterns of events in tables, on Spark.",
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(cli_run.run)
+app.command()(command.studio)
 
 
 @app.command()

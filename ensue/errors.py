@@ -235,6 +235,10 @@ class MissingExtraError(EnsueError, ImportError):
     """A feature whose package is not installed: it belongs to one of Ensue's extras."""
 
 
+class MissingPageError(EnsueError):
+    """The studio's page is built with npm, and this installation does not have it."""
+
+
 class JavaNotFoundError(EnsueError):
     """No Java that Spark can run on."""
 

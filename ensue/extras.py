@@ -13,9 +13,12 @@ from ensue import errors
 
 # Package to extra; a test compares it with pyproject.toml.
 EXTRAS = {
+    "anywidget": "studio",
     "duckdb": "sql",
     "matplotlib": "plot",
     "pyspark": "spark",
+    "starlette": "studio",
+    "uvicorn": "studio",
     "z3": "solver",
 }
 

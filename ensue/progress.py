@@ -1,7 +1,7 @@
 """Progress of long runs in terminals and notebooks: rows, matches, and the time left.
 
 Nothing is shown where standard error is a pipe or a file, for fewer than a million rows, and where
-the environment says ENSUE_PROGRESS=off.
+the environment says ENSUE_PROGRESS=off. A program that shows progress in its own way listens.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,11 +18,27 @@ if TYPE_CHECKING:
 LEAST_ROWS = 1_000_000
 SETTING = "ENSUE_PROGRESS"
 Report = Callable[[int, int], None]  # so many rows more are done, so many matches more are found
+Listener = Callable[[int, int | None, str], None]  # done, of so many where that is known, what
+_LISTENER: ContextVar[Listener | None] = ContextVar("ensue_progress", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Runs inside report to the listener and show nothing; what it raises ends the run."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
 
 
 @contextmanager
 def progress(title: str, rows: int) -> Iterator[Report | None]:
     """What tells how far a run is; None where nobody looks."""
+    listener = _LISTENER.get()
+    if listener is not None:
+        yield _told(listener, title, rows)
+        return
     screen = _screen() if rows >= LEAST_ROWS else None
     if screen is None:
         yield None
@@ -47,6 +64,17 @@ def progress(title: str, rows: int) -> Iterator[Report | None]:
             shown.update(task, advance=done, matches=matches)
 
         yield report
+
+
+def _told(listener: Listener, title: str, rows: int) -> Report:
+    done = 0
+
+    def report(more: int, _found: int) -> None:
+        nonlocal done
+        done += more
+        listener(done, rows, title)
+
+    return report
 
 
 @contextmanager

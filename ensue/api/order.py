@@ -18,7 +18,7 @@ from ensue.front.builder import Draft
 from ensue.operator.notices import Notices
 
 _TIME = re.compile(r"(.*_)?(ts|time|timestamp|datetime|date|at)|.*(Time|Timestamp|Date|At)")
-_KEY = re.compile(
+KEY = re.compile(
     r"(.*_)?(user|customer|client|session|visitor|account|device|host|ip|symbol|ticker|vehicle|"
     r"patient|order|case|machine|sensor)(_?(id|key|name|no|number))?",
     re.IGNORECASE,
@@ -80,7 +80,7 @@ def key_hint(draft: Draft, data: Any) -> str:
     if not is_spark(data):
         data = to_arrow(data)
     names = data.columns if is_spark(data) else data.column_names
-    likely = [name for name in names if _KEY.fullmatch(name)]
+    likely = [name for name in names if KEY.fullmatch(name)]
     if not is_spark(data):
         likely = [n for n in likely if 1 < len(data.column(n).unique()) <= data.num_rows // 2]
     if not likely:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
@@ -161,6 +162,15 @@ class Pattern(Why):
     def timeline(self, data: Any, value: str | None = None) -> Timeline:
         """The matches drawn over the data: `.svg`, `.save(path)`; `value` is drawn as a line."""
         return timeline(self, data, value)
+
+    def studio(self, data: Any = None, **options: Any) -> Any:
+        """The pattern and the data in the studio (docs/studio.md).
+
+        A widget in Jupyter and marimo. Elsewhere a page in the browser, `port=` and `browser=`
+        say how, until `.stop()`.
+        """
+        # A layer above this one, so found by name when it is asked for.
+        return import_module("ensue.studio.widget").open_studio(self, data, **options)
 
     def with_row_ids(self, data: Any, name: str = "row") -> Any:
         """The data with the number of each row in its partition: what `events.row` says."""

@@ -1,0 +1,151 @@
+"""Why it did not match, for a page: attempts, the funnel, near misses, and steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ensue import errors
+from ensue.query import nodes
+from ensue.studio.answer import Answer
+from ensue.studio.arranged import Arranged
+from ensue.studio.details import _place
+from ensue.studio.found import MAX_PAGE
+from ensue.studio.lanes import check_key
+from ensue.studio.reading import settled
+from ensue.studio.values import classed
+
+MAX_SEARCHED = 20_000  # rows in which misses are looked for
+
+
+def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Failed attempts: the best one of every key, or every start row of one key."""
+    per, key = params.get("per") or "partition", params.get("key")
+    if per == "partition" and key is None:
+        table, keys = answer.why, np.arange(answer.rows.keys)
+    elif key is None:
+        raise errors.QueryError(
+            "attempts of every start are told of one key", remedy="choose a key, or per partition"
+        )
+    else:
+        check_key(answer, key)
+        if per == "partition":
+            table = answer.why.slice(key, 1)
+        else:
+            table = answer.pattern.why(partition(answer, key), per="start")
+        keys = np.full(table.num_rows, key)
+    reasons = Counter(r for r in table.column("reason").to_pylist() if r is not None)
+    chosen = np.arange(table.num_rows)
+    reason = params.get("reason")
+    if reason:
+        held = pc.fill_null(pc.equal(table.column("reason"), str(reason)), False)
+        chosen = np.flatnonzero(held.to_numpy(zero_copy_only=False))
+    elif per == "partition":
+        held = pc.is_valid(table.column("reason"))
+        chosen = np.flatnonzero(held.to_numpy(zero_copy_only=False))
+        reached = pc.fill_null(pc.list_value_length(table.column("matched")), 0).to_numpy()
+        chosen = chosen[np.argsort(-reached[chosen], kind="stable")]
+    begin = max(0, int(params.get("offset") or 0))
+    shown = chosen[begin : begin + min(int(params.get("limit") or 100), MAX_PAGE)]
+    return {
+        "total": len(chosen),
+        "reasons": [[name, count] for name, count in reasons.most_common()],
+        "attempts": _attempts(answer, table.take(pa.array(shown)), keys[shown].tolist()),
+    }
+
+
+def _attempts(answer: Answer, table: pa.Table, keys: list[int]) -> list[dict[str, Any]]:
+    found = []
+    stopped = places(answer.rows, table.column("stopped_at"))
+    starts = table.column("row").to_pylist() if "row" in table.column_names else None
+    said = table.select(["matched", "variable", "reason", "text", "matches"]).to_pylist()
+    for place, (key, one) in enumerate(zip(keys, said, strict=True)):
+        first = int(answer.rows.starts[key])
+        start = None if starts is None else starts[place]
+        row = row_at(answer.rows, key, stopped[place])
+        one["matched"] = one["matched"] or []
+        found.append(
+            {
+                "key": key,
+                "label": answer.rows.labels[key],
+                "start_row": start,
+                "start": None if start is None else _place(answer, first + start),
+                "row": row,
+                "at": None if row is None else _place(answer, first + row),
+                **one,
+            }
+        )
+    return found
+
+
+def places(rows: Arranged, column: pa.ChunkedArray) -> list[float | None]:
+    """Order values as places on the axis."""
+    if rows.axis == "time":
+        moments = column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).to_pylist()
+        return [None if value is None else value / 1000.0 for value in moments]
+    if rows.axis == "number" and not pa.types.is_null(column.type):
+        return [None if v is None else float(v) for v in column.to_pylist()]
+    return [None] * len(column)
+
+
+def row_at(rows: Arranged, key: int, at: float | None) -> int | None:
+    """The first row of a key at a place."""
+    if at is None:
+        return None
+    first, behind = rows.rows(key)
+    near = np.flatnonzero(rows.at[first:behind] == at)
+    return int(near[0]) if len(near) else None
+
+
+def partition(answer: Answer, key: int) -> pa.Table:
+    """The rows of one key, in order."""
+    first, behind = answer.rows.rows(key)
+    return answer.table.take(pa.array(answer.rows.index[first:behind])).combine_chunks()
+
+
+def funnel(answer: Answer) -> dict[str, Any]:
+    """How many attempts reach each variable, and why they stop there."""
+    steps: list[dict[str, Any]] = []
+    matched = 0
+    for row in answer.pattern.funnel_of_attempts(answer.table).to_pylist():
+        if row["variable"] is None:
+            matched = row["reached"]
+            continue
+        if not steps or steps[-1]["place"] != row["place"]:
+            step = {n: row[n] for n in ("place", "variable", "reached")} | {"stopped": []}
+            steps.append(step)
+        if row["reason"] is not None:
+            steps[-1]["stopped"].append([row["reason"], row["stopped"]])
+    return {"steps": steps, "matched": matched}
+
+
+def nearest(answer: Answer, count: int) -> dict[str, Any]:
+    """The attempts that lack least."""
+    query = answer.query
+    if query.row_semantics or any(
+        g.policy is not nodes.Policy.ANY for g in nodes.gaps(query.pattern)
+    ):
+        raise errors.UnsupportedError(
+            "what an attempt lacks is found for patterns of skip-till-any joints (->>)",
+            remedy="write ->> between the variables, or read the reasons in this tab",
+        )
+    table = answer.table.slice(0, MAX_SEARCHED)
+    some = Answer(settled(answer.plain), table, answer.rows)
+    del some
+    raise errors.UnsupportedError("not there yet")
+
+
+def expected(answer: Answer, key: Any, rows: Any) -> dict[str, Any]:
+    raise errors.UnsupportedError("not there yet")
+
+
+def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
+    raise errors.UnsupportedError("not there yet")
+
+
+_ = classed
