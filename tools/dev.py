@@ -24,6 +24,7 @@ COMMANDS = {
     "bench": "run benchmarks: ./dev bench NAME... [options]",
     "docs": "check the examples of the documentation and build it into build/docs",
     "matrix": "run the Spark tests on other versions of Spark: ./dev matrix --list",
+    "studio-build": "build the studio's page into ensue/studio/page",
     "package": "build wheel and sdist into dist, and try them in clean environments",
 }
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="./dev",
         description="Ensue's own commands. The first call makes .venv and installs what is needed.",
-        epilog="\n".join(f"  {name:<7} {text}" for name, text in COMMANDS.items()),
+        epilog="\n".join(f"  {name:<12} {text}" for name, text in COMMANDS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS, metavar="command", help="one of those below")
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         # Combinations have environments of their own.
         if given.command != "matrix":
             HOME.prepare(["-e", f".[{EXTRAS}]"], ROOT / "constraints.txt")
-        return int(globals()[given.command](given.rest))
+        return int(globals()[given.command.replace("-", "_")](given.rest))
     except DevError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1
@@ -60,14 +61,15 @@ def demo(rest: list[str]) -> int:
 
 def test(rest: list[str]) -> int:
     everything = rest == ["--all"]
+    browser = prepare_studio()
     if rest and not everything:
-        return HOME.call("-m", "pytest", *rest)
+        return HOME.call("-m", "pytest", *rest, settings=browser)
     # Each process of the Spark stage has a session of its own. The last stage runs the kernels as
     # plain Python: it finds out-of-range indexing that compiled code would not notice.
     sample = [] if everything else ["--sample", "8"]
     forced = [] if everything else ["--sample-forced", "4"]
     stages = [
-        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2", *forced], {}),
+        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2", *forced], browser),
         ("Spark", ["tests/spark", "-n", "2"], {}),
         (
             "unit tests without Numba",
@@ -86,9 +88,23 @@ def test(rest: list[str]) -> int:
     return 1 if failed or not stages else 0
 
 
+def prepare_studio() -> dict[str, str]:
+    """The page and a browser for its tests, which say why they are left out where there is none."""
+    import studio
+
+    try:
+        studio.build(HOME)
+    except DevError as error:
+        print(f"dev: {error}", file=sys.stderr)
+    browser = studio.browser(HOME)
+    return {} if browser is None else {"ENSUE_BROWSER": str(browser)}
+
+
 def lint(rest: list[str]) -> int:
+    import studio
+
     refuse_arguments("lint", rest)
-    return run_all(
+    return studio.check(HOME) | run_all(
         [
             ["-m", "ruff", "check", "."],
             ["-m", "ruff", "format", "--check", "."],
@@ -117,9 +133,20 @@ def matrix(rest: list[str]) -> int:
     return run(rest)
 
 
+def studio_build(rest: list[str]) -> int:
+    import studio
+
+    refuse_arguments("studio-build", rest)
+    studio.build(HOME, force=True)
+    return 0
+
+
 def package(rest: list[str]) -> int:
     from package import main as run
 
+    import studio
+
+    studio.build(HOME)
     return run(HOME, rest)
 
 

@@ -22,8 +22,9 @@ from environments import ROOT, DevError, Environment, say
 
 DIST = ROOT / "dist"
 FOLDER = ROOT / "build" / "package"
-IN_WHEEL = ("ensue/py.typed", "ensue/__init__.py", "LICENSE", "NOTICE")
-IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "ensue/py.typed")
+PAGE = ("ensue/studio/page/index.html", "ensue/studio/page/widget.js")
+IN_WHEEL = ("ensue/py.typed", "ensue/__init__.py", "LICENSE", "NOTICE", *PAGE)
+IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "ensue/py.typed", *PAGE)
 
 # What Spark's scripts and Spark itself call.
 SPARKS_TOOLS = (
