@@ -94,7 +94,7 @@ function Steps({ total }: { total: number | null }) {
         aria-label="First row"
         onClick={() => go(0)}
       >
-        ⏮
+        <Icon path="M1 1h2v10H1zM12 1v10L4 6z" />
       </button>
       <button
         type="button"
@@ -103,7 +103,7 @@ function Steps({ total }: { total: number | null }) {
         title="Step back"
         onClick={() => go(at - 1)}
       >
-        ◀
+        <Icon path="M10 1v10L2 6z" />
       </button>
       <button
         type="button"
@@ -115,7 +115,7 @@ function Steps({ total }: { total: number | null }) {
           setPlaying(!playing);
         }}
       >
-        {playing ? "❚❚" : "▷"}
+        <Icon path={playing ? "M2 1h3v10H2zM7 1h3v10H7z" : "M2 1v10l8-5z"} />
       </button>
       <button
         type="button"
@@ -124,9 +124,17 @@ function Steps({ total }: { total: number | null }) {
         title="Step forward"
         onClick={() => go(at + 1)}
       >
-        ▶
+        <Icon path="M8 1h2v10H8zM1 1v10l6-5z" />
       </button>
     </span>
+  );
+}
+
+function Icon({ path }: { path: string }) {
+  return (
+    <svg class="icon" viewBox="0 0 12 12" aria-hidden="true">
+      <path d={path} />
+    </svg>
   );
 }
 
@@ -208,8 +216,7 @@ function Drawing({ graph, lit }: { graph: Graph; lit: Lit }) {
     <svg
       ref={holder}
       class="graph"
-      width={layout.width}
-      height={layout.height}
+      style={{ width: `${layout.width}px`, minWidth: `${Math.min(layout.width, 900) * 0.6}px` }}
       viewBox={`0 0 ${layout.width} ${layout.height}`}
       role="img"
       aria-label={inWords(of)}

@@ -21,6 +21,7 @@ import {
   tooltips,
 } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
+import { effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { Language, Option, Problem } from "../protocol";
 import { useStudio } from "../state/hooks";
@@ -31,7 +32,8 @@ import { setPalette, variables } from "./variables";
 interface CodeProps {
   label: string;
   field: "text" | Option;
-  value: string;
+  /** What the text is now. It is read as a signal: what was typed meanwhile must not be undone. */
+  read: () => string;
   language: Language;
   problem: Problem | null;
   placeholder?: string;
@@ -55,7 +57,7 @@ export function Code(props: CodeProps) {
     const made = new EditorView({
       parent: holder.current!,
       state: EditorState.create({
-        doc: props.value,
+        doc: props.read(),
         extensions: [
           keymap.of([
             { key: "Mod-Enter", run: () => run(studio) },
@@ -90,17 +92,22 @@ export function Code(props: CodeProps) {
     return () => made.destroy();
   }, []);
 
-  useEffect(() => {
-    const editor = view.current!;
-    const before = editor.state.doc.toString();
-    if (before === props.value) return;
-    const cursor = Math.min(editor.state.selection.main.head, props.value.length);
-    editor.dispatch({
-      changes: { from: 0, to: before.length, insert: props.value },
-      selection: { anchor: cursor },
-      annotations: given.of(true),
-    });
-  }, [props.value]);
+  useEffect(
+    () =>
+      effect(() => {
+        const value = latest.current.read();
+        const editor = view.current!;
+        const before = editor.state.doc.toString();
+        if (before === value) return;
+        const cursor = Math.min(editor.state.selection.main.head, value.length);
+        editor.dispatch({
+          changes: { from: 0, to: before.length, insert: value },
+          selection: { anchor: cursor },
+          annotations: given.of(true),
+        });
+      }),
+    [],
+  );
 
   useEffect(() => {
     view.current!.dispatch({
@@ -117,7 +124,7 @@ export function Code(props: CodeProps) {
     const editor = view.current!;
     editor.dispatch({ effects: attributes.current.reconfigure(described(props)) });
     editor.dispatch(setDiagnostics(editor.state, diagnostics(props, editor.state.doc.length)));
-  }, [props.problem, props.label, props.value]);
+  }, [props.problem, props.label]);
 
   return <div class="code" ref={holder} data-field={props.field} />;
 }

@@ -145,6 +145,7 @@ export class LanesModel {
 
   private clear(): void {
     this.lanes.clear();
+    this.studio.labels.value = new Map();
     this.keys = [];
     this.total = 0;
     this.scroll = 0;
@@ -174,6 +175,11 @@ export class LanesModel {
     }
     this.problem.value = null;
     this.total = answer.result.total;
+    const { labels } = this.studio;
+    labels.value = new Map([
+      ...labels.value,
+      ...answer.result.keys.map(({ key, label }) => [key, label] as const),
+    ]);
     answer.result.keys.forEach((one, i) => {
       this.keys[offset + i] = one;
     });

@@ -45,6 +45,8 @@ export class Studio {
   readonly tab = signal<Tab>("matches");
   readonly theme = signal<Theme>("auto");
   readonly said = signal("");
+  /** What the keys that were seen are called. */
+  readonly labels = signal<ReadonlyMap<number, string>>(new Map());
   /** Counts up to ask all again: after a cancel, or when the server is back. */
   readonly round = signal(0);
 

@@ -58,7 +58,7 @@ export function EditorPane() {
               key={`text-${shown.value}`}
               label={`${LANGUAGES.find(([id]) => id === shown.value)?.[1]} text`}
               field="text"
-              value={text.text}
+              read={() => studio.written.value?.text ?? ""}
               language={shown.value}
               problem={draft.value.language === shown.value ? problem.value : null}
               placeholder={shown.value === "pattern" ? "view -> cart+ -> pay" : ""}
@@ -194,7 +194,7 @@ function Field({ name, label, hint, lines, choices }: FieldInfo) {
         <Code
           label={label}
           field={name}
-          value={value}
+          read={() => studio.written.value?.options[name] ?? ""}
           language="pattern"
           problem={problem}
           placeholder={hint}

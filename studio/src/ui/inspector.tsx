@@ -14,7 +14,7 @@ export function Inspector() {
         <h2>
           {chosen
             ? [
-                chosen.label || `key ${chosen.key}`,
+                chosen.label || studio.labels.value.get(chosen.key) || `key ${chosen.key}`,
                 chosen.row === undefined ? "" : `row ${chosen.row}`,
                 chosen.match === undefined ? "" : `match ${chosen.match}`,
               ]
