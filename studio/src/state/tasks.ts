@@ -10,7 +10,10 @@ export interface Task {
   progress: Progress | null;
   since: number;
   abort: AbortController;
+  ended: () => void;
 }
+
+const PATIENCE = 1500; // ms that a call nobody waits for may go on
 
 export type Outcome<T> = { result: T } | { problem: Problem } | null;
 
@@ -29,12 +32,18 @@ export class Tasks {
   ): Promise<Outcome<Methods[M]["gives"]>> {
     this.drop(slot);
     const abort = new AbortController();
-    const task: Task = { slot, method, progress: null, since: performance.now(), abort };
+    const task: Task = {
+      slot,
+      method,
+      progress: null,
+      since: performance.now(),
+      abort,
+      ended: () => undefined,
+    };
     this.running.value = [...this.running.value, task];
     const progress = (told: Progress): void => {
-      this.running.value = this.running.value.map((one) =>
-        one.abort === abort ? { ...one, progress: told } : one,
-      );
+      task.progress = told;
+      this.running.value = [...this.running.value];
     };
     try {
       const result = await this.transport.call(method, params, { signal: abort.signal, progress });
@@ -46,6 +55,7 @@ export class Tasks {
       if (problem.class === LOST || problem.class === REFUSED) this.lost.value = problem;
       return { problem };
     } finally {
+      task.ended();
       this.running.value = this.running.value.filter((one) => one.abort !== abort);
     }
   }
@@ -55,7 +65,9 @@ export class Tasks {
     const task = this.running.value.find((one) => one.slot === slot);
     if (!task) return;
     this.running.value = this.running.value.filter((one) => one !== task);
-    task.abort.abort();
+    // A short call may end by itself: to break it off costs the session more than its answer.
+    const timer = setTimeout(() => task.abort.abort(), PATIENCE);
+    task.ended = () => clearTimeout(timer);
   }
 
   /** Ends all calls; each answers that it was cancelled. */
