@@ -216,7 +216,7 @@ class Answer:
             if name in self._places:
                 bit = np.uint64(self._places[name])
                 found |= (words >> np.uint64(place) & np.uint64(1)) << bit
-        return found
+        return found[self.rows.moved]
 
     @cached_property
     def why(self) -> pa.Table:

@@ -32,6 +32,7 @@ class Arranged:
     order: str | None
     index: NDArray[np.int64]
     starts: NDArray[np.int64]  # of the partitions, and the number of rows
+    moved: NDArray[np.int64]  # by position: the place that `operator.arrange` gives the row
 
     @property
     def keys(self) -> int:
@@ -110,7 +111,28 @@ def arranged(query: Query, table: pa.Table) -> Arranged:
     found, starts = arrange(known, query.partition_by, query.order_by)
     index = found.column(_PLACE).to_numpy()
     order = query.order_by[0].column if query.order_by else None
-    return Arranged(table, query.partition_by, order, index, starts)
+    moved, starts = _by_value(found.select(list(query.partition_by)), starts)
+    return Arranged(table, query.partition_by, order, index[moved], starts, moved)
+
+
+def _by_value(
+    keys: pa.Table, starts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Partitions in the order of their values, where these have one; else as they first appear."""
+    count = len(starts) - 1
+    try:
+        heads = keys.take(pa.array(starts[:-1]))
+        names = [(name, "ascending") for name in keys.column_names]
+        order = pc.sort_indices(heads, sort_keys=names).to_numpy() if names and count else None
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
+        order = None
+    if order is None:
+        return np.arange(starts[-1]), starts
+    order = order.astype(np.int64)
+    sizes = np.diff(starts)[order]
+    sorted_starts = np.concatenate(([0], np.cumsum(sizes)))
+    moved = np.arange(starts[-1]) + np.repeat(starts[order] - sorted_starts[:-1], sizes)
+    return moved, sorted_starts
 
 
 def _floats(column: Any) -> NDArray[np.float64]:

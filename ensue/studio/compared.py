@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -89,7 +90,7 @@ def cost(answer: Answer, budget: Any, tell: Tell) -> dict[str, Any]:
 
     fresh = Answer(answer.pattern, answer.table, answer.rows)
     timed("conditions", lambda: fresh.fits)
-    listing = timed("matches", lambda: fresh.listing)
+    timed("matches", lambda: fresh.listing)
     timed("measures", lambda: fresh.result)
     seconds = sum(stage["seconds"] for stage in stages[1:2])
     rows = answer.table.num_rows
@@ -106,11 +107,11 @@ def cost(answer: Answer, budget: Any, tell: Tell) -> dict[str, Any]:
         "notes": [],
     }
     if budget:
-        told |= _under(answer, str(budget), len(listing), timed)
+        told |= _under(answer, str(budget), timed)
     return told
 
 
-def _under(answer: Answer, budget: str, matches: int, timed: Any) -> dict[str, Any]:
+def _under(answer: Answer, budget: str, timed: Any) -> dict[str, Any]:
     """Matches that a bound on the work leaves."""
     if answer.query.row_semantics:
         raise errors.UnsupportedError(
@@ -118,10 +119,11 @@ def _under(answer: Answer, budget: str, matches: int, timed: Any) -> dict[str, A
             remedy="write an event pattern (->) to see what a budget would cost",
         )
     bounded = settled(answer.plain)
-    kept = timed(
-        f"under {budget}", lambda: bounded.matches(answer.table, budget=Budget(latency=budget))
-    )
-    known = len(answer.listing)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        kept = timed(
+            f"under {budget}", lambda: bounded.matches(answer.table, budget=Budget(latency=budget))
+        )
     share = min(1.0, kept.num_rows / answer.total) if answer.total else 1.0
-    notes = [] if known == answer.total else ["recall is of all matches, listed or not"]
+    notes = list(dict.fromkeys(str(warning.message) for warning in told))
     return {"kept": kept.num_rows, "recall": round(share, 4), "notes": notes}

@@ -27,14 +27,15 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.tables import is_spark, to_arrow
 from ensue.studio.session import Session, error_message
-from ensue.studio.sources import source_of
 from ensue.studio.streams import streams
 from ensue.studio.texts import Typed
 from ensue.studio.worker import TOO_MUCH_MEMORY, answered
 
 MEMORY_SETTING = "ENSUE_STUDIO_MEMORY"  # of the process that matches, in MB
 MAX_CALLS = 64  # under way at once
-_GRACE = 0.4  # seconds in which a cancelled call may end by itself
+GRACE = 0.4  # seconds in which a cancelled call may end by itself
+PATIENCE = 3.0  # and one that nobody waits for any more
+_QUICK = frozenset({"hello", "read", "complete", "unshare"})  # answered here, whatever else runs
 _TRIES = 2
 Message = dict[str, Any]
 Deliver = Callable[[Message], None]
@@ -46,6 +47,7 @@ class Call:
     deliver: Deliver
     begun: float = field(default_factory=time.monotonic)
     tries: int = 0
+    process: subprocess.Popen[str] | None = None
     cancelled: bool = False
 
     @property
@@ -69,13 +71,13 @@ class Desk:
         self._on_spark = {name: data for name, data in given.items() if is_spark(data)}
         self._rest = {name: data for name, data in given.items() if name not in self._on_spark}
         self._query, self._source = query, source or next(iter(given), None)
-        self._beside = Session(self._on_spark, query, self._source)
-        self._about = [source_of(name, data) for name, data in given.items()]
+        self._beside = Session(given, query, self._source)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="ensue-studio")
         self._folder: Path | None = None
         self._lock = threading.RLock()
         self._calls: dict[str, Call] = {}
         self._process: subprocess.Popen[str] | None = None
+        self._spare: subprocess.Popen[str] | None = None
         self._closed = False
         self._threads.submit(self._ready)
 
@@ -112,7 +114,7 @@ class Desk:
         try:
             if method == "streams":
                 self._done(call, {"id": call.message["id"], "result": streams()})
-            elif method == "hello" or call.source in self._on_spark:
+            elif method in _QUICK or call.source in self._on_spark:
                 self._done(
                     call,
                     answered(self._beside, call.message, call.deliver, lambda: call.cancelled),
@@ -122,16 +124,17 @@ class Desk:
         except BaseException as problem:
             self._done(call, {"id": call.message["id"], "error": error_message(problem)})
 
-    def cancel(self, name: str) -> None:
+    def cancel(self, name: str, grace: float = GRACE) -> None:
+        """End a call; one that does not end by itself is ended after the grace."""
         with self._lock:
             call = self._calls.get(name)
             if call is None:
                 return
             call.cancelled = True
-            process = self._process
-            if process is not None and process.stdin is not None:
+            process = call.process
+            if process is not None:
                 _write(process, {"id": name, "cancel": True})
-        timer = threading.Timer(_GRACE, self._force, (name, process))
+        timer = threading.Timer(grace, self._force, (name, process))
         timer.daemon = True
         timer.start()
 
@@ -144,19 +147,19 @@ class Desk:
             self._done(call, _refused(name, "Cancelled", "the call was cancelled"))
             if call.source in self._on_spark:
                 _interrupt(self._on_spark[call.source])
-            elif process is not None and process is self._process:
+            elif process is not None:
                 process.kill()  # its reader starts the next one for the calls that are left
 
     def close(self) -> None:
         """End the process and the files."""
         with self._lock:
             self._closed = True
-            process, self._process = self._process, None
+            ended, self._process, self._spare = [self._process, self._spare], None, None
             calls, self._calls = list(self._calls.values()), {}
         for call in calls:
             lost = _refused(call.message["id"], "SessionLost", "the studio was closed")
             call.deliver(lost)
-        if process is not None:
+        for process in filter(None, ended):
             process.kill()
             process.wait()
         self._threads.shutdown(wait=False)
@@ -167,16 +170,7 @@ class Desk:
         with self._lock:
             if self._calls.pop(call.message["id"], None) is None:
                 return
-        call.deliver(self._completed(call, message))
-
-    def _completed(self, call: Call, message: Message) -> Message:
-        """`hello` names all sources, whoever holds them."""
-        if call.message.get("method") == "hello" and "result" in message:
-            known = {source["id"] for source in message["result"]["sources"]}
-            more = [source.about() for source in self._about if source.id not in known]
-            message["result"]["sources"] = more + message["result"]["sources"]
-            message["result"]["source"] = self._source
-        return message
+        call.deliver(message)
 
     # -- the process -----------------------------------------------------------------------------
 
@@ -185,9 +179,24 @@ class Desk:
             if self._closed:
                 return
             if self._process is None:
-                self._process = self._started()
+                self._process = self._next()
             call.tries += 1
+            call.process = self._process
             _write(self._process, call.message)
+
+    def _next(self) -> subprocess.Popen[str]:
+        """The process that waits for its turn, or a new one."""
+        process = self._spare
+        if process is None or process.poll() is not None:
+            process = self._started()
+        self._spare = None
+        return process
+
+    def _prepare(self) -> None:
+        """Another process for the day this one has to be ended; once it has answered something."""
+        with self._lock:
+            if self._spare is None and not self._closed:
+                self._spare = self._started()
 
     def _started(self) -> subprocess.Popen[str]:
         files = {n: str(d) for n, d in self._rest.items() if isinstance(d, (str, Path))}
@@ -238,18 +247,16 @@ class Desk:
                 call.deliver(message)
             else:
                 self._done(call, message)
+                self._prepare()
         status = process.wait()
         with self._lock:
             if self._process is process:
                 self._process = None
             if self._closed:
                 return
-            left = [call for call in self._calls.values() if self._is_of_process(call)]
+            left = [call for call in self._calls.values() if call.process is process]
         for call in left:
             self._again(call, status)
-
-    def _is_of_process(self, call: Call) -> bool:
-        return call.tries > 0 and call.source not in self._on_spark
 
     def _again(self, call: Call, status: int) -> None:
         name = call.message["id"]

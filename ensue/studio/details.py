@@ -34,7 +34,7 @@ def row(answer: Answer, key: Any, number: Any) -> dict[str, Any]:
     ]
     return {
         "row": number,
-        "at": _place(answer, position),
+        "at": place_of(answer, position),
         "values": [[name, column_cells(values.column(name))[0]] for name in names],
         "variables": _variables(answer, key, position),
         "matches": holders[:1_000],
@@ -55,7 +55,7 @@ def match(answer: Answer, key: Any, number: Any) -> dict[str, Any]:
         {
             "row": int(r),
             "label": answer.variables[label],
-            "at": _place(answer, position),
+            "at": place_of(answer, position),
             "values": [[name, column[i]] for name, column in zip(names, columns, strict=True)],
         }
         for i, (r, label, position) in enumerate(zip(rows, labels, positions, strict=True))
@@ -83,7 +83,7 @@ def _position(answer: Answer, key: Any, number: Any) -> int:
     return first + number
 
 
-def _place(answer: Answer, position: int) -> float | None:
+def place_of(answer: Answer, position: int) -> float | None:
     at = float(answer.rows.at[position])
     return at if np.isfinite(at) else None
 

@@ -21,6 +21,7 @@ from ensue.studio.written import in_language
 from ensue.testing import Feed
 
 MAX_ROWS = 40
+_MODULES = ("datetime", "decimal", "zoneinfo")  # of which values are written
 _BEFORE = 3  # rows before the first match
 
 
@@ -33,8 +34,11 @@ def feed_text(answer: Answer) -> str:
     events = _events(answer)
     feed = Feed(settled(query)).events(events).end()
     expected = [_said(match) for match in feed.matches]
+    rows = [f"        {row!r}," for row in events.to_pylist()]
+    used = [name for name in _MODULES if any(f"{name}." in row for row in rows)]
     lines = [
-        *([] if not _has_times(events) else ["import datetime", ""]),
+        *(f"import {name}" for name in used),
+        *([""] if used else []),
         "import ensue",
         "from ensue.testing import Feed",
         "",
@@ -43,7 +47,7 @@ def feed_text(answer: Answer) -> str:
         *("    " + line for line in written["query"]["text"].rstrip().splitlines()),
         "    feed = Feed(q)",
         "    feed.events([",
-        *(f"        {row!r}," for row in events.to_pylist()),
+        *rows,
         "    ])",
         "    feed.end()",
     ]
@@ -74,7 +78,3 @@ def _events(answer: Answer) -> pa.Table:
 def _said(match: dict[str, Any]) -> str:
     events = match.get("events") or []
     return " ".join(f"{event['label']}@{event['time']}".replace(" ", "T") for event in events)
-
-
-def _has_times(events: pa.Table) -> bool:
-    return any(pa.types.is_temporal(kind) for kind in events.schema.types)

@@ -11,9 +11,10 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.front import builder
 from ensue.front.clause import MatchTable
+from ensue.front.expressions import Scope, parse_condition
 from ensue.front.sql import read_table
 from ensue.front.statement import parse_statement
-from ensue.query.query import Query, Rows
+from ensue.query.query import Measure, Query, Rows
 from ensue.studio.python_text import read_python
 from ensue.studio.texts import TEXT, Spot, TextError, Typed, inside, lines, reading, spot_of
 
@@ -28,7 +29,13 @@ class Settled(builder.Draft):
         assert self.whole is not None
         if self.measures is None and self.whole.measures is not None:
             return replace(self.whole, measures=None, rows=Rows.ONE)
-        return self.whole
+        if not self.measures:
+            return self.whole
+        asked = tuple(  # said later: the aggregates of a count
+            Measure(name, parse_condition(text, Scope(self.whole.variables, f"measure {name}")))
+            for name, text in self.measures
+        )
+        return replace(self.whole, measures=asked)
 
 
 def settled(query: Query) -> Pattern:

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from ensue import errors
 from ensue.extras import needed
-from ensue.studio.desk import Desk
+from ensue.studio.desk import PATIENCE, Desk
 from ensue.studio.texts import Typed
 
 PAGE = Path(__file__).parent / "page"
@@ -133,6 +133,7 @@ def _listening(port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(("127.0.0.1", number))
+            listener.listen()  # who comes before the server is up waits
             return listener
         except OSError:
             listener.close()
@@ -250,7 +251,7 @@ async def _answers(desk: Desk, message: dict[str, Any]) -> AsyncIterator[bytes]:
             yield json.dumps(answer, allow_nan=False).encode() + b"\n"
     finally:
         if not ended:
-            desk.cancel(message["id"])
+            desk.cancel(message["id"], PATIENCE)
 
 
 def _files(page: Path | None) -> dict[str, Path]:

@@ -78,10 +78,7 @@ class Session:
             "row": lambda p: details.row(self.answer(p), p.get("key"), p.get("row")),
             "match": lambda p: details.match(self.answer(p), p.get("key"), p.get("number")),
             "why": lambda p: verdicts.why(self.answer(p), p),
-            "expected": lambda p: verdicts.expected(self.answer(p), p.get("key"), p.get("rows")),
             "funnel": lambda p: verdicts.funnel(self.answer(p)),
-            "nearest": lambda p: verdicts.nearest(self.answer(p), _count(p, "n", 20)),
-            "trace": lambda p: verdicts.trace(self.answer(p), p),
             "compare": self._compare,
             "cost": lambda p: compared.cost(self.answer(p), p.get("budget"), self._tell),
         }
@@ -171,13 +168,13 @@ class Session:
 
     def _read(self, params: Params) -> dict[str, Any]:
         typed = Typed.of(params.get("query"))
-        schema = self.source(params).table.schema if params.get("source") else None
+        schema = self.source(params).schema if params.get("source") else None
         with placed(typed):
             return parsed(typed, schema)
 
     def _complete(self, params: Params) -> dict[str, Any]:
         typed = Typed.of(params.get("query"))
-        schema = self.source(params).table.schema if params.get("source") else None
+        schema = self.source(params).schema if params.get("source") else None
         return complete(
             typed, str(params.get("field", "text")), _count(params, "offset", 0), schema
         )
@@ -203,6 +200,7 @@ class Session:
                     self._answers.move_to_end(name)
                     return self._answers[name]
             with placed(typed):
+                self._tell(0, None, f"reading {source.name}")
                 found = self._answered(source, typed)
                 self._tell(0, source.table.num_rows, "matching")
                 _ = found.listing

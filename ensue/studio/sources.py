@@ -68,6 +68,16 @@ class Source:
     def table(self) -> pa.Table:
         return self._read[0]
 
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names and types of columns; of a file without reading its rows."""
+        if self.kind == "file" and "_read" not in self.__dict__:
+            try:
+                return _dataset(Path(self.given), {}).schema
+            except (pa.ArrowException, OSError, ValueError):
+                pass  # the reader says what is wrong
+        return self.table.schema
+
     @property
     def sampled(self) -> dict[str, Any] | None:
         return self._read[1]
@@ -194,6 +204,7 @@ def suggested(table: pa.Table) -> dict[str, str]:
     types = [
         n for n in names if classed(known.schema.field(n).type) == "text" and 1 < counts[n] <= 60
     ]
+    types = [n for n in types if not KEY.fullmatch(n)]
     types = [n for n in types if _TYPES.fullmatch(n)] + types
     key = next((n for n in keys if n not in types[:1] and 1 < counts[n] <= len(known) // 2), "")
     kind = next((n for n in types if n != key), "")

@@ -106,13 +106,13 @@ class TextError(Exception):
 
 
 @contextmanager
-def reading(name: str, text: str, start: int = 0, whole: str | None = None) -> Iterator[None]:
-    """Errors raised inside are about `text`, which begins at `start` of the field `name`."""
+def reading(name: str, text: str) -> Iterator[None]:
+    """Errors raised inside are about `text`, which is the field `name`."""
     try:
         yield
     except errors.EnsueError as problem:
         offset, length = inside(problem, text)
-        raise TextError(problem, Spot(name, start + offset, length)) from None
+        raise TextError(problem, Spot(name, offset, length)) from None
 
 
 def inside(problem: errors.EnsueError, text: str) -> tuple[int, int]:

@@ -11,16 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.query import nodes
 from ensue.studio.answer import Answer
 from ensue.studio.arranged import Arranged
-from ensue.studio.details import _place
+from ensue.studio.details import place_of
 from ensue.studio.found import MAX_PAGE
 from ensue.studio.lanes import check_key
-from ensue.studio.reading import settled
-from ensue.studio.values import classed
-
-MAX_SEARCHED = 20_000  # rows in which misses are looked for
 
 
 def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -74,9 +69,9 @@ def _attempts(answer: Answer, table: pa.Table, keys: list[int]) -> list[dict[str
                 "key": key,
                 "label": answer.rows.labels[key],
                 "start_row": start,
-                "start": None if start is None else _place(answer, first + start),
+                "start": None if start is None else place_of(answer, first + start),
                 "row": row,
-                "at": None if row is None else _place(answer, first + row),
+                "at": None if row is None else place_of(answer, first + row),
                 **one,
             }
         )
@@ -122,30 +117,3 @@ def funnel(answer: Answer) -> dict[str, Any]:
         if row["reason"] is not None:
             steps[-1]["stopped"].append([row["reason"], row["stopped"]])
     return {"steps": steps, "matched": matched}
-
-
-def nearest(answer: Answer, count: int) -> dict[str, Any]:
-    """The attempts that lack least."""
-    query = answer.query
-    if query.row_semantics or any(
-        g.policy is not nodes.Policy.ANY for g in nodes.gaps(query.pattern)
-    ):
-        raise errors.UnsupportedError(
-            "what an attempt lacks is found for patterns of skip-till-any joints (->>)",
-            remedy="write ->> between the variables, or read the reasons in this tab",
-        )
-    table = answer.table.slice(0, MAX_SEARCHED)
-    some = Answer(settled(answer.plain), table, answer.rows)
-    del some
-    raise errors.UnsupportedError("not there yet")
-
-
-def expected(answer: Answer, key: Any, rows: Any) -> dict[str, Any]:
-    raise errors.UnsupportedError("not there yet")
-
-
-def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
-    raise errors.UnsupportedError("not there yet")
-
-
-_ = classed
