@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -79,6 +80,7 @@ class Answer:
         self.query = bind(pattern.query, table.column_names)
         self.pattern = settled(self.query)
         self.table = table
+        self.data: Any = table  # all rows, where the table is a sample of them
         self.rows = rows
         self.variables = tuple(name for name in self.query.labels)
         self.seconds = 0.0
@@ -195,6 +197,11 @@ class Answer:
             return keys, listing.number
         return keys, None
 
+    @property
+    def measured(self) -> tuple[pa.Table, NDArray[np.int64] | None]:
+        """The result that the kept matches have their measures in, with their numbers."""
+        return self.result, self.numbers[1]
+
     @cached_property
     def plan(self) -> Plan:
         return plan(self.query)
@@ -224,6 +231,20 @@ class Answer:
         found = self.pattern.why(self.table)
         return found.take(pa.array(np.argsort(self.rows.keys_of(found), kind="stable")))
 
+    @cached_property
+    def reasons(self) -> list[tuple[str, int]]:
+        """How often each reason is that of a best failed attempt."""
+        return reasons_in(self.why)
+
+    @property
+    def sampled(self) -> str | None:
+        """What a reader should know where not all keys are shown."""
+        return None
+
+    def collected(self, found: Any) -> pa.Table:
+        """What the library gave for `data`."""
+        return found
+
     def match_of(self, key: int, number: int) -> int:
         """Which of the kept matches has that number."""
         some = self.listing.of_key(key)
@@ -234,3 +255,9 @@ class Answer:
                 remedy="run the query again",
             )
         return some.start + int(place[0])
+
+
+def reasons_in(table: pa.Table) -> list[tuple[str, int]]:
+    """The reasons of attempts, the most frequent first."""
+    told = (reason for reason in table.column("reason").to_pylist() if reason is not None)
+    return Counter(told).most_common()

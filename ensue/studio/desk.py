@@ -114,7 +114,9 @@ class Desk:
         try:
             if method == "streams":
                 self._done(call, {"id": call.message["id"], "result": streams()})
-            elif method in _QUICK or call.source in self._on_spark:
+            elif call.source in self._on_spark:
+                self._ask_spark(call)
+            elif method in _QUICK:
                 self._done(
                     call,
                     answered(self._beside, call.message, call.deliver, lambda: call.cancelled),
@@ -123,6 +125,17 @@ class Desk:
                 self._send(call)
         except BaseException as problem:
             self._done(call, {"id": call.message["id"], "error": error_message(problem)})
+
+    def _ask_spark(self, call: Call) -> None:
+        """Beside the user's session, its jobs tagged so that they can be ended."""
+        session, name = self._on_spark[call.source].sparkSession, call.message["id"]
+        tag = _tag(name)
+        session.addTag(tag)
+        try:
+            done = answered(self._beside, call.message, call.deliver, lambda: call.cancelled)
+        finally:
+            session.removeTag(tag)
+        self._done(call, done)
 
     def cancel(self, name: str, grace: float = GRACE) -> None:
         """End a call; one that does not end by itself is ended after the grace."""
@@ -146,7 +159,7 @@ class Desk:
                 return
             self._done(call, _refused(name, "Cancelled", "the call was cancelled"))
             if call.source in self._on_spark:
-                _interrupt(self._on_spark[call.source])
+                self._on_spark[call.source].sparkSession.interruptTag(_tag(name))
             elif process is not None:
                 process.kill()  # its reader starts the next one for the calls that are left
 
@@ -307,8 +320,6 @@ def _write(process: subprocess.Popen[str], message: Message) -> None:
         pass  # its reader sees the end, and asks the next one
 
 
-def _interrupt(frame: Any) -> None:
-    """Ask Spark to end what the studio began."""
-    interrupt = getattr(frame.sparkSession, "interruptTag", None)
-    if interrupt is not None:
-        interrupt("ensue-studio")
+def _tag(name: str) -> str:
+    """A tag of Spark for a call; it has no commas."""
+    return "ensue-studio-" + name.replace(",", "_")

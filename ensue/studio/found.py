@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.query.query import Rows
 from ensue.studio.answer import Answer
 from ensue.studio.values import cells, column_cells
 
@@ -29,14 +28,18 @@ def run(answer: Answer, limit: int) -> dict[str, Any]:
     shown = result.slice(0, min(limit, MAX_PAGE))
     rows = cells(shown)
     heads = [
-        [int(keys[row]), None if numbers is None else int(numbers[row])] for row in range(len(rows))
+        [
+            None if keys[row] < 0 else int(keys[row]),
+            None if numbers is None else int(numbers[row]),
+        ]
+        for row in range(len(rows))
     ]
     columns = [{"name": f.name, "type": str(f.type)} for f in shown.schema]
-    cut = None
+    cut = answer.sampled
     if answer.listing.cut:
         cut = f"the first {len(answer.listing):,} of {answer.total:,} matches are kept"
     return {
-        "matches": answer.total if answer.query.rows is Rows.ONE else len(answer.listing),
+        "matches": answer.total,
         "columns": [
             {"name": "#key", "type": "int64"},
             {"name": "#match", "type": "int64"},

@@ -176,8 +176,10 @@ def _matches(
 def measures(answer: Answer, match: int) -> list[tuple[str, Cell]]:
     """What the query measures of a kept match."""
     names = [m.name for m in answer.query.measures or ()]
-    _, numbers = answer.numbers
-    if not names or numbers is None:
+    if not names:
         return []
-    row = answer.result.slice(match, 1)
+    result, numbers = answer.measured
+    if numbers is None:
+        return []
+    row = result.slice(match, 1)
     return [(n, cell(row.column(n)[0].as_py())) for n in names if n in row.column_names]

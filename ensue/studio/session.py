@@ -22,6 +22,7 @@ from ensue.studio.answer import Answer
 from ensue.studio.arranged import Arranged, arranged
 from ensue.studio.complete import FUNCTIONS, complete
 from ensue.studio.link import copied, shared
+from ensue.studio.on_spark import answer_of
 from ensue.studio.parse import parsed
 from ensue.studio.reading import read
 from ensue.studio.sources import (
@@ -156,7 +157,7 @@ class Session:
         return {
             "source": source.id,
             "name": source.name,
-            "rows": table.num_rows,
+            "rows": None if source.kind == "spark" else table.num_rows,
             "columns": columns_of(table.schema),
             "suggested": guess,
             "queries": questions,
@@ -202,7 +203,7 @@ class Session:
             with placed(typed):
                 self._tell(0, None, f"reading {source.name}")
                 found = self._answered(source, typed)
-                self._tell(0, source.table.num_rows, "matching")
+                self._tell(0, found.table.num_rows, "matching")
                 _ = found.listing
             with self._lock:
                 _keep(self._answers, name, found)
@@ -210,6 +211,8 @@ class Session:
 
     def _answered(self, source: Source, typed: Typed) -> Answer:
         pattern = read(typed)
+        if source.kind == "spark":
+            return answer_of(pattern, source.given)
         table = source.table
         query = bind(pattern.query, table.column_names)
         name = (source.id, query.partition_by, query.order_by)

@@ -21,7 +21,7 @@ from ensue import errors
 from ensue.api.files import format_of
 from ensue.api.order import KEY, time_columns
 from ensue.api.tables import is_spark, to_arrow
-from ensue.studio import samples
+from ensue.studio import on_spark, samples
 from ensue.studio.texts import Typed
 from ensue.studio.values import classed
 
@@ -62,6 +62,8 @@ class Source:
             return samples.table(self.id), None, []
         if self.kind == "file":
             return read_file(Path(self.given))
+        if self.kind == "spark":
+            return on_spark.opened(self.given), None, []
         return to_arrow(self.given).combine_chunks(), None, []
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
-from ensue.studio.answer import Answer
+from ensue.studio.answer import Answer, reasons_in
 from ensue.studio.arranged import Arranged
 from ensue.studio.details import place_of
 from ensue.studio.found import MAX_PAGE
@@ -34,7 +33,7 @@ def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
         else:
             table = answer.pattern.why(partition(answer, key), per="start")
         keys = np.full(table.num_rows, key)
-    reasons = Counter(r for r in table.column("reason").to_pylist() if r is not None)
+    reasons = reasons_in(table) if key is not None else answer.reasons
     chosen = np.arange(table.num_rows)
     reason = params.get("reason")
     if reason:
@@ -49,7 +48,7 @@ def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
     shown = chosen[begin : begin + min(int(params.get("limit") or 100), MAX_PAGE)]
     return {
         "total": len(chosen),
-        "reasons": [[name, count] for name, count in reasons.most_common()],
+        "reasons": [[name, count] for name, count in reasons],
         "attempts": _attempts(answer, table.take(pa.array(shown)), keys[shown].tolist()),
     }
 
@@ -107,7 +106,8 @@ def funnel(answer: Answer) -> dict[str, Any]:
     """How many attempts reach each variable, and why they stop there."""
     steps: list[dict[str, Any]] = []
     matched = 0
-    for row in answer.pattern.funnel_of_attempts(answer.table).to_pylist():
+    table = answer.collected(answer.pattern.funnel_of_attempts(answer.data))
+    for row in table.to_pylist():
         if row["variable"] is None:
             matched = row["reached"]
             continue
