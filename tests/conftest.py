@@ -20,6 +20,7 @@ TOGETHER = {
     "revision": ("unit/test_revision", "lanes/test_automaton", "[automaton", "[revision"),
     "quantities": ("unit/test_quantify", "[quantif"),
     "paths": ("unit/test_paths",),
+    "studio": ("studio/test_page",),
 }
 
 

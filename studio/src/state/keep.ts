@@ -7,6 +7,7 @@ import { type Language, OPTIONS, type Query } from "../protocol";
 export interface Kept {
   source: string | null;
   draft: Query;
+  drafts: Record<string, Query>;
   shown: Language;
   pinned: Query | null;
   tab: string;
@@ -56,6 +57,11 @@ function checked(kept: Record<string, unknown>): Partial<Kept> {
   const result: Partial<Kept> = {};
   const draft = asQuery(kept.draft);
   if (draft) result.draft = draft;
+  result.drafts = {};
+  for (const [source, one] of Object.entries(kept.drafts ?? {})) {
+    const query = asQuery(one);
+    if (query) result.drafts[source] = query;
+  }
   result.pinned = asQuery(kept.pinned);
   if (typeof kept.source === "string") result.source = kept.source;
   if (typeof kept.tab === "string") result.tab = kept.tab;

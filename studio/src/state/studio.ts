@@ -4,7 +4,16 @@
 // about data follows `asked`. So a broken text leaves the last good answers on the screen.
 
 import { batch, computed, effect, signal } from "@preact/signals";
-import type { Hello, Language, Opened, Option, Problem, Query, Reading } from "../protocol";
+import type {
+  Attempt,
+  Hello,
+  Language,
+  Opened,
+  Option,
+  Problem,
+  Query,
+  Reading,
+} from "../protocol";
 import type { Transport } from "../transport/transport";
 import type { Keeper, Kept, Theme } from "./keep";
 import { Tasks } from "./tasks";
@@ -15,6 +24,8 @@ export interface Selection {
   row?: number | undefined;
   match?: number | undefined;
   at?: number | undefined;
+  /** The attempt that was clicked, to be told in full. */
+  attempt?: Attempt | undefined;
   /** Bring it into view: not when it was clicked where it is seen. */
   reveal?: boolean | undefined;
 }
@@ -32,6 +43,8 @@ export class Studio {
 
   readonly source = signal<string | null>(null);
   readonly draft = signal<Query>(EMPTY);
+  /** What was typed for other sources. */
+  readonly drafts = signal<Record<string, Query>>({});
   readonly shown = signal<Language>("pattern");
   readonly reading = signal<Reading | null>(null);
   readonly problem = signal<Problem | null>(null);
@@ -113,9 +126,21 @@ export class Studio {
     for (const task of this.tasks.running.value) this.tasks.drop(task.slot);
   }
 
-  /** Opens a source; with `fresh`, begins with its first query. */
+  /** Goes to another source: what was typed for this one is there again when one comes back. */
+  async turn(source: string): Promise<void> {
+    const before = this.source.value;
+    const drafts = { ...this.drafts.value };
+    if (before !== null) drafts[before] = this.draft.value;
+    this.drafts.value = drafts;
+    const kept = drafts[source];
+    if (kept) this.take(kept);
+    await this.open(source, !kept);
+  }
+
+  /** Opens a source; with `fresh`, begins with its first query unless one has begun to type. */
   async open(source: string | null, fresh: boolean): Promise<void> {
     if (source === null) return;
+    const before = this.draft.value;
     batch(() => {
       this.source.value = source;
       this.selection.value = null;
@@ -133,7 +158,8 @@ export class Studio {
     this.openProblem.value = null;
     this.opened.value = answer.result;
     const first = answer.result.queries[0];
-    if (fresh) this.take(first?.query ?? this.suggestion(answer.result));
+    if (fresh && this.draft.value === before)
+      this.take(first?.query ?? this.suggestion(answer.result));
     await this.read();
   }
 
@@ -219,6 +245,7 @@ export class Studio {
   private restore(kept: Partial<Kept>): void {
     batch(() => {
       if (kept.draft) this.draft.value = kept.draft;
+      if (kept.drafts) this.drafts.value = kept.drafts;
       if (kept.shown) this.shown.value = kept.shown;
       if (kept.pinned) this.pinned.value = kept.pinned;
       if (kept.tab) this.tab.value = kept.tab as Tab;
@@ -231,6 +258,7 @@ export class Studio {
     this.keeper.save({
       source: this.source.value,
       draft: this.draft.value,
+      drafts: this.drafts.value,
       shown: this.shown.value,
       pinned: this.pinned.value,
       tab: this.tab.value,

@@ -216,6 +216,7 @@ function Field({ name, label, hint, lines, choices }: FieldInfo) {
         list={offered ? list : undefined}
         spellcheck={false}
         autocomplete="off"
+        aria-label={label}
         aria-invalid={wrong}
         aria-describedby={wrong ? "ensue-problem" : undefined}
         data-field={name}

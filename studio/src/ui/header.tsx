@@ -36,7 +36,7 @@ export function Header() {
         <span>Data</span>
         <select
           value={source.value ?? ""}
-          onChange={(event) => void studio.open(event.currentTarget.value, true)}
+          onChange={(event) => void studio.turn(event.currentTarget.value)}
         >
           {KINDS.map(([kind, title]) => {
             const some = sources.filter((one) => one.kind === kind);

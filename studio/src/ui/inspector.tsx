@@ -53,20 +53,21 @@ function useAsked() {
 function KeyWhy() {
   const studio = useStudio();
   const asked = useAsked();
-  const { key, row, match } = studio.selection.value!;
+  const { key, row, match, attempt: clicked } = studio.selection.value!;
   const per = row === undefined ? ("partition" as const) : ("start" as const);
-  const skip = row === undefined && match !== undefined;
+  const skip = clicked !== undefined || (row === undefined && match !== undefined);
   const params =
     asked && !skip ? { ...asked, key, per, reason: null, offset: row ?? 0, limit: 1 } : null;
   const { data, problem } = useAnswer("why", params, 60);
-  const attempt = data?.attempts[0];
+  const attempt = clicked ?? data?.attempts[0];
   if (problem) return <ErrorNote problem={problem} />;
   if (!attempt) return null;
-  const title = row === undefined ? "Best attempt that failed" : "An attempt from here";
+  const best = clicked !== undefined || row === undefined;
+  const title = best ? "The best attempt that failed" : "An attempt from here";
   if (!attempt.reason) {
     return (
       <p class="verdict good">
-        {row === undefined
+        {best
           ? `${attempt.matches} matches; no attempt failed.`
           : `A match starts here${attempt.matches > 1 ? ` (${attempt.matches})` : ""}.`}
       </p>

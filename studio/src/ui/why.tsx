@@ -195,8 +195,9 @@ function AttemptButton({ attempt }: { attempt: Attempt }) {
         studio.choose({
           key: attempt.key,
           label: attempt.label,
-          row: attempt.start_row ?? attempt.row ?? undefined,
-          at: attempt.start ?? attempt.at ?? undefined,
+          row: attempt.row ?? attempt.start_row ?? undefined,
+          at: attempt.at ?? attempt.start ?? undefined,
+          attempt,
           reveal: true,
         })
       }

@@ -1,0 +1,157 @@
+"""The page in a real browser: what one types, sees, clicks and reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.studio import browser as browsers
+from tests.studio.browser import Tab
+
+VISITS = pa.table(
+    {
+        "user": ["ann"] * 4 + ["bob"] * 3 + ["cy"] * 3,
+        "ts": [1, 2, 3, 4, 1, 2, 3, 1, 2, 9],
+        "kind": ["view", "cart", "cart", "pay", "view", "cart", "ad", "view", "cart", "pay"],
+        "amount": [None, 5.0, 20.0, 25.0, None, 7.0, None, None, 30.0, 31.0],
+    }
+)
+# Three of 2,000 rows: more matches than anybody waits for.
+MANY = pa.table({"ts": list(range(2000)), "kind": ["a"] * 2000})
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Any]:
+    browsers.need()
+    from ensue.studio.server import serve
+
+    with serve({"visits": VISITS, "many": MANY}, port=0) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def chromium(served: Any) -> Iterator[Any]:
+    with browsers.browsing() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(served: Any, chromium: Any) -> Iterator[Tab]:
+    """The page on the table of visits, with a pattern that one of three users matches."""
+    one = Tab(chromium).open(served.url)
+    one.page.get_by_role("checkbox", name="while I type").wait_for()
+    one.option("Types column", "kind")
+    one.option("Partition by", "user")
+    one.option("Order by", "ts")
+    one.option("Within", "5")
+    one.write("view cart+ pay")
+    one.figures.get_by_text("1 match").wait_for()
+    yield one
+    one.close()
+    assert not one.faults
+
+
+def test_what_is_typed_is_matched_and_what_is_broken_is_underlined(tab: Tab) -> None:
+    tab.button("Table").click()
+    first = tab.page.locator(".table-view tbody tr").first
+    first.get_by_text("view").wait_for()
+    assert first.inner_text().split() == ["ann", "0", "1", "view", "1"]
+    tab.button("Table").click()
+
+    tab.tab("SQL")
+    tab.editor.get_by_text("MATCH_RECOGNIZE").wait_for()
+    tab.tab("Pattern")
+
+    tab.write("view cart+ (pay")
+    alert = tab.page.locator("#ensue-problem").get_by_role("alert")
+    alert.wait_for()
+    assert tab.page.locator("#ensue-text .cm-lintRange-error").count() > 0
+    assert tab.editor.get_attribute("aria-invalid") == "true"
+    # The last good answers stay.
+    assert "1 match" in tab.figures.inner_text()
+
+    tab.write("view cart+")
+    alert.wait_for(state="detached")
+    tab.figures.get_by_text("3 matches").wait_for()
+
+    # An error in an option is told there.
+    tab.option("Within", "5 moons")
+    alert.wait_for()
+    assert tab.page.get_by_label("Within", exact=True).get_attribute("aria-invalid") == "true"
+
+
+def test_a_near_miss_tells_its_reason(tab: Tab) -> None:
+    tab.tab("Why")
+    attempts = tab.page.locator("[data-list=attempts]")
+    attempts.get_by_role("button", name="cy").click()
+    verdict = tab.details.locator("[data-reason=within]")
+    verdict.wait_for()
+    assert "3 more than within allows" in verdict.inner_text()
+
+    # By reason, and by keyboard.
+    tab.page.get_by_role("group", name="Filter by reason").get_by_role("button").first.focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.locator("[aria-pressed=true].chip").first.wait_for()
+
+    # An event by the keys of the lanes: the lane below, its first event, what is said of it.
+    tab.lanes.focus()
+    tab.page.keyboard.press("Escape")
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+        tab.page.keyboard.press(key)
+    tab.page.locator("output", has_text="row 1").wait_for()
+    tab.details.get_by_role("heading", name="Conditions here").wait_for()
+
+
+def test_versions_are_compared(tab: Tab) -> None:
+    tab.tab("Compare")
+    tab.button("Pin this version").click()
+    tab.write("view -> cart -> pay")
+    tab.figures.get_by_text("+1 appear").wait_for()
+    tab.figures.get_by_text("1 disappear").wait_for()
+    changes = tab.page.locator("[data-list=changes]")
+    changes.get_by_role("button").first.click()
+    tab.details.get_by_role("heading", name="ann").wait_for()
+
+
+def test_a_long_run_is_cancelled_and_the_page_goes_on(tab: Tab) -> None:
+    tab.page.get_by_label("Data").select_option(label="many")
+    tab.option("Types column", "")
+    tab.option("Partition by", "")
+    tab.option("Within", "")
+    tab.option("Order by", "ts")
+    tab.write("A ->> B ->> C ->> D")
+    cancel = tab.button("Cancel")
+    cancel.wait_for()
+    cancel.click()
+    tab.page.get_by_text("Cancelled").first.wait_for()
+    cancel.wait_for(state="detached")
+
+    tab.write("A B")
+    tab.figures.get_by_text("1,000 matches").wait_for()
+
+
+def test_a_reload_keeps_the_work_and_a_wrong_token_gets_nothing(
+    tab: Tab, served: Any, chromium: Any
+) -> None:
+    assert served.token not in tab.page.url
+    tab.write("view ad? cart+ pay")
+    tab.button("Link").click()
+    tab.page.get_by_text("Link copied").first.wait_for()
+    tab.page.reload()
+    tab.figures.get_by_text("1 match").wait_for()
+    assert tab.editor.inner_text() == "view ad? cart+ pay"
+    assert tab.page.get_by_label("Partition by", exact=True).input_value() == "user"
+    state = tab.context.storage_state()
+    assert served.token not in str(state["origins"])
+    # Nothing comes from elsewhere.
+    origin = served.url.split("#")[0].rstrip("/")
+    assert all(url.startswith((origin, "data:", "blob:")) for url in tab.requested)
+
+    stranger = Tab(chromium).open(f"{origin}/#token=wrong")
+    banner = stranger.page.locator(".banner")
+    banner.wait_for()
+    assert "token" in banner.inner_text()
+    stranger.close()
