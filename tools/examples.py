@@ -12,15 +12,17 @@ import doctest
 import io
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 _FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+_SPARK = re.compile(r"\bspark\b[.,)]")
 _NOT_RUN = re.compile(r"<!-- not run: [^\n]+ -->\s*\Z")
 _OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -53,19 +55,33 @@ def run_pages(pages: Iterable[Path]) -> Outcome:
 
 def run_page(page: Path) -> Outcome:
     blocks, not_run = read_blocks(page.read_text(encoding="utf-8"))
-    outcome = Outcome(len(blocks), 0, not_run)
     names: dict[str, Any] = {"__name__": "__main__"}
-    if any(re.search(r"\bspark\b[.,)]", block.text) for block in blocks):
-        names["spark"] = spark()
+    with_spark = any(_SPARK.search(block.text) for block in blocks)
+    if with_spark and __name__ != "__main__":
+        return _run_apart(page)
+    outcome = Outcome(len(blocks), 0, not_run)
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
+            if with_spark:
+                names["spark"] = local_session()
             for block in blocks:
                 outcome.failed += not run_block(block, page, names)
         finally:
             os.chdir(before)
     return outcome
+
+
+def _run_apart(page: Path) -> Outcome:
+    """In a process of its own, since a JVM keeps the folder in which it was started."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "outcome"
+        subprocess.run([sys.executable, __file__, str(page), str(told)], check=False)
+        if told.exists():
+            return Outcome(*map(int, told.read_text().split()))
+    print(f"{page}: its process ended early")
+    return Outcome(1, 1)
 
 
 def read_blocks(text: str) -> tuple[list[Block], int]:
@@ -102,8 +118,12 @@ def run_block(block: Block, page: Path, names: dict[str, Any]) -> bool:
     return True
 
 
-@cache
-def spark() -> Any:
-    from ensue.run.spark.session import local_session
+def local_session() -> Any:
+    from ensue.run.spark.session import local_session as session
 
-    return local_session()[0]
+    return session()[0]
+
+
+if __name__ == "__main__":
+    result = run_page(Path(sys.argv[1]))
+    Path(sys.argv[2]).write_text(f"{result.blocks} {result.failed} {result.not_run}")
