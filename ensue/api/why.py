@@ -12,6 +12,7 @@ from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.api.wording import Wording
 from ensue.rows.warm import warm_up
 from ensue.run import why as attempts
+from ensue.run.asked_rows import Expected
 from ensue.run.partition import EVERY
 from ensue.why.trace import MOST_STEPS
 
@@ -19,14 +20,33 @@ from ensue.why.trace import MOST_STEPS
 class Why(Wording):
     """What a pattern can be asked about the attempts that failed."""
 
-    def why(self, data: Any, per: str = "partition") -> Any:
+    def why(
+        self,
+        data: Any,
+        per: str = "partition",
+        *,
+        rows: Any = None,
+        events: Any = None,
+        key: Any = EVERY,
+    ) -> Any:
         """Why it did not match: one row per partition, of the attempt that got farthest.
 
         With `per="start"` one row per start row. Columns: the partition columns, `matched` (the
         labels it matched), `stopped_at` (the order value where it stopped), `variable` (what it
         waited for), `reason`, `text`, and `matches`, the number of matches (docs/why.md).
+
+        "I expected these rows to match": `rows={"A": 0, "B": [1, 2]}` names rows by their number in
+        the partition, `events={"A": ts}` by their order value; `key` is the partition's. One row
+        then, with the first rule that they break; from a DataFrame in Arrow.
         """
         query = self._draft.build()
+        if rows is not None or events is not None:
+            return self._why_not(data, Expected.of(query, per, rows, events), key)
+        if key is not EVERY:
+            raise errors.QueryError(
+                "why(key=...) names the partition of rows that were expected to match",
+                remedy="give rows={...} or events={...} too, or filter the data",
+            )
         with self._placed():
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
@@ -37,6 +57,19 @@ class Why(Wording):
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run(query, table, per, self._notices), data)
+
+    def _why_not(self, data: Any, expected: Expected, key: Any) -> Any:
+        query = self._draft.build()
+        with self._placed():
+            if is_spark(data):
+                from ensue.run.spark import why as on_spark
+
+                check_order(self._draft, data, self._notices)
+                return on_spark.run_expected(query, data, expected, key, self._notices)
+            table = to_arrow(data)
+            check_order(self._draft, table, self._notices)
+            found = attempts.run_expected(query, table, expected, key, self._notices)
+            return in_kind(found, data)
 
     def funnel_of_attempts(self, data: Any) -> Any:
         """How many attempts matched each variable (`reached`), and where and why they stopped.

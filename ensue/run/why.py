@@ -20,9 +20,11 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query, Rows
 from ensue.run import choose
+from ensue.run.asked_rows import Expected
 from ensue.run.lacking import Lacking, ways
 from ensue.run.partition import key_of, no_rows, rows_of
 from ensue.why.account import NEAREST, check
+from ensue.why.expected import explain
 from ensue.why.funnel import funnel, tallies
 from ensue.why.nearest import check as check_number
 from ensue.why.nearest import nearest
@@ -76,6 +78,30 @@ def run_trace(query: Query, table: pa.Table, key: Any, limit: int, notices: Noti
     if not rows.num_rows:
         raise no_rows(wanted)
     return traced(asked, prepare(asked, rows.combine_chunks()), steps, notices)
+
+
+def run_expected(
+    query: Query, table: pa.Table, asked: Expected, key: Any, notices: Notices
+) -> pa.Table:
+    """The first rule that rows break which were expected to match."""
+    rules.duplicates(table.column_names, "column of the input")
+    question = planned(query, table.column_names, "partition")
+    wanted = key_of(question.query, key, "why")
+    rows = rows_of(table, wanted)
+    if not rows.num_rows:
+        raise no_rows(wanted)
+    return expected(question, prepare(question, rows.combine_chunks()), asked, notices)
+
+
+def expected(planned: Plan, prepared: pa.Table, asked: Expected, notices: Notices) -> pa.Table:
+    """Of rows that are one partition, with what the plan reads of them."""
+    room = choose.attempts(planned, prepared.schema, "start")
+    arranged, events = _arranged(planned, prepared)
+    ties.check(planned, arranged, notices)
+    try:
+        return explain(room, events, asked.pairs(planned.query, arranged))
+    except errors.EnsueError as problem:
+        raise planned.readable(problem) from None
 
 
 def traced(asked: Plan, prepared: pa.Table, steps: Trace, notices: Notices) -> pa.Table:

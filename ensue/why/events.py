@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, cast
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from ensue.automaton.events import EventAutomaton
 from ensue.automaton.places import Action, Edge, Kind, Place, atoms, holds
 from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
-from ensue.automaton.subsets import Subsets
+from ensue.automaton.subsets import Move, Subsets
 from ensue.automaton.walks import reached
 from ensue.guards.reader import Lists, Match, Reader
 from ensue.operator.batch import check_types, order_kind
@@ -228,6 +228,14 @@ class Waits:
         return any((need, label) == wanted for need, label, _, _ in self.takes({place}))
 
 
+class _Moved(Protocol):
+    """A `Move` of places."""
+
+    takes: tuple[tuple[int, frozenset[Place] | None, bool], ...]
+    skip: frozenset[Place] | None
+    skip_accept: bool
+
+
 class Wait(Match):
     """What ended the wait of an attempt, in one partition."""
 
@@ -270,6 +278,12 @@ class Wait(Match):
             near = not path or order[row] - order[path[-1][0]] <= bound.within
             bits |= near << (len(self._names) + offset)
         return bits
+
+    def _moved(self, places: frozenset[Place], bits: int) -> _Moved:
+        """What an event does whose atoms are `bits`."""
+        if bits & self._room.automaton.without:
+            return cast(_Moved, Move((), None))
+        return cast(_Moved, self._room.automaton.move(places, bits))
 
     # -- the reason ------------------------------------------------------------------------------
 

@@ -93,8 +93,13 @@ class RowAttempts:
                 raise self.plan.readable(problem) from None
 
     def _explained(self, table: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
+        batch = self.batch(table, starts)
+        return _Batch(self, batch).account().table(self.plan.query, batch.columns)
+
+    def batch(self, table: pa.Table, starts: NDArray[np.int64]) -> Batch:
+        """Complete partitions."""
         count = len(starts) - 1
-        batch = Batch(
+        return Batch(
             self.plan,
             arrays_of(table),
             starts,
@@ -103,7 +108,6 @@ class RowAttempts:
             np.zeros(count, np.int64),
             np.stack([starts[:-1], np.zeros(count, np.int64), starts[:-1]], axis=1),
         )
-        return _Batch(self, batch).account().table(self.plan.query, batch.columns)
 
     def found(
         self, batch: Batch
@@ -151,7 +155,7 @@ class _Batch:
         # Few values are read where only the best attempts are walked, and none of them often.
         many = room.per_start or room.plan.correlated
         lists = Lists(batch.columns) if many else _Cells(batch.columns)
-        self._walk = _Walk(room, batch, self._bits, self._limits, lists) if batch.length else None
+        self._walk = Walk(room, batch, self._bits, self._limits, lists) if batch.length else None
         self._held: dict[tuple[int, int], NDArray[np.bool_] | None] = {}
 
     def account(self) -> Account:
@@ -180,7 +184,7 @@ class _Batch:
                 elif began[start]:
                     attempt = Attempt(labels[entry])
                 else:
-                    attempt = _consumed(entries[entry], start, begin)
+                    attempt = consumed(entries[entry], start, begin)
                 account.add(attempt, start, start - begin, int(began[start]))
         return account
 
@@ -216,7 +220,7 @@ class _Batch:
 
     @staticmethod
     def _farthest(
-        walk: _Walk,
+        walk: Walk,
         starts: NDArray[np.int64],
         bound: NDArray[np.int64],
         numbers: NDArray[np.int64],
@@ -232,7 +236,7 @@ class _Batch:
         return best[1], best[0]
 
     def _no_start(
-        self, walk: _Walk, starts: NDArray[np.int64], numbers: NDArray[np.int64]
+        self, walk: Walk, starts: NDArray[np.int64], numbers: NDArray[np.int64]
     ) -> Attempt:
         """No row can start: how often each part of the condition held."""
         last = int(starts[-1])
@@ -261,13 +265,13 @@ class _Batch:
         return self._held[key]
 
 
-def _consumed(entry: NDArray[np.int64], start: int, begin: int) -> Attempt:
+def consumed(entry: NDArray[np.int64], start: int, begin: int) -> Attempt:
     first, last = int(entry[FIRST_ROW]) - begin, int(entry[FIRST_ROW] + entry[LENGTH]) - 1 - begin
     told = f"used up by match {entry[NUMBER]}, of rows {first} to {last}"
     return Attempt((), start, None, a.CONSUMED, told)
 
 
-class _Walk(Search):
+class Walk(Search):
     """The attempts of one partition after the other."""
 
     def __init__(
@@ -363,11 +367,8 @@ class _Walk(Search):
         if row == self._end:
             return a.END, "the partition ended"
         if row >= self._limit(self._start):
-            return self._outside(row)
-        self._path.append(state)
-        label = int(self._program.label[state])
-        reason, told = words.failure(self._plan.parts[label], self._reader, self.leaf(row))
-        self._path.pop()
+            return self.outside(row)
+        reason, told = self.failed(state, row)
         if state in self._room.begun:
             done, least = self._room.begun[state]
             return a.REPETITION, f"{done} of at least {least}; {told}"
@@ -377,7 +378,15 @@ class _Walk(Search):
             return a.NOT_ADJACENT, f"{told}; {away}"
         return reason, told
 
-    def _outside(self, row: int) -> tuple[str, str]:
+    def failed(self, state: int, row: int) -> tuple[str, str]:
+        """What part of a state's condition does not hold of the next row."""
+        self._path.append(state)
+        label = int(self._program.label[state])
+        found = words.failure(self._plan.parts[label], self._reader, self.leaf(row))
+        self._path.pop()
+        return found
+
+    def outside(self, row: int) -> tuple[str, str]:
         window = self._plan.query.within
         assert window is not None
         if window.kind is WindowKind.ROWS:

@@ -19,7 +19,6 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.program import ACCEPT, AT_END, AT_START
 from ensue.guards.reader import Lists
 from ensue.kernels.automaton import next_start
-from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch
 from ensue.operator.protocol import Events
 from ensue.rows.engines import skip_arguments, skip_error
@@ -34,15 +33,7 @@ from ensue.why.trace import ASK, COMPLETE, CONSUMED, DROP, MATCH, MERGE, TAKE, T
 def follow(room: RowAttempts, events: Events, trace: Trace) -> None:
     """Adds the steps of one complete partition."""
     plan = room.plan
-    batch = Batch(
-        plan,
-        arrays_of(events.table),
-        events.starts,
-        np.zeros(1, np.bool_),
-        np.ones(1, np.bool_),
-        np.zeros(1, np.int64),
-        np.zeros((1, 3), np.int64),
-    )
+    batch = room.batch(events.table, events.starts)
     search = _Search(plan, batch, trace)
     mode, states, _ = skip_arguments(plan)
     start, number = 0, 0

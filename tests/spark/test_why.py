@@ -49,6 +49,10 @@ def test_the_trace_is_that_in_process(spark: Any) -> None:
         here = pattern.partition_by("user").order_by("ts").trace(TABLE, "q")
         there = pattern.partition_by("user.id").order_by("ts").trace(frame, "q")
         assert there.to_pylist() == here.to_pylist()
+    asked = PATTERNS[4].partition_by("user").order_by("ts")
+    told = [asked.why(data, events={"A": 0, "B": [1, 2]}, key="p") for data in (TABLE, frame)]
+    assert told[0].to_pylist() == told[1].to_pylist()
+    assert told[0]["reason"].to_pylist() == ["null"]
 
 
 def test_the_nearest_are_those_in_process(spark: Any) -> None:

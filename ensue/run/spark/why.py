@@ -20,6 +20,7 @@ from ensue.operator.protocol import Events
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query
 from ensue.run import choose
+from ensue.run.asked_rows import Expected
 from ensue.run.lacking import Lacking, ways
 from ensue.run.partition import key_of, no_rows
 from ensue.run.spark.batch import input_columns, plain_names
@@ -27,7 +28,7 @@ from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
 from ensue.run.spark.raised import own_errors
 from ensue.run.spark.ship import shipped
 from ensue.run.spark.versions import spark_schema
-from ensue.run.why import planned, traced
+from ensue.run.why import expected, planned, traced
 from ensue.sequences.totals import completed
 from ensue.why.account import NEAREST, check
 from ensue.why.funnel import FUNNEL, funnel, tallies
@@ -97,8 +98,22 @@ def _gathered(
 def run_trace(query: Query, df: DataFrame, key: Any, limit: int, notices: Notices) -> pa.Table:
     """The steps through one partition, whose rows are collected."""
     steps = Trace(limit)
+    asked, rows = _one_partition(query, df, key, "trace")
+    return traced(asked, rows, steps, notices)
+
+
+def run_expected(
+    query: Query, df: DataFrame, wanted: Expected, key: Any, notices: Notices
+) -> pa.Table:
+    """The first rule that rows break which were expected to match."""
+    asked, rows = _one_partition(query, df, key, "why")
+    return expected(asked, rows, wanted, notices)
+
+
+def _one_partition(query: Query, df: DataFrame, key: Any, verb: str) -> tuple[Plan, pa.Table]:
+    """The plan, and what it reads of the rows of one partition, collected."""
     _batch_only(df)
-    wanted = key_of(bind(query, df.columns), key, "trace")
+    wanted = key_of(bind(query, df.columns), key, verb)
     for name, value in wanted.items():
         df = df.where(F.col(quoted(name)).eqNullSafe(F.lit(value)))
     asked, prepared, _ = _prepared(query, df, "partition")
@@ -108,10 +123,10 @@ def run_trace(query: Query, df: DataFrame, key: Any, limit: int, notices: Notice
         raise no_rows(wanted)
     if rows.num_rows > MOST_ROWS:
         raise errors.LimitError(
-            f"a trace collects one partition, and this one has more than {MOST_ROWS:,} rows",
-            remedy="trace a part of it: filter the DataFrame before",
+            f"{verb}() collects one partition, and this one has more than {MOST_ROWS:,} rows",
+            remedy="ask about a part of it: filter the DataFrame before",
         )
-    return traced(asked, rows.combine_chunks(), steps, notices)
+    return asked, rows.combine_chunks()
 
 
 def _batch_only(df: DataFrame) -> None:
