@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 import ensue
-from ensue import cli_run, errors
+from ensue import cli_run, cli_why, errors
 from ensue.studio import command
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 app.command()(cli_run.run)
 app.command()(command.studio)
+app.command()(cli_why.why)
 
 
 @app.command()
@@ -72,14 +73,7 @@ def explain(
 
 
 def _explain_pattern(text: str, define: list[str], types: str | None, picture: Path | None) -> None:
-    query = ensue.pattern(text, types=types)
-    for given in define:
-        label, colon, condition = given.partition(":")
-        if not colon:
-            raise errors.QueryError(
-                f"--define {given!r} has no colon", remedy='write -d "B: price < PREV(price)"'
-            )
-        query = query.define(**{label.strip(): condition.strip()})
+    query = cli_why.defined(ensue.pattern(text, types=types), define)
     typer.echo(query.explain())
     if picture is not None:
         query.plot().save(picture)

@@ -11,6 +11,8 @@ import csv
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,10 +55,10 @@ def run(
     cores: Annotated[int, typer.Option(help="Cores that Spark uses.", min=1)] = 2,
 ) -> None:
     """Run a SQL statement with MATCH_RECOGNIZE over files, and over tables of the catalog."""
-    text = _statement(query)
+    text = statement(query)
     files = [_named_file(given) for given in table or ()]
     settings = dict(map(_setting, conf or ()))
-    kind = _output_format(output, format)
+    kind = output_format(output, format)
     _check_target(output, into, mode)
     console = Console(stderr=True)
     begin = time.monotonic()
@@ -85,34 +87,41 @@ def run(
     if output is not None or into is not None:
         console.print(f"{count:,} rows written to {output or into} in {took:.1f} s")
     elif kind is None and sys.stdout.isatty():
-        _show(shown, rows)
+        show(shown, rows)
         console.print(f"{took:.1f} s")
     else:
-        _pipe(result, kind or "csv")
+        pipe(result, kind or "csv")
 
 
 def explained(query: Path, table: list[str], dialect: str, picture: Path | None) -> str:
     """How `run` would match the statement; with tables on Spark, else from the text alone."""
-    text = _statement(query)
-    files = [_named_file(given) for given in table]
+    text = statement(query)
     if picture is not None:
         from ensue.api.sql_explain import picture as drawn
 
         drawn(text, dialect).save(picture)
-    if not files:
+    if not table:
         return ensue.explain(text, dialect=dialect)
+    with session_of(table, Console(stderr=True)) as session:
+        return ensue.explain(text, spark=session, dialect=dialect)
+
+
+@contextmanager
+def session_of(table: list[str], console: Console) -> Iterator[Any]:
+    """A session with the tables of `--table`."""
+    files = [_named_file(given) for given in table]
     from ensue.run.spark import files as spark_files
     from ensue.run.spark.raised import spoken_errors
     from ensue.run.spark.session import local_session
 
-    with Console(stderr=True).status("starting Spark"), spoken_errors():
+    with console.status("starting Spark"), spoken_errors():
         session, _ = local_session()
         for name, path, file_format in files:
             spark_files.register(session, name, path, file_format)
-        return ensue.explain(text, spark=session, dialect=dialect)
+        yield session
 
 
-def _statement(query: Path) -> str:
+def statement(query: Path) -> str:
     if str(query) == "-":
         return sys.stdin.read()
     try:
@@ -160,7 +169,7 @@ def _check_target(output: Path | None, into: str | None, mode: str) -> None:
         )
 
 
-def _output_format(output: Path | None, format: str | None) -> str | None:
+def output_format(output: Path | None, format: str | None) -> str | None:
     if format is not None and format not in FORMATS:
         raise errors.QueryError(
             f"--format {format!r} is not known", remedy="use one of " + ", ".join(FORMATS)
@@ -170,7 +179,7 @@ def _output_format(output: Path | None, format: str | None) -> str | None:
     return format
 
 
-def _show(found: Any, rows: int) -> None:
+def show(found: Any, rows: int) -> None:
     table = Table()
     for name in found.column_names:
         table.add_column(name)
@@ -181,7 +190,7 @@ def _show(found: Any, rows: int) -> None:
         typer.echo(f"... the first {rows} rows; --rows shows more, --output keeps all")
 
 
-def _pipe(found: Any, kind: str) -> None:
+def pipe(found: Any, kind: str) -> None:
     if kind == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(found.column_names)

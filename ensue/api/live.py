@@ -12,7 +12,8 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.api.tables import in_kind, to_arrow
-from ensue.api.workload import Workload, grouped, past, together, workload
+from ensue.api.together import together
+from ensue.api.workload import Workload, grouped, past, workload
 from ensue.automaton.share import unite
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget

@@ -41,6 +41,7 @@ def sql(
     dialect: str = "spark",
     budget: Budget | None = None,
     as_of: Any = LATEST,
+    why: bool = False,
     tables: None = None,
 ) -> Frame: ...
 @overload
@@ -51,6 +52,7 @@ def sql(
     dialect: str = "spark",
     budget: Budget | None = None,
     as_of: Any = LATEST,
+    why: bool = False,
     tables: None = None,
 ) -> list[Frame]: ...
 @overload
@@ -61,6 +63,7 @@ def sql(
     dialect: str = "spark",
     budget: Budget | None = None,
     as_of: Any = LATEST,
+    why: bool = False,
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any: ...
@@ -72,6 +75,7 @@ def sql(
     dialect: str = "spark",
     budget: Budget | None = None,
     as_of: Any = LATEST,
+    why: bool = False,
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any:
@@ -82,12 +86,21 @@ def sql(
     give a list of results. Under a budget whole start rows are shed, which needs AFTER MATCH SKIP
     TO NEXT ROW. `as_of` is the time by which SHOW TIMEOUT MATCHES calls attempts over: by default
     the latest in the table, "end" where the data is complete, or a value of the order column.
+    With `why`, the answer is why its row patterns did not match, in place of what they matched
+    (docs/why.md).
 
     With tables given by name, `sql("... FROM events ...", events=df)`, or as `tables={...}` where a
     name is that of an option, the statement runs in process and gives the kind of the first table.
     """
     texts = [text] if isinstance(text, str) else list(text)
     given = check_tables(spark, tables, named)
+    if why:
+        from ensue.api.sql_why import why as asked
+
+        _refuse(budget, "what was shed was never tried, so that why=True would blame the pattern")
+        warm_up()
+        told = [asked(part, dialect, spark, given) for part in texts]
+        return told[0] if isinstance(text, str) else told
     if given:
         warm_up()
         answers = over_tables(texts, dialect, budget, as_of, given)
@@ -231,8 +244,8 @@ def check_tables(
         if value is None or (isinstance(value, str) and not Path(value).expanduser().exists()):
             raise errors.QueryError(
                 f"{name}={value!r} is neither an option nor a table of the statement",
-                remedy="options are spark, dialect, budget, as_of and tables; a table is an Arrow, "
-                "pandas or Polars table, or the path of a file",
+                remedy="options are spark, dialect, budget, as_of, why and tables; a table is an "
+                "Arrow, pandas or Polars table, or the path of a file",
             )
     given = {**(tables or {}), **named}
     if given and spark is not None:

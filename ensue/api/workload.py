@@ -22,6 +22,8 @@ from ensue.api.matching import can_observe, opened
 from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
 from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, schema_of, to_arrow
+from ensue.api.together import together
+from ensue.api.workload_why import WorkloadWhy
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import SharingPlan, sharing_plan
 from ensue.automaton.view import View
@@ -87,7 +89,7 @@ def workload(
     return Workload(found, Sharing(dict(weights or {}), seed))
 
 
-class Workload:
+class Workload(WorkloadWhy):
     """See `workload`; nothing runs until a verb is called."""
 
     def __init__(self, patterns: Mapping[str, Pattern], options: Sharing) -> None:
@@ -478,23 +480,3 @@ def past(query: Query, history: pa.Table) -> Events:
     """Rows of the past as complete partitions."""
     arranged, starts = arrange(history, query.partition_by, query.order_by)
     return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
-
-
-def together(found: Mapping[str, pa.Table]) -> pa.Table:
-    """One table with the column `pattern`; columns that a pattern does not have are null."""
-    tables = []
-    for name, table in found.items():
-        names = pa.array([name] * table.num_rows, pa.string())
-        if PATTERN in table.column_names:
-            raise errors.ReservedNameError(
-                f"a column of {name!r} is called {PATTERN!r}, which names the pattern",
-                remedy="give the measure or partition column another name",
-            )
-        tables.append(table.add_column(0, PATTERN, names))
-    try:
-        return pa.concat_tables(tables, promote_options="default")
-    except pa.ArrowInvalid as problem:
-        raise errors.ColumnTypeError(
-            f"two patterns give columns of one name and different types: {problem}",
-            remedy="give the measures different names, or cast them to one type",
-        ) from None

@@ -25,6 +25,20 @@ def test_explain_prints_the_plan_and_draws(tmp_path: Path) -> None:
     assert picture.read_text().lstrip().startswith("<")
 
 
+def test_why_of_a_pattern_over_a_file(tmp_path: Path) -> None:
+    events = tmp_path / "events.csv"
+    events.write_text("user,ts,kind\n1,1,view\n1,2,cart\n2,1,view\n")
+    asked = ("view -> cart -> pay", str(events), "--types", "kind", "-p", "user", "-o", "ts")
+    done = ensue("why", *asked)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == (
+        '1,"[""view"", ""cart""]",2,pay,end,pay: the partition ended,0'
+    )
+    done = ensue("why", "A B", "--types", "kind")
+    assert done.returncode == 1
+    assert "these options are of a pattern over a file of events" in done.stderr
+
+
 def test_a_mistake_ends_with_its_message() -> None:
     done = ensue("explain", "A (B")
     assert done.returncode == 1

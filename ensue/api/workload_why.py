@@ -1,0 +1,48 @@
+"""Why the patterns of a workload did not match: each on its own, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ensue import errors
+from ensue.api.pattern import Pattern
+from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.api.together import together
+from ensue.run.partition import EVERY
+from ensue.why.trace import MOST_STEPS
+
+
+class WorkloadWhy:
+    """What a workload can be asked about the attempts that failed."""
+
+    patterns: dict[str, Pattern]
+
+    def why(self, data: Any, per: str = "partition") -> Any:
+        """Why each pattern did not match: the rows of its `why`, with the column `pattern`."""
+        return self._each(data, lambda pattern, rows: pattern.why(rows, per))
+
+    def funnel_of_attempts(self, data: Any) -> Any:
+        """How far the attempts of each pattern get, with the column `pattern`."""
+        return self._each(data, lambda pattern, rows: pattern.funnel_of_attempts(rows))
+
+    def nearest(self, data: Any, n: int = 10) -> Any:
+        """The `n` attempts of each pattern that lack least, with the column `pattern`."""
+        return self._each(data, lambda pattern, rows: pattern.nearest(rows, n))
+
+    def trace(self, data: Any, pattern: str, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
+        """The search for one of the patterns through one partition, step by step."""
+        if pattern not in self.patterns:
+            raise errors.QueryError(
+                f"there is no pattern {pattern!r} to trace",
+                remedy=f"patterns are: {', '.join(self.patterns)}",
+            )
+        return self.patterns[pattern].trace(data, key, limit=limit)
+
+    def _each(self, data: Any, asked: Callable[[Pattern, Any], Any]) -> Any:
+        if is_spark(data):
+            from ensue.run.spark import workload as on_spark
+
+            return on_spark.together({n: asked(p, data) for n, p in self.patterns.items()})
+        table = to_arrow(data)
+        return in_kind(together({n: asked(p, table) for n, p in self.patterns.items()}), data)
