@@ -183,9 +183,15 @@ TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
 }  # fmt: skip
 
 
-def refusal(task: Task, way: Way, what: str | None = None) -> errors.UnsupportedError:
-    """The error of a cell that says no; `what` was asked, in the words of who refuses."""
+def said(task: Task, way: Way, what: str | None = None) -> tuple[str, str]:
+    """The reason of a cell that says no, for `what` was asked, and what to do instead."""
     cell = TABLE[task][way]
     assert isinstance(cell, No), f"{task.value} runs {way.value}"
     asked = what or f"{task.value}, {way.value}".replace("`", "")
-    return errors.UnsupportedError(f"{asked}: {cell.reason}", remedy=cell.instead)
+    return f"{asked}: {cell.reason}", cell.instead
+
+
+def refusal(task: Task, way: Way, what: str | None = None) -> errors.UnsupportedError:
+    """The error of a cell that says no; `what` was asked, in the words of who refuses."""
+    problem, remedy = said(task, way, what)
+    return errors.UnsupportedError(problem, remedy=remedy)

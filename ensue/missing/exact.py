@@ -22,7 +22,6 @@ from ensue.missing.guarded import GuardedNodes
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.nodes import NodeStore, Rows, Track
 from ensue.missing.words import Answer, Pairs, Words, extended, least
-from ensue.operator.budget import Budget
 from ensue.operator.hold import Carried
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Snapshot
@@ -38,14 +37,8 @@ class ExactMissing(SequencesEvaluator):
 
     name = "the evaluator of patterns with events missing"
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
-        super().open(plan, schema, budget, state)
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
+        super()._begin(plan, schema, state)
         self._subsets = missing_subsets(plan.query, plan.correlated)
         words = Words(letter_states(plan.query, every_way=False))
         self._columns = MissingOutput(plan, False, words=words)
@@ -160,13 +153,7 @@ class GuardedMissing(SequencesEvaluator):
 
     name = "the evaluator of patterns with events missing"
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         if self._listing.sample is not None or self._listing.compact:
             raise errors.UnsupportedError(
                 "sample= and compact= read the shared match graph, which conditions on other "

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from ensue.automaton.plan import Plan
 from ensue.operator.hold import HoldsRows, Piece, Tails
-from ensue.operator.protocol import Events, Key, Metrics, Output, Snapshot, Watermark
+from ensue.operator.protocol import Events, Exact, Key, Metrics, Output, Snapshot, Watermark
 from ensue.operator.window_clock import Clock
 
 
-class InPieces(HoldsRows):
+class InPieces(Exact, HoldsRows):
     """See the module; `_open` prepares it."""
 
     metrics: Metrics

@@ -8,9 +8,10 @@ cannot do it refuses by name (`supports`), so nothing is ever silently ignored.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -243,6 +244,27 @@ class Refusing:
             asked,
             remedy="see q.explain() for the evaluator that was chosen and why",
         )
+
+
+class Exact:
+    """An evaluator that takes no budget, and says why (`no_budget`); `_begin` is how it opens."""
+
+    no_budget: tuple[str, str]  # the reason, and what to do instead
+
+    def open(
+        self,
+        plan: Any,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        state: Snapshot | None = None,
+    ) -> None:
+        if budget is not None:
+            raise errors.UnsupportedError(self.no_budget[0], remedy=self.no_budget[1])
+        self._begin(plan, schema, state)
+
+    @abstractmethod
+    def _begin(self, plan: Any, schema: pa.Schema, state: Snapshot | None) -> None:
+        """From nothing, or from a state."""
 
 
 class LaneDefaults(Refusing):

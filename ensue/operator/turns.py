@@ -30,7 +30,10 @@ class Turns:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, member in list(vars(cls).items()):
+        # Also what comes from beside: a base that takes no turns by itself.
+        beside = [base for base in reversed(cls.__mro__[1:-1]) if not issubclass(base, Turns)]
+        members = {name: member for base in (*beside, cls) for name, member in vars(base).items()}
+        for name, member in members.items():
             if name.startswith("_"):
                 continue
             if inspect.isfunction(member):

@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.automaton.plan import Plan
-from ensue.capabilities import Task, Way, refusal
+from ensue.capabilities import Task, Way, said
 from ensue.operator.arrange import arrange
-from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT
 from ensue.operator.match_names import with_names
 from ensue.operator.protocol import (
     Capabilities,
     Events,
+    Exact,
     Key,
     LaneDefaults,
     Metrics,
@@ -51,12 +51,13 @@ from ensue.scalar.casts import micros_of
 OUTPUTS = ("every", "defined", "demand")
 
 
-class QuantifyOperator(Turns, LaneDefaults):
+class QuantifyOperator(Turns, Exact, LaneDefaults):
     """One quantitative query over many keys, batch by batch."""
 
     name = "the evaluator of quantitative queries"
     task = Task.QUANTIFY
     capabilities = Capabilities(ordered_input=True, result_on_demand=True)
+    no_budget = said(Task.QUANTIFY, Way.BUDGET)
 
     def __init__(
         self,
@@ -84,15 +85,7 @@ class QuantifyOperator(Turns, LaneDefaults):
         self._spare: list[int] = []
         self._query = NO_QUERY
 
-    def open(
-        self,
-        plan: Plan | None,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
-        if budget is not None:
-            raise refusal(Task.QUANTIFY, Way.BUDGET)
+    def _begin(self, plan: Plan | None, schema: pa.Schema, state: Snapshot | None) -> None:
         for name in self._keys:
             if name not in schema.names:
                 raise errors.UnknownColumnError(

@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.registers import INFINITY, Arc, RegisterAutomaton
-from ensue.operator.budget import Budget
 from ensue.operator.match_names import with_names
 from ensue.operator.protocol import (
     Capabilities,
     Events,
+    Exact,
     Key,
     LaneDefaults,
     Metrics,
@@ -38,11 +37,12 @@ from ensue.revision.timing import Timing
 KIND = Kind("automaton lane", version=2, oldest=2)
 
 
-class OrderedRevisions(LaneDefaults):
+class OrderedRevisions(Exact, LaneDefaults):
     """See the module."""
 
     name = "the revision evaluator (AFA) over ordered rows"
     capabilities = Capabilities(ordered_input=True, revision=True)
+    no_budget = ("an automaton by hand keeps all its partial matches", "leave the budget out")
 
     def __init__(
         self,
@@ -57,17 +57,7 @@ class OrderedRevisions(LaneDefaults):
         self._ends: NDArray[np.int64] = np.zeros(0, np.int64)  # of lifetimes not yet over
         self.version = 0  # the number of the last edit of arcs
 
-    def open(
-        self,
-        plan: Plan | None,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
-        if budget is not None:
-            raise errors.UnsupportedError(
-                "an automaton by hand keeps all its partial matches", remedy="leave the budget out"
-            )
+    def _begin(self, plan: Plan | None, schema: pa.Schema, state: Snapshot | None) -> None:
         self._schema = schema
         own = pa.schema([field for field in schema if not field.name.startswith(PREFIX)])
         self._inner = RevisionEvaluator(

@@ -28,7 +28,6 @@ from ensue.kernels.measures import FIRST_ROW, LENGTH, OFFSET
 from ensue.operator import state
 from ensue.operator.arrange import arrays_of
 from ensue.operator.batch import Batch, check_types
-from ensue.operator.budget import Budget
 from ensue.operator.buffer import EVENT
 from ensue.operator.hold import Carried, Held, Piece
 from ensue.operator.match_names import EVENTS, listed_events, match_names
@@ -57,26 +56,19 @@ class RowsEvaluator(InPieces):
 
     name = "the row evaluator"
     capabilities = Capabilities(ordered_input=True)
+    no_budget = (
+        "the row evaluator cannot shed: a budget would make it report false matches",
+        "leave the budget out",
+    )
 
     def __init__(self, prompt: bool = False) -> None:
         self.metrics = Metrics()
         self._prompt = prompt
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         reason = supports(plan.query)
         if reason:
             raise errors.UnsupportedError(reason, remedy="use select() and an event pattern")
-        if budget is not None:
-            raise errors.UnsupportedError(
-                "the row evaluator cannot shed: a budget would make it report false matches",
-                remedy="leave the budget out",
-            )
         try:
             check_types(plan, schema)
             self._engine: Engine = choose_row_engine(plan, schema)

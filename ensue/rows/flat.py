@@ -24,7 +24,6 @@ from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator import state
 from ensue.operator.arrange import arrange, arrays_of, flat
 from ensue.operator.batch import Batch, window_numbers
-from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT, EVENT
 from ensue.operator.cleanse import keys_of
 from ensue.operator.hold import lasting
@@ -64,14 +63,8 @@ class FlatRows(RowsEvaluator):
         self._numbers: Numbers = np.zeros((0, len(_NUMBERS)), np.int64)
         self._horizon: int | float | None = None
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
-        super().open(plan, schema, budget)
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
+        super()._begin(plan, schema, None)
         self._schema = schema
         self._ties = tuple(OrderKey(name) for name in (EVENT, CONTENT) if name in schema.names)[:1]
         self._lasting = lasting(plan)

@@ -31,7 +31,6 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
-from ensue.operator.budget import Budget
 from ensue.operator.hold import Carried, Piece, cut_piece
 from ensue.operator.listing import Listing
 from ensue.operator.pieces import InPieces
@@ -73,6 +72,10 @@ class SequencesEvaluator(InPieces):
 
     name = "the event sequence evaluator"
     capabilities = Capabilities(ordered_input=True)
+    no_budget = (
+        "the event sequence evaluator is exact and takes no budget",
+        "leave the budget out; q.aggregate and q.count never list the matches",
+    )
 
     def __init__(
         self,
@@ -88,21 +91,10 @@ class SequencesEvaluator(InPieces):
         self._reported = 0
         self._timed_out = 0
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         reason = supports(plan.query)
         if reason:
             raise errors.UnsupportedError(reason, remedy="see q.explain()")
-        if budget is not None:
-            raise errors.UnsupportedError(
-                "the event sequence evaluator is exact and takes no budget",
-                remedy="leave the budget out; q.aggregate and q.count never list the matches",
-            )
         self._subsets = Subsets(compile_sequence(plan.query))
         bounded = plan.query.within is not None or self._subsets.automaton.bounds
         if self._listing.timeouts and not bounded:

@@ -13,15 +13,14 @@ from copy import copy
 
 import pyarrow as pa
 
-from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.operator import state as stored
 from ensue.operator.batch import order_numbers
-from ensue.operator.budget import Budget
 from ensue.operator.hold import HoldsRows, Tails
 from ensue.operator.protocol import (
     Capabilities,
     Events,
+    Exact,
     Key,
     Metrics,
     Output,
@@ -38,28 +37,21 @@ KIND = stored.Kind("totals of groups", version=2, oldest=2)
 _GROUP_BYTES = 64  # about what a group takes
 
 
-class TotalsEvaluator(HoldsRows):
+class TotalsEvaluator(Exact, HoldsRows):
     """See the module. `alone`: without groups there is one row, before the first match too."""
 
     name = "the evaluator of aggregates over all matches"
     capabilities = Capabilities(ordered_input=True, result_on_demand=True)
+    no_budget = (
+        "aggregates over all matches are exact and take no budget",
+        "leave the budget out, or count what matches(..., budget=...) finds",
+    )
 
     def __init__(self, grouping: Grouping, alone: bool = True) -> None:
         self._grouping, self._alone = grouping, alone and not grouping.by
         self.metrics = Metrics()
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
-        if budget is not None:
-            raise errors.UnsupportedError(
-                "aggregates over all matches are exact and take no budget",
-                remedy="leave the budget out, or count what matches(..., budget=...) finds",
-            )
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         self._plan, self._schema = plan, schema.remove_metadata()
         self._finish = Finish(plan, self._grouping, self._schema)
         self._groups: Groups = {}

@@ -14,14 +14,13 @@ from copy import copy
 import numpy as np
 import pyarrow as pa
 
-from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan
 from ensue.operator.arrange import arrange, flat
-from ensue.operator.budget import Budget
 from ensue.operator.buffer import CONTENT, EVENT
 from ensue.operator.protocol import (
     Capabilities,
     Events,
+    Exact,
     Key,
     LaneDefaults,
     Metrics,
@@ -39,28 +38,21 @@ from ensue.summary.options import SummaryOptions, asked_total
 from ensue.summary.table import EVENTS, answer_schema, answer_table
 
 
-class SummaryEvaluator(LaneDefaults):
+class SummaryEvaluator(Exact, LaneDefaults):
     """See the module; of a query with `partition_by`, or of one key for everything."""
 
     name = "the summary"
     capabilities = Capabilities(ordered_input=True, result_on_demand=True)
+    no_budget = (
+        "a summary is bounded by its size and takes no other budget",
+        "give size=, the events to keep",
+    )
 
     def __init__(self, options: SummaryOptions) -> None:
         self._options = options
         self.metrics = Metrics()
 
-    def open(
-        self,
-        plan: Plan,
-        schema: pa.Schema,
-        budget: Budget | None = None,
-        state: Snapshot | None = None,
-    ) -> None:
-        if budget is not None:
-            raise errors.UnsupportedError(
-                "a summary is bounded by its size and takes no other budget",
-                remedy="give size=, the events to keep",
-            )
+    def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         self._query = plan.query
         self._ties = [OrderKey(name) for name in (EVENT, CONTENT) if name in schema.names][:1]
         own = pa.schema([field for field in schema if not field.name.startswith(PREFIX)])
