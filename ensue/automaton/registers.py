@@ -11,8 +11,8 @@ columns of the events are known, types. `revision/code.py` turns it into the ker
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ensue import errors
@@ -126,9 +126,6 @@ class RegisterAutomaton(view.Shown):
             f"the register has no field {name!r}; it has: {listed}",
             remedy="declare it: Automaton(register={...})",
         )
-
-    def with_arcs(self, arcs: Iterable[Arc]) -> RegisterAutomaton:
-        return replace(self, arcs=tuple(arcs))
 
     def view(self) -> view.View:
         numbers = {name: number for number, name in enumerate(self.states)}

@@ -42,11 +42,3 @@ def grown(
             if values.shape[0]:
                 new_values[slot] = values[old]
     return new_keys, new_stamps, new_values
-
-
-@njit(cache=True, nogil=True)
-def longer(values: NDArray[np.int32]) -> NDArray[np.int32]:
-    """A copy with room for twice as many."""
-    wider = np.empty(2 * values.shape[0], np.int32)
-    wider[: values.shape[0]] = values
-    return wider

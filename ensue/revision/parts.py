@@ -48,11 +48,6 @@ class Times:
     name: Numbers
     sequence: Numbers
 
-    @staticmethod
-    def of(le: Numbers, re: Numbers) -> Times:
-        zeros = np.zeros(len(le), np.int64)
-        return Times(le, re, zeros, zeros, zeros)
-
 
 def nothing(fields: int) -> Delta:
     return Delta(

@@ -63,7 +63,7 @@ class Corrected(Protocol):
 class OneBranch(Branch):
     """One pattern, whose evaluator takes corrections."""
 
-    stage: Corrected
+    corrected: Corrected
 
     def __init__(
         self,
@@ -81,6 +81,11 @@ class OneBranch(Branch):
         self._columns = prepared(self.plan, with_hidden(schema), self._identity).schema
         self._seeds = Seeds(name, bound)
         self._limit = LOWEST  # what was decided before it may go out, where changes are held back
+        self._open(options)
+
+    @abstractmethod
+    def _open(self, options: MatcherOptions) -> None:
+        """Make the evaluator, and `nothing`."""
 
     @property
     def _owes(self) -> bool:
@@ -97,24 +102,24 @@ class OneBranch(Branch):
         if removed is None or not removed.table.num_rows:
             if not added.table.num_rows and not self._owes:
                 return []
-            return self._shown(lambda: self.stage.change(self._ready(added)))
+            return self._shown(lambda: self.corrected.change(self._ready(added)))
         # Of what is taken back, only the names matter.
         gone = replace(removed, table=removed.table.select([AT, KEY, EVENT]))
-        return self._shown(lambda: self.stage.change(self._ready(added), gone))
+        return self._shown(lambda: self.corrected.change(self._ready(added), gone))
 
     def advance(self, code: int, time: Any, limit: int = LOWEST) -> list[pa.Table]:
         self._limit = limit
-        return self._shown(lambda: self.stage.advance(code, time))
+        return self._shown(lambda: self.corrected.advance(code, time))
 
     def end(self, keys: Sequence[Key] | None = None, names: Names = None) -> list[pa.Table]:
-        return self._shown(lambda: self.stage.end(keys, names))
+        return self._shown(lambda: self.corrected.end(keys, names))
 
     def to_bytes(self) -> list[bytes]:
-        return [self.stage.to_bytes(), b""]
+        return [self.corrected.to_bytes(), b""]
 
     def restore(self, blobs: Sequence[bytes], code: int, time: Any, limit: int) -> None:
         self._limit = limit
-        self.stage.restore(blobs[0], code, time)
+        self.corrected.restore(blobs[0], code, time)
 
     def _shown(self, run: Callable[[], Changes]) -> list[pa.Table]:
         def shaped() -> list[pa.Table]:
@@ -149,18 +154,9 @@ class OneBranch(Branch):
 class PatternBranch(OneBranch):
     """Matches."""
 
-    stage: Replay | Straight
+    corrected: Replay | Straight
 
-    def __init__(
-        self,
-        name: str,
-        query: Query,
-        schema: pa.Schema,
-        options: MatcherOptions,
-        begin: int = LOWEST,
-        end: int = HIGHEST,
-    ) -> None:
-        super().__init__(name, query, schema, options, begin, end)
+    def _open(self, options: MatcherOptions) -> None:
         self.evaluator: Ordered
         self._under: Metrics | None = None
         settling = options.settle is not None
@@ -170,8 +166,8 @@ class PatternBranch(OneBranch):
             self._open_exact(self._columns, options.correctable, settling)
         nothing = self.evaluator.no_matches(self._columns)
         self._settle: Settle | None = None
-        if settling and isinstance(self.stage, Replay):
-            self._settle = Settle(self.stage.nothing)
+        if settling and isinstance(self.corrected, Replay):
+            self._settle = Settle(self.corrected.nothing)
         self.nothing = self._shaped(nothing, NEW)
 
     def _open_under(self, budget: Budget, schema: pa.Schema, correctable: bool) -> None:
@@ -180,7 +176,7 @@ class PatternBranch(OneBranch):
         evaluator.open(self.plan, schema, budget)
         self.evaluator, self._under = evaluator, evaluator.metrics
         self.reason = "events missing under a budget: the most promising partial matches"
-        self.stage = Straight(evaluator, evaluator.no_matches(schema))
+        self.corrected = Straight(evaluator, evaluator.no_matches(schema))
 
     def _open_exact(self, schema: pa.Schema, correctable: bool, settling: bool) -> None:
         choice = choose.for_matcher(self.plan)
@@ -190,7 +186,7 @@ class PatternBranch(OneBranch):
             self.reason = f"rows ({evaluator.engine.name}): {evaluator.engine.reason}"
         self.evaluator = evaluator
         stage = choose.for_corrections(evaluator, self.plan, schema, correctable, settling)
-        self.stage, self.reason = stage.evaluator, self.reason + stage.reason
+        self.corrected, self.reason = stage.evaluator, self.reason + stage.reason
 
     @property
     def partitions(self) -> int:
@@ -217,7 +213,7 @@ class PatternBranch(OneBranch):
         return 0 if self._settle is None else len(self._settle)
 
     def to_bytes(self) -> list[bytes]:
-        return [self.stage.to_bytes(), b"" if self._settle is None else self._settle.to_bytes()]
+        return [self.corrected.to_bytes(), b"" if self._settle is None else self._settle.to_bytes()]
 
     def restore(self, blobs: Sequence[bytes], code: int, time: Any, limit: int) -> None:
         super().restore(blobs, code, time, limit)
@@ -241,7 +237,7 @@ class TotalsBranch(OneBranch):
     key, so events since the watermark run again where one of them is corrected.
     """
 
-    stage: Rerun
+    corrected: Rerun
 
     def __init__(
         self,
@@ -251,7 +247,10 @@ class TotalsBranch(OneBranch):
         schema: pa.Schema,
         options: MatcherOptions,
     ) -> None:
+        self._grouping = grouping
         super().__init__(name, query, schema, options)
+
+    def _open(self, options: MatcherOptions) -> None:
         if options.budget is not None or options.settle is not None:
             given = "budget" if options.budget is not None else "settle"
             raise errors.UnsupportedError(
@@ -259,7 +258,7 @@ class TotalsBranch(OneBranch):
                 "that was let through",
                 remedy=f"leave {given} out; speculation=0 tells only what is certain",
             )
-        planned, ready = self.plan, self._columns
+        planned, ready, grouping = self.plan, self._columns, self._grouping
 
         def make(state: Snapshot | None) -> TotalsEvaluator:
             evaluator = choose.totals(grouping)
@@ -272,26 +271,26 @@ class TotalsBranch(OneBranch):
         nothing = first.no_matches(ready)
         self._named_by = first.named_by
         stage = choose.for_shared_corrections(line, nothing, options.correctable)
-        self.stage = stage.evaluator
+        self.corrected = stage.evaluator
         self.reason = f"totals: aggregates over all matches, never listed{stage.reason}"
         self.nothing = self._shaped(nothing, NEW)
 
     @property
     def partitions(self) -> int:
-        return self.stage.evaluator.open_keys
+        return self.corrected.evaluator.open_keys
 
     @property
     def nbytes(self) -> int:
-        return self.stage.nbytes
+        return self.corrected.nbytes
 
     @property
     def _owes(self) -> bool:
         """Without groups there is one total, of no match at first."""
-        return not self._named_by and not self.stage.begun
+        return not self._named_by and not self.corrected.begun
 
     def result(self) -> pa.Table:
         """The totals as they stand."""
-        return finish_totals(self.plan, self.stage.standing.combine_chunks())
+        return finish_totals(self.plan, self.corrected.standing.combine_chunks())
 
     def _shaped(self, found: pa.Table, op: str) -> pa.Table:
         found = found.combine_chunks()

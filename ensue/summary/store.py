@@ -177,12 +177,9 @@ class Store:
             *chosen.machine.arrays(),
         )
 
-    def scores(self) -> NDArray[np.float64]:
-        """What the selection would rank by, at the time of the latest event."""
-        return self.ranked()[0]
-
     def ranked(self) -> tuple[NDArray[np.float64], bool]:
-        """Scores, and whether they are binary logarithms (where plain ones overflow)."""
+        """What the selection would rank by at the time of the latest event, and whether those are
+        binary logarithms (where plain scores overflow)."""
         return subset_scores(
             self._selection, self.times, self.classes, self.weights, self.numbers, self.levels
         )

@@ -370,7 +370,7 @@ def test_what_is_kept_is_bounded_by_the_watermark(pattern: ensue.Pattern) -> Non
     kept = []
     for begin in range(0, 5000, 250):
         matcher.insert(rows(*((f"{t % 3}", t, 1 + t % 3) for t in range(begin, begin + 250))))
-        kept.append(sum(branch.stage.rows for branch in matcher._branches))
+        kept.append(sum(branch.corrected.rows for branch in matcher._branches))
     assert max(kept) <= 3 * 400
     assert matcher.metrics.correctable <= 101
 

@@ -229,7 +229,7 @@ def test_present_scores_are_contributions() -> None:
     summary = found.summarize(size=30, select="present").insert(random_stream(5, "abcdefg", 300))
     store = summary._stores[()]
     shares = [int(x) for x in summary.contribution()["matches"].to_pylist()]
-    assert store.scores().tolist() == pytest.approx(shares)
+    assert store.ranked()[0].tolist() == pytest.approx(shares)
     settled = int(store.numbers[kernel.SETTLED])
     assert settled > 0
     # What was settled incrementally, through all removals, is what a fresh sweep gives.
@@ -282,7 +282,7 @@ def test_huge_counts_are_still_ranked() -> None:
     summary.insert(stream("a" + "b" * 1_600 + "cc"))
     store = summary._stores[()]
     assert store.numbers[kernel.RESCALED] > 0
-    assert np.isfinite(store.scores()).all()
+    assert np.isfinite(store.ranked()[0]).all()
     assert summary.metrics.kept == 1_500 and "a" in summary.events()["kind"].to_pylist()
 
 

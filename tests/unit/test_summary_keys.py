@@ -116,7 +116,7 @@ def test_present_scores_of_equal_attributes_are_contributions() -> None:
     summary = query("a b* d", 12).summarize(table, size=40, select="present", equal={"user": ["b"]})
     shares = [int(x) for x in summary.contribution()["matches"].to_pylist()]
     assert max(shares) > 3
-    assert summary._stores[()].scores().tolist() == pytest.approx(shares)
+    assert summary._stores[()].ranked()[0].tolist() == pytest.approx(shares)
 
 
 def test_huge_scores_of_equal_attributes_are_logarithms_of_contributions() -> None:
@@ -257,7 +257,7 @@ def test_present_scores_where_an_event_has_several_labels(total: str | None) -> 
     found = found.select("any").order_by("t").within(9)
     summary = found.summarize(table, size=80, select="present", total=total)
     shares = [int(x) for x in summary.contribution()["matches"].to_pylist()]
-    scores = summary._stores[()].scores()
+    scores = summary._stores[()].ranked()[0]
     assert max(shares) > 100
     if total is None:
         assert scores.tolist() == pytest.approx(shares)

@@ -134,7 +134,7 @@ def test_scores_are_present_matches_and_expected_ones_of_what_remains() -> None:
     share = {"a": 0.5, "b": 0.5}
     summary = query("a+ b", window).summarize(stream(held), size=size, probabilities=share)
     store = summary._stores[()]
-    found = store.scores()
+    found = store.ranked()[0]
     # The claim of what is to come, in kept events, for starts of every age here: all but the same.
     there, hoped = np.zeros(len(held)), np.zeros(len(held))
     for first in range(len(held)):

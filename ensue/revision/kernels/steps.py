@@ -22,7 +22,7 @@ from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.arcs import Arcs, epoch_at
 from ensue.revision.kernels.layout import NONE, Numbers
 from ensue.revision.kernels.quick import run_quick
-from ensue.revision.kernels.store import Store, add_edge
+from ensue.revision.kernels.store import Store, add_edge, free_row
 
 # -- code of arcs ---------------------------------------------------------------------------------
 
@@ -111,14 +111,8 @@ def new_event(
     store: Store, keys: Numbers, values: Numbers, change: int, previous: int, following: int
 ) -> int:
     """The event of a change, linked to its neighbours, with no nodes; there is room."""
-    events, control = store.events, store.control
-    event = control[at.FREE_EVENT]
-    if event >= 0:
-        control[at.FREE_EVENT] = events[event, at.NEXT]
-    else:
-        event = control[at.HIGH_EVENT]
-        control[at.HIGH_EVENT] += 1
-    control[at.EVENTS] += 1
+    events = store.events
+    event = free_row(events, store.control, at.FREE_EVENT, at.NEXT)
     for place in range(at.GIVEN):
         events[event, place] = keys[change, place]
     for column in range(values.shape[1]):
@@ -145,14 +139,8 @@ def new_node(
     cells: Cells,
 ) -> int:
     """A node at the event with the register that the arc left, in no list yet; there is room."""
-    events, nodes, control = store.events, store.nodes, store.control
-    node = control[at.FREE_NODE]
-    if node >= 0:
-        control[at.FREE_NODE] = nodes[node, at.AFTER]
-    else:
-        node = control[at.HIGH_NODE]
-        control[at.HIGH_NODE] += 1
-    control[at.NODES] += 1
+    events, nodes = store.events, store.nodes
+    node = free_row(nodes, store.control, at.FREE_NODE, at.AFTER)
     nodes[node, at.AT] = event
     re = events[event, at.RE]
     if parent >= 0:

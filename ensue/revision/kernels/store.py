@@ -333,16 +333,24 @@ def free_nodes(store: Store, event: int) -> None:
 
 
 @inlined
+def free_row(rows: Numbers, control: Numbers, free: int, following: int) -> int:
+    """A row to use: the first of the free ones, which column `following` lists, or the next that
+    never was. In `control` stand the first free one, how many ever were, and how many are."""
+    row = control[free]
+    if row >= 0:
+        control[free] = rows[row, following]
+    else:
+        row = control[free + 1]
+        control[free + 1] += 1
+    control[free + 2] += 1
+    return row
+
+
+@inlined
 def add_edge(store: Store, parent: int, child: int, arc: int) -> None:
     """There is room."""
-    edges, control = store.edges, store.control
-    edge = control[at.FREE_EDGE]
-    if edge >= 0:
-        control[at.FREE_EDGE] = edges[edge, at.EDGE_NEXT]
-    else:
-        edge = control[at.HIGH_EDGE]
-        control[at.HIGH_EDGE] += 1
-    control[at.EDGES] += 1
+    edges = store.edges
+    edge = free_row(edges, store.control, at.FREE_EDGE, at.EDGE_NEXT)
     edges[edge, at.CHILD] = child
     edges[edge, at.ARC] = arc
     edges[edge, at.EDGE_NEXT] = store.nodes[parent, at.EDGE]
