@@ -39,7 +39,7 @@ from ensue.query.query import Query
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import Engine
 
-KIND = state.Kind("rows", version=2)  # read, not written: rows are held as `hold.py` says
+KIND = state.Kind("rows", version=2)  # read, not written: rows are held as `operator/hold.py` says
 WORK_BYTES = 8 << 20  # large enough to be fast, small enough that memory is used again
 MAX_BYTES = 1 << 30
 
@@ -234,7 +234,7 @@ def _slice(events: Events, group: tuple[int, int]) -> Events:
 
 
 def _sorted_out(given: Snapshot | None) -> tuple[Snapshot | None, dict[Key, bytes]]:
-    """Entries as `hold.py` writes them, and those of kind `KIND`."""
+    """Entries as `operator/hold.py` writes them, and those of kind `KIND`."""
     if given is None:
         return None, {}
     earlier = {key: blob for key, blob in given.keys.items() if state.kind_of(blob) == KIND.name}

@@ -1,6 +1,6 @@
 """Classes of partial matches, event by event: the engine for conditions of any kind.
 
-A class is (state, first row, memory): see `subsets.py` and `guards.py`. The first row is
+A class is (state, first row, memory): see `automaton/subsets.py` and `guards.py`. The first row is
 part of it only where something depends on it (a window, an after-match strategy). What is known of
 the matches of a class is a value of an *algebra*: a node of the match graph when matches are
 listed, an exact count or aggregate when they are not. So listing, counting and aggregating are one

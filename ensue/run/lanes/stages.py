@@ -126,7 +126,7 @@ def ordered(rows: pa.Table, partition_by: Sequence[str], order_by: Sequence[Orde
 
 
 def named(rows: pa.Table) -> pa.Table:
-    """Rows as an evaluator wants them that names its matches (`match_names.py`)."""
+    """Rows as an evaluator wants them that names its matches (`operator/match_names.py`)."""
     names = [EVENT if name == CONTENT else name for name in rows.column_names]
     return rows.rename_columns(names)
 

@@ -1,6 +1,6 @@
 """What a stream does, for people and for monitoring: metrics out of Spark's query progress.
 
-Lanes count what they do (`lanes/work.py`), and Spark adds the counts up per micro-batch as
+Lanes count what they do (`run/lanes/work.py`), and Spark adds the counts up per micro-batch as
 observed metrics. `Metrics` is a `StreamingQueryListener` that keeps totals per query and writes
 them as Prometheus text or offers them to OpenTelemetry; `progress_line` is one line about a query
 for a notebook.

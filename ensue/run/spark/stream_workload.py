@@ -1,9 +1,9 @@
 """Workloads on a streaming DataFrame: several patterns over the lanes of one stream.
 
 Patterns of one partition and order run in the same lanes. Without a budget each has its evaluator
-(`lanes/edits.py`); under one they share their partial matches and the bound (`lanes/shared.py`).
-Rows carry all their columns and the row-local conditions are evaluated on Arrow
-(docs/functions.md), so that patterns may come and go through the control directory.
+(`run/lanes/edits.py`); under one they share their partial matches and the bound
+(`run/lanes/shared.py`). Rows carry all their columns and the row-local conditions are evaluated on
+Arrow (docs/functions.md), so that patterns may come and go through the control directory.
 """
 
 from __future__ import annotations
