@@ -24,16 +24,9 @@ from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.parts import Settings
 from ensue.revision.timing import Timing
 from ensue.run import choose
+from ensue.run.branch import Lifetime
 
 KIND = state.Kind("automaton", version=2, oldest=2)
-
-
-@dataclass(frozen=True)
-class Lifetime:
-    """Times of the events that a change applies to: from `begin` on, before `end`; None: open."""
-
-    begin: Any
-    end: Any
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,55 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.operator.buffer import AT, EVENT, numbers
+from ensue.operator.state import Parts
 
 REASON = "reason"
 NO_TIME = "the event time is null"
 Codes = NDArray[np.int64]
+
+
+class Aside:
+    """Rows put apart, late ones and those that cannot be used, until they are taken away."""
+
+    def __init__(self, schema: pa.Schema | None = None) -> None:
+        """Before the first event nobody knows the columns."""
+        self._schema = pa.schema([]) if schema is None else schema
+        self._late: list[pa.Table] = []
+        self._rejected: list[pa.Table] = []
+
+    def add(self, late: pa.Table | None = None, rejected: pa.Table | None = None) -> None:
+        """`rejected` with a column `reason`."""
+        if late is not None and late.num_rows:
+            self._late.append(late)
+        if rejected is not None and rejected.num_rows:
+            self._rejected.append(rejected)
+
+    @property
+    def late(self) -> pa.Table:
+        return pa.concat_tables([self._schema.empty_table(), *self._late])
+
+    @property
+    def rejected(self) -> pa.Table:
+        schema = self._schema.append(pa.field(REASON, pa.string()))
+        return pa.concat_tables([schema.empty_table(), *self._rejected])
+
+    def take_late(self) -> pa.Table:
+        found, self._late = self.late, []
+        return found
+
+    def take_rejected(self) -> pa.Table:
+        found, self._rejected = self.rejected, []
+        return found
+
+    def saved(self) -> dict[str, pa.Table]:
+        """The parts of a state that `restored` reads."""
+        return {"late": self.late, "rejected": self.rejected}
+
+    def restored(self, parts: Parts) -> Aside:
+        """With what a state had put apart."""
+        made = Aside(self._schema)
+        made.add(parts.table("late"), parts.table("rejected"))
+        return made
 
 
 def cast(array: pa.Array, column: pa.Field) -> pa.Array:

@@ -9,7 +9,6 @@ under the arcs with the lifetimes they resolved to (SEMANTICS, disorder 1 and 4)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,11 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, RegisterAutomaton
-from ensue.operator import state
+from ensue.operator import cleanse, intake, state
 from ensue.operator.arrange import flat
 from ensue.operator.clock import Clock
 from ensue.operator.identity import as_text, folded, row_hashes, text_hash
+from ensue.operator.intake import REASON
 from ensue.operator.protocol import Capabilities, Key, Metrics, key_value
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
@@ -51,25 +51,15 @@ from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.moments import value_of
 
 KIND = state.Kind("revisions", version=2, oldest=2)
-REASON = "reason"
 _REASONS = {
-    layout.UNKNOWN: "retraction of an event that was never seen",
+    layout.UNKNOWN: cleanse.NEVER_SEEN,
     layout.TAKEN_NUMBER: "an event with this sequence number is there already",
     layout.EQUAL_TIME: "an event with this timestamp is there already",
     layout.AGAINST_TIME: "the sequence number rises while the time falls",
     EMPTY_LIFETIME: "the lifetime is empty: it ends at or before its beginning",
-    FINAL: "retraction of an event older than the watermark: it is final",
-    TWICE: "the event was retracted already",
+    FINAL: cleanse.FINAL,
+    TWICE: cleanse.TWICE,
 }
-NO_TIME = "the event time is null"
-
-
-@dataclass
-class Gathered:
-    """Rows that could not be used."""
-
-    late: list[pa.Table] = field(default_factory=list)
-    rejected: list[pa.Table] = field(default_factory=list)
 
 
 class RevisionEvaluator(Turns):
@@ -103,7 +93,7 @@ class RevisionEvaluator(Turns):
         self._operators: dict[int, Operator] = {}
         self._keys: dict[int, tuple[Any, ...]] = {}
         self._edited = False
-        self._gathered = Gathered()
+        self._aside = intake.Aside(schema)
         self._first = Operator(machine, dict(self.kinds), settings)  # also checks types
         self.watermark = MINUS_INFINITY
         self._arc_watermark = self._first.arc_watermark
@@ -150,7 +140,7 @@ class RevisionEvaluator(Turns):
             self._edited = True
         self.metrics.rows += count
         if timeless.num_rows:
-            self._reject(timeless, [NO_TIME] * timeless.num_rows)
+            self._aside.add(rejected=intake.with_reasons(timeless, intake.NO_TIME))
         return begins, self._through(table, times, operations)
 
     def _through(self, table: pa.Table, times: Times, operations: NDArray[np.int8]) -> pa.Table:
@@ -314,37 +304,31 @@ class RevisionEvaluator(Turns):
         late = status == LATE
         if late.any():
             self.metrics.late += int(late.sum())
-            self._gathered.late.append(table.filter(pa.array(late)))
+            self._aside.add(late=table.filter(pa.array(late)))
         wrong = np.flatnonzero((status != layout.DONE) & ~late)
         if len(wrong):
             reasons = [_REASONS[int(status[row])] for row in wrong.tolist()]
-            self._reject(table.take(pa.array(wrong)), reasons)
+            refused = table.take(pa.array(wrong))
+            self._aside.add(rejected=refused.append_column(REASON, pa.array(reasons, pa.string())))
 
     def take_in(self, late: pa.Table, rejected: pa.Table) -> None:
         """Rows that a stage before this one could not use."""
         self.metrics.late += late.num_rows
-        self._gathered.late.append(late)
-        self._gathered.rejected.append(rejected)
-
-    def _reject(self, table: pa.Table, reasons: Sequence[str]) -> None:
-        self._gathered.rejected.append(table.append_column(REASON, pa.array(reasons, pa.string())))
+        self._aside.add(late, rejected)
 
     @property
     def late(self) -> pa.Table:
         """Events older than the watermark."""
-        return pa.concat_tables([self.schema.empty_table(), *self._gathered.late])
+        return self._aside.late
 
     @property
     def rejected(self) -> pa.Table:
         """Rows that could not be used, each with a `reason`."""
-        schema = self.schema.append(pa.field(REASON, pa.string()))
-        return pa.concat_tables([schema.empty_table(), *self._gathered.rejected])
+        return self._aside.rejected
 
     def take_rejected(self) -> pa.Table:
         """Those rows, once."""
-        rows = self.rejected
-        self._gathered.rejected.clear()
-        return rows
+        return self._aside.take_rejected()
 
     # -- tables ----------------------------------------------------------------------------------
 
@@ -355,7 +339,8 @@ class RevisionEvaluator(Turns):
             blank = pa.table(
                 [pa.nulls(1, column.type) for column in self.schema], schema=self.schema
             )
-            self._reject(blank, [f"the arc {arc} failed: {reason}"])
+            told = intake.with_reasons(blank, f"the arc {arc} failed: {reason}")
+            self._aside.add(rejected=told)
         rows = delta.rows
         names, arrays = [], []
         for place, column in enumerate(self.partition_by):
@@ -442,8 +427,7 @@ class RevisionEvaluator(Turns):
             "operators": tuple(map(revision_state.to_bytes, self._operators.values())),
             "names": names,
             "keys": keys,
-            "late": self.late,
-            "rejected": self.rejected,
+            **self._aside.saved(),
         }
         marks = {"watermark": self.watermark, "arc_watermark": self._arc_watermark}
         return state.pack(KIND, parts, marks, self._fingerprint)
@@ -466,8 +450,7 @@ class RevisionEvaluator(Turns):
             revision_state.from_bytes(made, part)
             self._operators[name] = made
             self._keys[name] = tuple(value_of(keys.column(c)[place]) for c in self.partition_by)
-        self._gathered.late[:] = [parts.table("late")]
-        self._gathered.rejected[:] = [parts.table("rejected")]
+        self._aside = self._aside.restored(parts)
         self._edited = True
 
     @property

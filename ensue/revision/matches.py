@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.registers import RegisterAutomaton
 from ensue.operator.identity import row_hashes
-from ensue.revision.evaluator import REASON, RevisionEvaluator
+from ensue.operator.intake import REASON
+from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.parts import DEFAULT, Settings
 from ensue.revision.timing import Timing
 

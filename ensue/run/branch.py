@@ -62,7 +62,8 @@ class MatcherOptions:
 
 @dataclass(frozen=True)
 class Lifetime:
-    """Times of the events that a pattern applies to: from `begin` on, before `end`; None: open."""
+    """Times of the events that a pattern or an arc applies to: from `begin` on, before `end`; None:
+    open."""
 
     begin: Any
     end: Any

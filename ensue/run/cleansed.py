@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.operator import state
-from ensue.operator.cleanse import Cleanse, Released, event_time
+from ensue.operator.cleanse import Cleanse, event_time
 from ensue.operator.cleanse import Counts as CleanseCounts
-from ensue.operator.intake import REASON
+from ensue.operator.intake import Aside
 from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
@@ -39,29 +39,25 @@ class Cleansed(Turns):
         self._shape, self._options = query, options
         self._cleanse: Cleanse | None = None
         self._mark: Any = None  # a watermark that came before the first event
-        self._late: list[pa.Table] = []
-        self._rejected: list[pa.Table] = []
+        self._aside = Aside()
 
     @property
     def late(self) -> pa.Table:
         """Events that came after the watermark had passed them; see `take_late`."""
-        return pa.concat_tables([self._columns.empty_table(), *self._late])
+        return self._aside.late
 
     @property
     def rejected(self) -> pa.Table:
         """Rows that could not be used, each with a `reason`; see `take_rejected`."""
-        schema = self._columns.append(pa.field(REASON, pa.string()))
-        return pa.concat_tables([schema.empty_table(), *self._rejected])
+        return self._aside.rejected
 
     def take_late(self) -> pa.Table:
         """The late events gathered so far, and forget them."""
-        found, self._late = self.late, []
-        return found
+        return self._aside.take_late()
 
     def take_rejected(self) -> pa.Table:
         """The rejected rows gathered so far, and forget them."""
-        found, self._rejected = self.rejected, []
-        return found
+        return self._aside.take_rejected()
 
     @property
     def watermark(self) -> Any:
@@ -69,10 +65,6 @@ class Cleansed(Turns):
         return self._mark if self._cleanse is None else self._time
 
     # -- inside ----------------------------------------------------------------------------------
-
-    @property
-    def _columns(self) -> pa.Schema:
-        return pa.schema([]) if self._cleanse is None else self._cleanse.schema
 
     @property
     def _known(self) -> Cleanse:
@@ -102,6 +94,7 @@ class Cleansed(Turns):
                 remedy="leave settle out, or give speculation=math.inf",
             )
         bound = bind(self._shape, schema.names)
+        self._aside = Aside(schema)
         return Cleanse(
             schema,
             bound.partition_by,
@@ -112,13 +105,6 @@ class Cleansed(Turns):
             options.history,
         )
 
-    def _gather(self, released: Released) -> None:
-        """What was put apart."""
-        if released.late.num_rows:
-            self._late.append(released.late)
-        if released.rejected.num_rows:
-            self._rejected.append(released.rejected)
-
     def _count_into(self, told: CleansedCounts) -> None:
         cleanse = self._known
         for name, value in asdict(cleanse.counts).items():
@@ -128,14 +114,9 @@ class Cleansed(Turns):
     def _saved(self) -> dict[str, Any]:
         """The parts of a state that are the intake's."""
         cleanse = self._known
-        return {
-            "cleanse": cleanse.to_bytes(),
-            "schema": cleanse.schema,
-            "late": self.late,
-            "rejected": self.rejected,
-        }
+        return {"cleanse": cleanse.to_bytes(), "schema": cleanse.schema, **self._aside.saved()}
 
     def _resume(self, parts: state.Parts) -> None:
         """Take over these parts, where the columns are known."""
         self._known.restore(parts.state("cleanse"))
-        self._late, self._rejected = [parts.table("late")], [parts.table("rejected")]
+        self._aside = self._aside.restored(parts)

@@ -183,7 +183,7 @@ class LateSummary(Cleansed):
 
     def _passed(self, released: Released) -> None:
         """What Cleanse lets through, and time."""
-        self._gather(released)
+        self._aside.add(released.late, released.rejected)
         self._take(released.events, released.withdrawn)
         cleanse, line = self._opened
         if self._options.correctable and cleanse.watermark > LOWEST:

@@ -296,7 +296,7 @@ class Matcher(Cleansed):
     def _passed(self, released: Released) -> list[pa.Table]:
         """What Cleanse lets through, and time, through every pattern."""
         cleanse = self._known
-        self._gather(released)
+        self._aside.add(released.late, released.rejected)
         passed = cleanse.watermark > self._passed_to
         self._passed_to = cleanse.watermark
 

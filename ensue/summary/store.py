@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
-from ensue.summary.kernels.arrays import Retained, Tables, make_spans
+from ensue.summary.kernels.arrays import Retained, Tables, make_lanes
 from ensue.summary.machine import ClassedAutomaton
 
 MODES = {
@@ -286,7 +286,7 @@ def subset_scores(
         arcs,
         chosen.sums,
         tables,
-        make_spans(count, arcs),
+        make_lanes(count, arcs),
     )
     return scores, bool(scratch[kernel.RESCALED] > numbers[kernel.RESCALED])
 

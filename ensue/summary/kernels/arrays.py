@@ -42,12 +42,12 @@ class Retained(NamedTuple):
     past: NDArray[np.float64]  # matches whose window has closed
 
 
-class Spans(NamedTuple):
-    """Scratch of a sweep: a span is a start, from its event to the last one of its window."""
+class Lanes(NamedTuple):
+    """Scratch of a sweep: a lane is a start, from its event to the last one of its window."""
 
     first: Any
     last: Any
-    terminal: Any  # [state, span]: what a partial match comes to after the window
+    terminal: Any  # [state, lane]: what a partial match comes to after the window
     work: Any  # forward, backward, and the sums of both
     kept: Any  # between the two passes
     kept_sum: Any
@@ -55,13 +55,13 @@ class Spans(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def make_spans(room: int, arcs: Arcs) -> Spans:
+def make_lanes(room: int, arcs: Arcs) -> Lanes:
     """For so many events."""
     states = arcs.final.shape[0]
     most_arcs = 1
     for c in range(arcs.offset.shape[0] - 1):
         most_arcs = max(most_arcs, arcs.offset[c + 1] - arcs.offset[c])
-    return Spans(
+    return Lanes(
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty((states, room)),
@@ -73,17 +73,17 @@ def make_spans(room: int, arcs: Arcs) -> Spans:
 
 
 @njit(cache=True, nogil=True)
-def keeping(spans: Spans, room: int, sums: bool) -> Spans:
+def keeping(lanes: Lanes, room: int, sums: bool) -> Lanes:
     """The same with space to keep so many numbers between the passes."""
-    if room <= spans.kept.shape[0]:
-        return spans
-    kept_sum = np.empty(2 * room) if sums else spans.kept_sum
-    return Spans(
-        spans.first,
-        spans.last,
-        spans.terminal,
-        spans.work,
+    if room <= lanes.kept.shape[0]:
+        return lanes
+    kept_sum = np.empty(2 * room) if sums else lanes.kept_sum
+    return Lanes(
+        lanes.first,
+        lanes.last,
+        lanes.terminal,
+        lanes.work,
         np.empty(2 * room),
         kept_sum,
-        spans.spare,
+        lanes.spare,
     )

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.calls import borrowing
-from ensue.summary.kernels.arrays import Arcs, Retained, Spans, Tables, keeping, make_spans
+from ensue.summary.kernels.arrays import Arcs, Lanes, Retained, Tables, keeping, make_lanes
 from ensue.summary.kernels.expect import (
     GAP_WEIGHT,
     GAPS,
@@ -37,7 +37,7 @@ from ensue.summary.kernels.expect import (
     retained_coefficients,
     windows_held,
 )
-from ensue.summary.kernels.sweep import find_spans, span_room, steps_left, sweep, sweep_scaled
+from ensue.summary.kernels.sweep import find_lanes, lane_room, steps_left, sweep, sweep_scaled
 
 BENEFIT, PRESENT, FIFO, RANDOM = 0, 1, 2, 3
 CLOSED, OPEN, EXPECTED = 0, 1, 2  # parts of a score
@@ -149,8 +149,8 @@ def score(
     arcs: Arcs,
     sums: bool,
     tables: Tables,
-    spans: Spans,
-) -> Spans:
+    lanes: Lanes,
+) -> Lanes:
     """Fills `scores[:count]` (settling closed windows); returns the scratch, maybe grown.
 
     One sweep of the open starts where all of them keep their events, else one for the matches that
@@ -159,7 +159,7 @@ def score(
     times, past = events.times, events.past
     final, fork, states = arcs.final, arcs.fork, arcs.final.shape[0]
     coefficient, exponent, probability = tables.coefficient, tables.exponent, tables.probability
-    first, terminal = spans.first, spans.terminal
+    first, terminal = lanes.first, lanes.terminal
     settled = numbers[SETTLED]
     open_from = settled
     while open_from < count and now - times[open_from] > window:
@@ -180,7 +180,7 @@ def score(
         if part == EXPECTED and not evicts:
             break
         low, high = (settled, open_from) if part == CLOSED else (open_from, count)
-        width = find_spans(events, arcs, low, high, count, window, spans)
+        width = find_lanes(events, arcs, low, high, count, window, lanes)
         if width == 0:
             continue
         if part == OPEN and mode == BENEFIT:
@@ -197,9 +197,9 @@ def score(
                 overflow |= exponent[t] > 0.0
                 for z in range(states):
                     terminal[z, k] += weight * (coefficient[t, z] - (1.0 if final[z] else 0.0))
-        spans = keeping(spans, span_room(events.classes, arcs, spans, width), sums)
+        lanes = keeping(lanes, lane_room(events.classes, arcs, lanes, width), sums)
         out = past if part == CLOSED else hopes if part == EXPECTED else scores
-        sweep(events, arcs, sums, spans, width, part == EXPECTED, share, 0, count, out)
+        sweep(events, arcs, sums, lanes, width, part == EXPECTED, share, 0, count, out)
     numbers[SETTLED] = open_from
     for i in range(count):
         scores[i] += past[i]
@@ -214,7 +214,7 @@ def score(
             scores[i] += scale * hopes[i]
     if overflow:
         numbers[RESCALED] += 1
-        width = find_spans(events, arcs, 0, count, count, window, spans)
+        width = find_lanes(events, arcs, 0, count, count, window, lanes)
         logs = np.zeros(max(width, 1))
         share[:] = 1.0
         hopes[:] = -np.inf
@@ -234,14 +234,14 @@ def score(
                         now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
                         terminal[z, k] = weight * (coefficient[t, z] - now_done)
             out = scores if part == OPEN else hopes
-            sweep_scaled(events.classes, arcs, spans, width, share, logs, out)
+            sweep_scaled(events.classes, arcs, lanes, width, share, logs, out)
         shift, most_there = 0.0, scores[:count].max()
         if evicts and most_there > -np.inf:
             shift = min(0.0, math.log2(HOPE) + most_there - hopes.max())
         for i in range(count):
             high, low = max(scores[i], hopes[i] + shift), min(scores[i], hopes[i] + shift)
             scores[i] = high + math.log2(1.0 + 2.0 ** (low - high)) if low > -np.inf else high
-    return spans
+    return lanes
 
 
 @njit(cache=True, nogil=True)
@@ -252,8 +252,8 @@ def resettle(
     window: Any,
     arcs: Arcs,
     sums: bool,
-    spans: Spans,
-) -> Spans:
+    lanes: Lanes,
+) -> Lanes:
     """Clears `past` within a window of the removed time and sweeps the closed starts again."""
     times, past = events.times, events.past
     count, settled = numbers[COUNT], numbers[SETTLED]
@@ -270,16 +270,16 @@ def resettle(
             low -= 1
     high = min(high_out, settled)
     if low >= high:
-        return spans
-    width = find_spans(events, arcs, low, high, count, window, spans)
+        return lanes
+    width = find_lanes(events, arcs, low, high, count, window, lanes)
     if width == 0:
-        return spans
+        return lanes
     for k in range(width):
         for z in range(arcs.final.shape[0]):
-            spans.terminal[z, k] = 1.0 if arcs.final[z] else 0.0
-    spans = keeping(spans, span_room(events.classes, arcs, spans, width), sums)
-    sweep(events, arcs, sums, spans, width, False, np.ones(width), low_out, high_out, past)
-    return spans
+            lanes.terminal[z, k] = 1.0 if arcs.final[z] else 0.0
+    lanes = keeping(lanes, lane_room(events.classes, arcs, lanes, width), sums)
+    sweep(events, arcs, sums, lanes, width, False, np.ones(width), low_out, high_out, past)
+    return lanes
 
 
 @njit(cache=True, nogil=True)
@@ -327,7 +327,7 @@ def run(
     tables = Tables(learning, class_weight, probability, coefficient, exponent)
     arcs = Arcs(offset, source, target, valued, ordered, starts, final, fork)
     room = past.shape[0]
-    spans = make_spans(0, arcs)
+    lanes = make_lanes(0, arcs)
     scores = np.empty(room)
     for e in range(new_times.shape[0]):
         now, c = new_times[e], new_classes[e]
@@ -355,11 +355,11 @@ def run(
         if full and mode <= PRESENT:
             if mode == BENEFIT and learning[AGE] >= refresh:
                 refresh_tables(learn, counted, window, levels, tables, arcs)
-            if not spans.first.shape[0]:
-                spans = make_spans(room, arcs)
-            spans = score(
+            if not lanes.first.shape[0]:
+                lanes = make_lanes(room, arcs)
+            lanes = score(
                 at + 1, float(size), mode, now, numbers, levels, events, scores, window, counted,
-                arcs, sums, tables, spans,
+                arcs, sums, tables, lanes,
             )  # fmt: skip
             least = 0
             for i in range(1, at):
@@ -373,7 +373,7 @@ def run(
             gone, took_part = events.times[least], past[least] != 0.0
             drop(least, numbers, events)
             if took_part or (not arcs.fork and least < numbers[SETTLED]):
-                spans = resettle(gone, numbers, events, window, arcs, sums, spans)
+                lanes = resettle(gone, numbers, events, window, arcs, sums, lanes)
         if full:
             numbers[REMOVED] += 1
         if detect:

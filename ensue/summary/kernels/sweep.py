@@ -1,4 +1,4 @@
-"""How many matches each retained event takes part in: one forward–backward sweep, a span per start.
+"""How many matches each retained event takes part in: one forward–backward sweep, lanes = starts.
 
 A match has one start s and lies in the window of s. With `forward[z, s]` the ways to be in state z
 before event i and `backward[z, s]` the ways to complete from z after it, event i takes part in
@@ -8,14 +8,14 @@ window that is still open it is the expected number of completions in the time t
 the sweep yields present and expected benefit in one number (SuSe §6.1, per start instead of the
 mean of the oldest and the newest).
 
-The inner loops run over spans (SIMD): all windows have one length, so the spans that are
+Starts are the lanes of the inner loops (SIMD): all windows have one length, so the lanes that are
 open at an event are one contiguous range. Cost: Σ over events of open starts × arcs of the event's
 class, a few operations each; the paper's REMOVE is quadratic in the events times states squared.
 
 The arcs of a class stand in an order in which no state is read after it was written (`ordered`);
 classes that have no such order, and the policy "next" (partial matches move), copy first.
 Values are 64-bit floats: good for ranking, never used for answers. Where they overflow,
-`sweep_scaled` repeats the work span by span with an exponent beside each vector.
+`sweep_scaled` repeats the work lane by lane with an exponent beside each vector.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.calls import borrowing
-from ensue.summary.kernels.arrays import Arcs, Retained, Spans
+from ensue.summary.kernels.arrays import Arcs, Lanes, Retained
 
 _FAST = {"reassoc", "contract", "nsz"}
 _ROOM = 2.0**200
@@ -43,8 +43,8 @@ def steps_left(window: Any, passed: Any, rate: float, most: int) -> int:
 
 
 @borrowing
-def find_spans(
-    events: Retained, arcs: Arcs, low: int, high: int, count: int, window: Any, spans: Spans
+def find_lanes(
+    events: Retained, arcs: Arcs, low: int, high: int, count: int, window: Any, lanes: Lanes
 ) -> int:
     """Starts among events low … high − 1, and the last event in the window of each."""
     times, width = events.times, 0
@@ -54,21 +54,21 @@ def find_spans(
             end = max(end, i)
             while end + 1 < count and times[end + 1] - times[i] <= window:
                 end += 1
-            spans.first[width] = i
-            spans.last[width] = end
+            lanes.first[width] = i
+            lanes.last[width] = end
             width += 1
     return width
 
 
 @borrowing
-def span_room(classes: Any, arcs: Arcs, spans: Spans, count: int) -> int:
+def lane_room(classes: Any, arcs: Arcs, lanes: Lanes, count: int) -> int:
     """Numbers the sweep keeps between its two passes."""
     room = 0
     low, high = 0, 0
-    for i in range(spans.first[0], spans.last[count - 1] + 1):
-        while low < count and spans.last[low] < i:
+    for i in range(lanes.first[0], lanes.last[count - 1] + 1):
+        while low < count and lanes.last[low] < i:
             low += 1
-        while high < count and spans.first[high] < i:
+        while high < count and lanes.first[high] < i:
             high += 1
         room += (arcs.offset[classes[i] + 1] - arcs.offset[classes[i]]) * max(high - low, 0)
     return room
@@ -79,37 +79,37 @@ def sweep(
     events: Retained,
     arcs: Arcs,
     sums: bool,
-    scratch: Spans,
-    spans: int,
+    scratch: Lanes,
+    lanes: int,
     thinned: bool,
     share: Any,
     low_out: int,
     high_out: int,
     out: Any,
 ) -> None:
-    """Adds to `out[low_out:high_out]` the matches of these spans, by event.
+    """Adds to `out[low_out:high_out]` the matches of these lanes, by event.
 
-    `share[span]`: how many of the *other* events of a match remain, 1 unless `thinned`.
+    `share[lane]`: how many of the *other* events of a match remain, 1 unless `thinned`.
     """
     classes, weights = events.classes, events.weights
     class_offset, arc_from, arc_to = arcs.offset, arcs.source, arcs.target
     arc_valued, ordered, fork = arcs.valued, arcs.ordered, arcs.fork
-    span_first, span_last, terminal = scratch.first, scratch.last, scratch.terminal
+    lane_first, lane_last, terminal = scratch.first, scratch.last, scratch.terminal
     forward, backward = scratch.work[0], scratch.work[1]
     forward_sum, backward_sum = scratch.work[2], scratch.work[3]
     kept, kept_sum, spare = scratch.kept, scratch.kept_sum, scratch.spare
     states = terminal.shape[0]
     for z in range(states):
-        for k in range(spans):
+        for k in range(lanes):
             forward[z, k] = 0.0
             backward[z, k] = 0.0
             if sums:
                 forward_sum[z, k] = 0.0
                 backward_sum[z, k] = 0.0
-    begin, end = span_first[0], span_last[spans - 1]
+    begin, end = lane_first[0], lane_last[lanes - 1]
     low, high, place = 0, 0, 0
     for i in range(begin, end + 1):
-        while low < spans and span_last[low] < i:
+        while low < lanes and lane_last[low] < i:
             low += 1
         c = classes[i]
         first, last = class_offset[c], class_offset[c + 1]
@@ -159,22 +159,22 @@ def sweep(
                         for k in range(width):
                             forward_sum[q, low + k] += share[low + k] * kept_sum[mark + k]
                     mark += width
-        if high < spans and span_first[high] == i:
+        if high < lanes and lane_first[high] == i:
             for a in range(first, last):
                 if arc_from[a] == 0:
                     forward[arc_to[a], high] += share[high]
                     if sums and arc_valued[a]:
                         forward_sum[arc_to[a], high] += share[high] * weights[i]
             high += 1
-    low = spans
-    high = spans
+    low = lanes
+    high = lanes
     for i in range(end, begin - 1, -1):
-        while low > 0 and span_last[low - 1] >= i:
+        while low > 0 and lane_last[low - 1] >= i:
             low -= 1
             for z in range(states):
                 backward[z, low] = terminal[z, low]
         own = -1
-        if high > 0 and span_first[high - 1] == i:
+        if high > 0 and lane_first[high - 1] == i:
             high -= 1
             own = high
         c = classes[i]
@@ -254,8 +254,8 @@ def _log_add(left: float, right: float) -> float:
 def sweep_scaled(
     classes: Any,
     arcs: Arcs,
-    scratch: Spans,
-    spans: int,
+    scratch: Lanes,
+    lanes: int,
     share: Any,
     terminal_log: Any,
     out_log: Any,
@@ -265,8 +265,8 @@ def sweep_scaled(
     states = arcs.final.shape[0]
     forward, backward = np.zeros(states), np.zeros(states)
     fresh = np.zeros(states)
-    for span in range(spans):
-        begin, end = scratch.first[span], scratch.last[span]
+    for lane in range(lanes):
+        begin, end = scratch.first[lane], scratch.last[lane]
         before = np.zeros((end - begin + 1, states))
         exponent = np.zeros(end - begin + 1)
         forward[:] = 0.0
@@ -283,15 +283,15 @@ def sweep_scaled(
                 p = arc_from[a]
                 if p == 0:
                     if i == begin:
-                        fresh[arc_to[a]] += share[span]
+                        fresh[arc_to[a]] += share[lane]
                 else:
-                    fresh[arc_to[a]] += share[span] * forward[p]
+                    fresh[arc_to[a]] += share[lane] * forward[p]
             forward[:] = fresh
             if forward.max() > _ROOM:
                 forward /= _ROOM
                 scale += 200.0
-        backward[:] = scratch.terminal[:, span]
-        scale = terminal_log[span]
+        backward[:] = scratch.terminal[:, lane]
+        scale = terminal_log[lane]
         for i in range(end, begin - 1, -1):
             first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
             fresh[:] = backward
@@ -307,7 +307,7 @@ def sweep_scaled(
                         fresh[p] = 0.0
             for a in range(first, last):
                 if arc_from[a] != 0:
-                    fresh[arc_from[a]] += share[span] * backward[arc_to[a]]
+                    fresh[arc_from[a]] += share[lane] * backward[arc_to[a]]
             if total > 0.0:
                 out_log[i] = _log_add(out_log[i], math.log2(total) + exponent[i - begin] + scale)
             backward[:] = fresh
