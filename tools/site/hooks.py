@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ MODULES = (
 )
 _CODE = re.compile(r"`[^`\n]+`")
 _LINK = re.compile(r"(?<!!)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def on_pre_build(config: MkDocsConfig) -> None:
+    sys.path.insert(0, str(Path(__file__).parent))
+    from pictures import draw
+
+    draw()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
