@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ensue import errors
 from ensue.api.files import read_table
@@ -46,26 +48,26 @@ def is_spark(data: object) -> bool:
 def to_arrow(data: Any) -> pa.Table:
     """The rows of any kind of table, or of the file at a path."""
     if isinstance(data, pa.Table):
-        return _plain(data) if any(map(_is_packed, data.schema.types)) else data
+        return _plain(data)
     if isinstance(data, (str, Path)):
-        return read_table(data)
+        return _plain(read_table(data))
     if isinstance(data, pa.RecordBatch):
-        return to_arrow(pa.Table.from_batches([data]))
+        return _plain(pa.Table.from_batches([data]))
     if isinstance(data, pa.RecordBatchReader):
-        return to_arrow(data.read_all())
+        return _plain(data.read_all())
     library = type(data).__module__.split(".")[0]
     if library == "polars" and hasattr(data, "collect"):
         data = data.collect()
     if library == "pandas" and hasattr(data, "columns"):
-        try:
-            return to_arrow(pa.Table.from_pandas(data, preserve_index=False))
-        except (pa.ArrowException, ValueError) as problem:
-            raise errors.UnsupportedInputError(
-                f"the pandas DataFrame cannot be read as Arrow: {problem}",
-                remedy="give every column one type and a name of its own",
-            ) from None
+        return _plain(
+            _read(
+                "pandas DataFrame",
+                lambda: pa.Table.from_pandas(_dense(data), preserve_index=False),
+            )
+        )
     if library == "polars" and hasattr(data, "columns"):
-        return _plain(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()))
+        level = sys.modules["polars"].CompatLevel.oldest()
+        return _plain(_read("Polars DataFrame", lambda: data.to_arrow(compat_level=level)))
     if hasattr(data, "__arrow_c_stream__"):
         try:
             return _plain(pa.table(data))
@@ -79,12 +81,79 @@ def to_arrow(data: Any) -> pa.Table:
     )
 
 
-def _is_packed(kind: pa.DataType) -> bool:
-    return kind == pa.string_view() or pa.types.is_dictionary(kind)
+def _read(what: str, read: Callable[[], pa.Table]) -> pa.Table:
+    try:
+        return read()
+    except (pa.ArrowException, ValueError, TypeError) as problem:
+        raise errors.UnsupportedInputError(
+            f"the {what} cannot be read as Arrow: {problem}",
+            remedy="give every column one type that Arrow has, and a name of its own",
+        ) from None
+
+
+def _dense(data: Any) -> Any:
+    """The frame without sparse columns, which Arrow does not read."""
+    sparse = {n: kind.subtype for n, kind in data.dtypes.items() if hasattr(kind, "fill_value")}
+    return data.astype(sparse) if sparse else data
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    return table.cast(plain_schema(table.schema))
+    """Columns in the form that Ensue computes with: the values of encoded ones, plain strings.
+
+    Categories (dictionaries), runs, views and large strings hold the same values in another form;
+    an extension type, such as a Period of pandas, says what its storage means, and is read as that.
+    """
+    repeated = [name for name, count in Counter(table.column_names).items() if count > 1]
+    if repeated:
+        raise errors.DuplicateNameError(
+            f"the table has several columns called {repeated[0]!r}",
+            remedy="give every column a name of its own",
+        )
+    for index, field in enumerate(table.schema):
+        if pa.types.is_union(field.type):
+            raise errors.UnsupportedInputError(
+                f"the column {field.name!r} is of type {field.type}, whose rows Arrow cannot move",
+                remedy="give its values one type, or leave the column out",
+            )
+        kind = _plain_kind(field.type)
+        if kind != field.type:
+            try:
+                column = _decoded(table.column(index), kind)
+            except (pa.ArrowException, TypeError) as problem:
+                raise errors.UnsupportedInputError(
+                    f"the column {field.name!r} of type {field.type} cannot be read as {kind}: "
+                    f"{problem}",
+                    remedy="cast it, or leave the column out",
+                ) from None
+            table = table.set_column(index, field.with_type(kind), column)
+    return table
+
+
+def _plain_kind(kind: pa.DataType) -> pa.DataType:
+    """The type of the values themselves."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_kind(kind.storage_type)
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return _plain_kind(kind.value_type)
+    if kind == pa.string_view() or pa.types.is_large_string(kind):
+        return pa.string()
+    if kind == pa.binary_view():
+        return pa.binary()
+    return kind
+
+
+def _decoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    given = column.type
+    if given == kind:
+        return column
+    if isinstance(given, pa.BaseExtensionType):
+        pieces = [chunk.storage for chunk in column.chunks]
+        return _decoded(pa.chunked_array(pieces, given.storage_type), kind)
+    if pa.types.is_dictionary(given):
+        return _decoded(column.cast(given.value_type), kind)
+    if pa.types.is_run_end_encoded(given):
+        return _decoded(pc.run_end_decode(column), kind)
+    return column.cast(kind)
 
 
 def schema_of(given: Any) -> pa.Schema:
@@ -93,14 +162,8 @@ def schema_of(given: Any) -> pa.Schema:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """String views (Polars, Delta) and dictionaries (categories) as plain columns."""
-    fields = []
-    for field in schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if kind == pa.string_view() or pa.types.is_large_string(kind):
-            kind = pa.string()
-        fields.append(field.with_type(kind))
-    return pa.schema(fields)
+    """Columns as `to_arrow` gives them."""
+    return pa.schema([field.with_type(_plain_kind(field.type)) for field in schema])
 
 
 def in_kind(found: pa.Table, data: Any) -> Any:

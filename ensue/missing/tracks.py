@@ -118,6 +118,7 @@ class Tracks:
         self, batch: EventBatch, tracks: list[Track], complete: np.ndarray
     ) -> Iterator[pa.Table]:
         found = FoundMissing()
+        most = self.listing.max_matches + (self.reported if self.listing.per_call else 0)
         for partition, (begin, end) in enumerate(batch.spans()):
             check_unbounded(self.plan, end - begin)
             track = tracks[partition]
@@ -128,7 +129,7 @@ class Tracks:
             for pairs, answer in self.engine.matches(batch, begin, row, stop, end, track):
                 if self.listing.limit is not None and self.reported >= self.listing.limit:
                     break
-                if self.reported >= self.listing.max_matches:
+                if self.reported >= most:
                     raise too_many(self.reported + 1, self.listing.max_matches)
                 self.reported += 1
                 track.number += 1

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ensue import errors
 from ensue.kernels.order import has_ties, index_by_group, is_ordered, put_in_order
 from ensue.query.query import OrderKey
 
@@ -66,6 +67,9 @@ def _changes(column: pa.Array) -> NDArray[np.bool_]:
         codes = _key_codes(column).indices.to_numpy(zero_copy_only=False)
         changed: NDArray[np.bool_] = codes[1:] != codes[:-1]
         return changed
+    if pa.types.is_null(column.type):
+        return np.zeros(max(0, len(column) - 1), np.bool_)
+    _check_comparable(column.type)
     differs = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1))
     if not column.null_count:
         return differs.to_numpy(zero_copy_only=False)
@@ -138,11 +142,20 @@ def _ascending(column: pa.Array) -> Codes:
         return pc.fill_null(column.cast(pa.int32()), 0).to_numpy().astype(np.int64)
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return pc.fill_null(column.cast(pa.int64()), 0).to_numpy()
+    _check_comparable(kind)
     encoded = column.dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
     indices = pc.fill_null(encoded.indices, 0).to_numpy()
     return ranks[indices] if len(ranks) else np.zeros(len(column), np.int64)
+
+
+def _check_comparable(kind: pa.DataType) -> None:
+    if pa.types.is_interval(kind):
+        raise errors.ColumnTypeError(
+            f"values of type {kind} have no order and cannot be keys: a month has no fixed length",
+            remedy="cast the column to a duration or a number",
+        )
 
 
 def _float_codes(values: NDArray[np.float64]) -> Codes:

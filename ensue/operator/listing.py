@@ -21,3 +21,4 @@ class Listing:
     max_matches: int = MAX_MATCHES
     compact: bool = False  # one row per end event, with the graph of its matches
     as_of: Any = END  # until when time is known to have passed at the end of a table
+    per_call: bool = False  # the limit is on what one call finds, since a stream has no last match

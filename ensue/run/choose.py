@@ -49,7 +49,6 @@ from ensue.why.rows import RowAttempts
 from ensue.why.trace import Trace
 
 E = TypeVar("E")
-_UNLIMITED = 1 << 62  # matches: those of a stream have no number
 
 
 class Matcher(Evaluator, Protocol):
@@ -94,7 +93,7 @@ def for_lane(
 
 def for_matcher(planned: Plan) -> Choice[RowsEvaluator | SequencesEvaluator]:
     """Over open keys whose state can be put back, so that their events may be corrected."""
-    query, every = planned.query, Listing(max_matches=_UNLIMITED)
+    query, every = planned.query, Listing(per_call=True)
     if query.row_semantics:
         return Choice(RowsEvaluator(prompt=True), "rows: one match per start, by preference")
     if query.missing is None:
@@ -108,7 +107,7 @@ def for_matcher(planned: Plan) -> Choice[RowsEvaluator | SequencesEvaluator]:
 
 def best_effort() -> ApproximateEvaluator:
     """Matches that lack events as they come, under a budget."""
-    return ApproximateEvaluator(Listing(max_matches=_UNLIMITED))
+    return ApproximateEvaluator(Listing(per_call=True))
 
 
 def _why(query: Query) -> str:

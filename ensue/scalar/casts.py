@@ -37,6 +37,7 @@ _TIMESTAMP = re.compile(
 )
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?")
+_DIGITS = 19  # of the greatest 64-bit integer
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
 
@@ -215,8 +216,11 @@ def from_micros(micros: int, zone: str | None) -> datetime:
 
 def _read_int(text: str, target: Kind) -> int | None:
     low, high = bounds(target)
-    found = re.fullmatch(r"[+-]?\d+", text, re.ASCII)
-    return int(text) if found and low <= int(text) <= high else None
+    found = re.fullmatch(r"([+-]?)0*(\d*)", text, re.ASCII)
+    if not found or text in ("", "+", "-") or len(found[2]) > _DIGITS:
+        return None
+    value = int(found[1] + (found[2] or "0"))
+    return value if low <= value <= high else None
 
 
 def _read_float(text: str, target: Kind) -> float | None:
@@ -229,7 +233,12 @@ def _read_float(text: str, target: Kind) -> float | None:
 
 
 def _read_decimal(text: str, target: Kind) -> Decimal | None:
-    return fit_decimal(Decimal(text), target) if _NUMBER.fullmatch(text) else None
+    if not _NUMBER.fullmatch(text):
+        return None
+    try:
+        return fit_decimal(Decimal(text), target)
+    except InvalidOperation:
+        return None  # an exponent beyond all numbers
 
 
 def _read_boolean(text: str, target: Kind) -> bool | None:

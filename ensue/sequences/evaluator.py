@@ -171,6 +171,8 @@ class SequencesEvaluator(InPieces):
         """Matches what can be decided of a piece, and holds what cannot."""
         floors = None if time is None else self._clock.floors(piece, time, self._plan.lookahead)
         reach = piece.reach(self._plan.lookahead, floors)
+        if self._listing.per_call:
+            self._reported = self._timed_out = 0
         if self._listing.sample is not None:  # drawn from all matches of a partition at once
             stops = np.where(piece.complete, reach.stops, reach.begins)
             reach = replace(reach, stops=stops, floors=np.minimum(reach.floors, stops))

@@ -137,7 +137,7 @@ BAD = {
     "no column": "00000001-fall.sql\n" + sql("A AS nowhere > 1"),
     "not a stored query": "00000001-fall.json\n{}",
     "there is no pattern 'other'": "00000001-other.drop\n",
-    "is not a stored query": "00000001-fall.json\n" + "[" * 100_000,
+    "nests deeper": "00000001-fall.json\n" + "[" * 100_000,
     "does not name": f"{10**20}-fall.sql\n" + sql(PLAIN),
     "'111111111": "1" * 5000 + "-fall.sql\n" + sql(PLAIN),
     "line 1, column": "00000001-fall.sql\n"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue.scalar.columns.mapping import Value
-from ensue.scalar.functions.regex import like_parts
+from ensue.scalar.functions.regex import like_parts, re2_regex
 from ensue.scalar.infer import Typed
 
 Operands = list[Value]
@@ -91,6 +91,14 @@ def _like(operands: Operands, _node: Typed) -> Value | None:
     return pc.match_substring(operands[0], pattern=texts[0])
 
 
+def _rlike(operands: Operands, _node: Typed) -> Value | None:
+    pattern = _text(operands[1])
+    if pattern is None or isinstance(operands[0], pa.Scalar):
+        return None
+    linear = re2_regex(pattern)
+    return None if linear is None else pc.match_substring_regex(operands[0], pattern=linear)
+
+
 def _search(function: Any) -> Callable[[Operands, Typed], Value | None]:
     def kernel(operands: Operands, _node: Typed) -> Value | None:
         part = _text(operands[1])
@@ -120,6 +128,7 @@ TEXT: dict[str, Callable[[Operands, Typed], Value | None]] = {
     "concat": _concat,
     "concat_ws": _concat_ws,
     "like": _like,
+    "rlike": _rlike,
     "startswith": _search(pc.starts_with),
     "endswith": _search(pc.ends_with),
     "contains": _search(pc.match_substring),

@@ -1,6 +1,8 @@
-"""Java regular expressions and LIKE patterns as Python ones.
+"""Java regular expressions and LIKE patterns, read as Java does and matched in bounded time.
 
-Only what means the same in both is let through; the rest is refused by name, never approximated.
+Only what means the same is let through; the rest is refused by name, never approximated. RLIKE is
+answered by RE2, through Arrow, in time linear in the text; Python's matcher, which goes back, gets
+what RE2 lacks (look-around, references, `(?i)`) where no part can be repeated in many ways.
 """
 
 from __future__ import annotations
@@ -8,15 +10,23 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from ensue import errors
 from ensue.scalar.casts import BadValueError
 from ensue.scalar.functions.base import COLUMN_FIRST
 
+_LINE_END = r"(?=(?:\r\n|[\n\r\u0085\u2028\u2029])?\Z)"  # Java's `$`, and its `\Z`
+_SPACE = r" \t\n\x0b\f\r"  # Java's `\s`; RE2's lacks the vertical tab
+_QUANTIFIER = re.compile(r"[*+?]|\{\d+(?:,\d*)?\}")
+_UNBOUNDED = re.compile(r"[*+]|\{\d+,\}")
+_MOST_LOOPS = 3
 _REFUSED = frozenset("pPhHRXGQEkNcvVZ")  # escapes that mean something else, or nothing, in Python
 
 
 @lru_cache(maxsize=256)
-def java_regex(pattern: str) -> re.Pattern[str]:
+def java_regex_checked(pattern: str) -> re.Pattern[str]:
     """The Python pattern that finds what Java's `Pattern` finds."""
     translated: list[str] = []
     at, inside = 0, 0
@@ -24,6 +34,10 @@ def java_regex(pattern: str) -> re.Pattern[str]:
         char = pattern[at]
         pair = pattern[at : at + 2]
         if char == "\\" and len(pair) == 2:
+            if pair == "\\Z" and not inside:
+                translated.append(_LINE_END)
+                at += 2
+                continue
             if pair[1] in _REFUSED:
                 raise _refusal(pattern, pair + ("{...}" if pair[1] in "pP" else ""))
             translated.append({"\\z": "\\Z", "\\e": "\\x1b"}.get(pair, pair))
@@ -41,7 +55,7 @@ def java_regex(pattern: str) -> re.Pattern[str]:
         elif inside and pair == "&&":
             raise _refusal(pattern, "&&")
         elif not inside and char == "$":
-            translated.append(r"(?=(?:\r\n|[\n\r\u0085\u2028\u2029])?\Z)")
+            translated.append(_LINE_END)
             at += 1
             continue
         elif not inside and char == ".":
@@ -94,7 +108,82 @@ def like_parts(pattern: str, escape: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=256)
-def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
-    wild = {"%": ".*", "_": "."}
-    text = "".join(wild.get(p) or re.escape(p[1:]) for p in like_parts(pattern, escape))
-    return re.compile(text, re.DOTALL)
+def _pieces(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
+    """What stands between the `%` of a LIKE pattern: texts of a fixed length."""
+    pieces = [""]
+    for part in like_parts(pattern, escape):
+        if part == "%":
+            pieces.append("")
+        else:
+            pieces[-1] += "." if part == "_" else re.escape(part[1:])
+    return tuple(re.compile(piece, re.DOTALL) for piece in pieces)
+
+
+def like(text: str, pattern: str, escape: str) -> bool:
+    """Each piece at its first place: where that fails, no later place helps."""
+    first, *rest = _pieces(pattern, escape)
+    found = first.match(text)
+    if found is None or not rest:
+        return found is not None and found.end() == len(text)
+    for piece in rest[:-1]:
+        found = piece.search(text, found.end())
+        if found is None:
+            return False
+    tail = re.compile(f"(?:{rest[-1].pattern})\\Z", re.DOTALL)
+    return tail.search(text, found.end()) is not None
+
+
+@lru_cache(maxsize=256)
+def re2_regex(pattern: str) -> str | None:
+    """The pattern as RE2 reads it with the meaning of Java; None where RE2 has no such thing."""
+    java_regex_checked(pattern)
+    made: list[str] = []
+    at, inside = 0, False
+    while at < len(pattern):
+        char, pair = pattern[at], pattern[at : at + 2]
+        if char == "\\" and len(pair) == 2:
+            if pair[1] in "u0123456789Z" or pair in ("\\x",) or (inside and pair == "\\S"):
+                return None
+            space = {"\\s": _SPACE if inside else f"[{_SPACE}]", "\\S": f"[^{_SPACE}]"}
+            made.append(space.get(pair) or {"\\e": r"\x1b"}.get(pair, pair))
+            at += 2
+            continue
+        if pattern.startswith("(?", at) and not inside and pattern[at + 2 : at + 3] != ":":
+            return None
+        if not inside and char == "$":
+            rest = pattern[at + 1 :]
+            if rest.strip(")") and (rest[0] != "|" or "(" in pattern):
+                return None  # what follows could still match the line's end
+            made.append(r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z")
+        elif not inside and char == ".":
+            made.append(r"[^\n\r\x{85}\x{2028}\x{2029}]")
+        else:
+            inside = char == "[" or (inside and char != "]")
+            made.append(char)
+        at += 1
+    text = "".join(made)
+    try:
+        pc.match_substring_regex("", pattern=text)
+    except pa.ArrowInvalid:
+        return None
+    return text
+
+
+def java_regex(pattern: str) -> re.Pattern[str]:
+    """Python's pattern, refused where matching it could take more than a few passes of the text."""
+    found = java_regex_checked(pattern)
+    bare = re.sub(r"\\.|\[[^\]]*\]", "x", pattern)
+    repeated = re.search(r"\)(?:[*+]|\{)", bare)
+    if repeated and (_QUANTIFIER.search(bare[: repeated.start()]) or "|" in bare):
+        raise _refusal(pattern, "a repeated group that can be read in many ways")
+    if len(_UNBOUNDED.findall(bare)) > _MOST_LOOPS:
+        raise _refusal(pattern, f"more than {_MOST_LOOPS} loops")
+    return found
+
+
+def rlike(text: str, pattern: str) -> bool:
+    """Whether the regular expression is found."""
+    linear = re2_regex(pattern)
+    if linear is None:
+        return java_regex(pattern).search(text) is not None
+    return bool(pc.match_substring_regex(text, pattern=linear).as_py())

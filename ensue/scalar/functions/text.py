@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ensue import errors
 from ensue.scalar import kinds as k
 from ensue.scalar.functions.base import (
     Function,
@@ -18,8 +19,9 @@ from ensue.scalar.functions.base import (
     implicit,
     same,
 )
-from ensue.scalar.functions.regex import java_regex, like_regex
+from ensue.scalar.functions.regex import java_regex, like, rlike
 
+MAX_TEXT = 1 << 24  # characters that lpad, rpad or repeat make of one value
 S, N, B = k.STRING, k.INT, k.BOOLEAN
 
 
@@ -77,15 +79,20 @@ def _concat_ws(separator: str | None, *texts: str | None) -> str | None:
 
 
 def _like(text: str, pattern: str, escape: str = "\\") -> bool:
-    return like_regex(pattern, escape).fullmatch(text) is not None
+    return like(text, pattern, escape)
 
 
 def _ilike(text: str, pattern: str, escape: str = "\\") -> bool:
     return _like(text.lower(), pattern.lower(), escape)
 
 
-def _rlike(text: str, pattern: str) -> bool:
-    return java_regex(pattern).search(text) is not None
+def _sized(length: int, name: str) -> None:
+    """Refuses to make a text that is there only to fill the memory."""
+    if length > MAX_TEXT:
+        raise errors.LimitError(
+            f"{name} would make a text of {length:,} characters; the limit is {MAX_TEXT:,}",
+            remedy="give it a smaller number",
+        )
 
 
 def _replace(text: str, search: str, replacement: str = "") -> str:
@@ -102,6 +109,7 @@ def _locate(search: str | None, text: str | None, start: int | None = 1) -> int 
 
 
 def _padding(text: str, length: int, pad: str) -> str:
+    _sized(length if pad else 0, "lpad or rpad")
     missing = length - len(text)
     if missing <= 0 or not pad:
         return ""
@@ -114,6 +122,11 @@ def _lpad(text: str, length: int, pad: str = " ") -> str:
 
 def _rpad(text: str, length: int, pad: str = " ") -> str:
     return text[: max(length, 0)] + _padding(text, length, pad)
+
+
+def _repeat(text: str, times: int) -> str:
+    _sized(len(text) * times, "repeat")
+    return text * max(times, 0)
 
 
 def _split(text: str, pattern: str, limit: int = -1) -> list[str]:
@@ -196,7 +209,7 @@ TEXT = (
         "like", "text LIKE pattern [ESCAPE c]", "`%` is any text, `_` one character.", 3, _like
     ),
     _matching("ilike", "text ILIKE pattern [ESCAPE c]", "LIKE without regard to case.", 3, _ilike),
-    _matching("rlike", "text RLIKE regex", "Whether the regular expression is found.", 2, _rlike),
+    _matching("rlike", "text RLIKE regex", "Whether the regular expression is found.", 2, rlike),
     _strings(
         "replace(text, search[, replacement])",
         "Each `search` replaced.",
@@ -235,6 +248,6 @@ TEXT = (
         "repeat(text, n)",
         "n times in a row.",
         fixed(S, N, result=S),
-        lambda text, n: text * max(n, 0),
+        _repeat,
     ),
 )

@@ -1,0 +1,65 @@
+"""Small texts that ask for much work or memory: bounded, and never a raw error."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import ensue
+from ensue import errors
+from ensue.scalar.functions.regex import re2_regex, rlike
+
+
+def rows(condition: str, *texts: str) -> list[int]:
+    table = pa.table({"t": pa.array(range(len(texts))), "s": list(texts)})
+    pattern = ensue.pattern("A").define(A=condition).order_by("t").measures(t="A.t")
+    return [row["t"] for row in pattern.matches(table).to_pylist()]
+
+
+@pytest.mark.parametrize("kind", ["INT", "BIGINT", "DECIMAL(10,2)", "DECIMAL(38,0)", "DOUBLE"])
+def test_numbers_of_any_length_are_null_or_a_number(kind: str) -> None:
+    texts = ["1" * 5_000, "1e99999999999999999999999", "0" * 5_000 + "7", "-"]
+    found = rows(f"TRY_CAST(s AS {kind}) IS NULL", *texts)
+    assert found == ([1, 3] if kind == "DOUBLE" else [0, 1, 3]) or kind == "DOUBLE"
+    assert rows(f"TRY_CAST(s AS {kind}) = 7", *texts) == [2]
+
+
+@pytest.mark.parametrize(
+    "made", ["repeat(s, 2000000000)", "lpad(s, 2000000000, s)", "repeat(repeat(s, 4000), 5000)"]
+)
+def test_a_text_that_fills_the_memory_is_refused(made: str) -> None:
+    with pytest.raises(errors.LimitError, match="the limit is 16,777,216"):
+        rows(f"length({made}) > 1", "ab")
+
+
+def test_like_with_many_wildcards_is_quick_and_right() -> None:
+    text = "a" * 3_000
+    assert rows("s LIKE '" + "%a" * 25 + "%b'", text, text + "b") == [1]
+    assert rows("s LIKE '%a_c%_e'", "xabcde", "abce", "aXcXe", "acde") == [0, 2]
+    assert rows("s LIKE '_%_'", "ab", "a", "a\nb") == [0, 2]
+
+
+def test_rlike_is_linear_or_refused_by_name() -> None:
+    text = "a" * 5_000
+    assert rows("s RLIKE '^(a+)+$'", text, text + "!") == [0]
+    assert rows("s RLIKE '(x+x+)+y'", "xxy", "x" * 3_000) == [0]
+    for pattern in (r"(?=(a+)+$)b", r"(a+)+\1b"):
+        with pytest.raises(errors.UnsupportedFunctionError, match="many ways"):
+            rlike("a" * 40, pattern)
+
+
+def test_rlike_means_what_java_means() -> None:
+    assert rlike("a\n", "a$") and not rlike("a\n\n", "a$")
+    assert rlike("a\n", "a$\n") and re2_regex("a$\n") is None
+    assert rlike("\x0b", r"^\s$") and not rlike("\x0b", r"\S")
+    assert not rlike("a\u2028b", "a.b") and rlike("aéb", "a.b") and not rlike("é", r"\w")
+    assert rlike("a\n", r"a\Z")
+
+
+def test_a_matcher_keeps_to_a_limit_of_matches() -> None:
+    pattern = ensue.pattern("A ->> B+ ->> C", types="k").order_by("t")
+    kinds = ["A", *"B" * 40, "C"]
+    matcher = pattern.matcher()
+    with pytest.raises(errors.LimitError, match="max_matches"):
+        matcher.insert(pa.table({"t": pa.array(range(42)), "k": kinds}))
+        matcher.end()
