@@ -296,16 +296,24 @@ export interface Nearest {
 }
 
 export interface TraceStep {
+  step: number;
   row: number;
-  at: number;
-  values: [string, Cell][];
-  live: { state: string | null; variable: string | null; started: number | null }[];
-  asked: { variable: string; text: string; gave: boolean | null; kept: boolean }[];
-  matches: number[];
+  at: number | null;
+  start: number | null;
+  action: string;
+  variable: string | null;
+  held: boolean | null;
+  text: string | null;
+  reason: string | null;
+  matched: string[];
+  rows: number[];
+  places: string[];
+  partials: number;
 }
 
 export interface Trace {
   total: number;
+  cut: string | null;
   steps: TraceStep[];
 }
 

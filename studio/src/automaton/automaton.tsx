@@ -1,132 +1,108 @@
 // The automaton as a picture, lit by the chosen row, and the steps through a partition.
 
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { Graph, Trace, TraceStep } from "../protocol";
+import type { Graph, TraceStep } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
-import { ErrorNote } from "../ui/pieces";
+import { ErrorNote, Label } from "../ui/pieces";
 import { type Placed, place, shortened } from "./layout";
 
-const STEPS = 64; // rows per call of a trace
-
-interface Lit {
-  ids: Set<string>;
-  names: Set<string>;
-}
+const STEPS = 3000; // of a trace; what comes after is told, not shown
+const PACE = 700; // ms per step when it plays
 
 export function AutomatonPane() {
   const studio = useStudio();
   const graph = studio.reading.value?.automaton ?? null;
-  const { step, trace, problem } = useStep();
-  const ids = new Set<string>();
-  const names = new Set<string>();
-  for (const { state, variable } of step?.live ?? []) {
-    if (state !== null) ids.add(state);
-    else if (variable) names.add(variable);
-  }
+  const { asked, source, selection } = studio;
+  const chosen = selection.value;
+  const wanted = chosen !== null && (chosen.row !== undefined || chosen.step !== undefined);
+  const params =
+    wanted && asked.value && source.value
+      ? { source: source.value, query: asked.value, key: chosen.key, from: 0, limit: STEPS }
+      : null;
+  const { data, problem } = useAnswer("trace", params, 60);
+  const steps = data?.steps ?? [];
+  const index = chosen?.step ?? steps.findIndex((one) => one.row === chosen?.row);
+  const step = steps[index];
   return (
     <section class="automaton pane" aria-label="Automaton">
       <header>
         <h2>Automaton</h2>
-        <Steps total={trace?.total ?? null} />
+        <Steps steps={steps} index={index} />
       </header>
       <div class="scroll drawing">
         {graph ? (
-          <Picture graph={graph} lit={{ ids, names }} />
+          <Picture graph={graph} lit={new Set(step?.places)} />
         ) : (
           <p class="empty">The automaton is drawn once the pattern reads.</p>
         )}
       </div>
-      {step && <Asked step={step} />}
+      {step && <Told step={step} total={data?.total ?? steps.length} />}
       <ErrorNote problem={problem} />
     </section>
   );
 }
 
-/** The step of the trace at the chosen row. */
-function useStep(): {
-  step: TraceStep | null;
-  trace: Trace | null;
-  problem: ReturnType<typeof useAnswer>["problem"];
-} {
+/** Walks the trace of the chosen key; the chosen row follows. */
+function Steps({ steps, index }: { steps: readonly TraceStep[]; index: number }) {
   const studio = useStudio();
-  const { asked, source, selection } = studio;
-  const chosen = selection.value;
-  const row = chosen?.row;
-  const from = row === undefined ? 0 : Math.floor(row / STEPS) * STEPS;
-  const params =
-    chosen && row !== undefined && asked.value && source.value
-      ? { source: source.value, query: asked.value, key: chosen.key, from, limit: STEPS }
-      : null;
-  const answer = useAnswer("trace", params, 60);
-  const step = answer.data?.steps.find((one) => one.row === row) ?? null;
-  return { step, trace: answer.data, problem: answer.problem };
-}
-
-function Steps({ total }: { total: number | null }) {
-  const studio = useStudio();
-  const chosen = studio.selection.value;
   const [playing, setPlaying] = useState(false);
-  const row = chosen?.row;
-  const last = total === null ? Number.POSITIVE_INFINITY : total - 1;
+  const last = steps.length - 1;
   const go = (to: number) => {
-    if (!chosen) return;
-    const next = Math.max(0, Math.min(to, last));
-    studio.choose({ key: chosen.key, label: chosen.label, row: next, reveal: true });
-    studio.say(`row ${next}`);
+    const chosen = studio.selection.value;
+    const step = steps[to];
+    if (!chosen || !step) return;
+    const row = step.at === null ? undefined : step.row;
+    const at = step.at ?? undefined;
+    studio.choose({ key: chosen.key, label: chosen.label, row, at, step: to, reveal: true });
+    studio.say(`step ${to}, row ${step.row}: ${step.action} ${step.text ?? ""}`);
   };
   useEffect(() => {
     if (!playing) return undefined;
-    if (row === undefined || row >= last) {
+    if (index >= last) {
       setPlaying(false);
       return undefined;
     }
-    const timer = setTimeout(() => go(row + 1), 600);
+    const timer = setTimeout(() => go(index + 1), PACE);
     return () => clearTimeout(timer);
   });
-  const off = !chosen;
-  const at = row ?? -1;
+  const off = last < 0;
   return (
     <span class="group" role="group" aria-label="Steps">
-      <button
-        type="button"
-        disabled={off}
-        title="First row"
-        aria-label="First row"
-        onClick={() => go(0)}
-      >
-        <Icon path="M1 1h2v10H1zM12 1v10L4 6z" />
-      </button>
-      <button
-        type="button"
-        disabled={off || at <= 0}
-        aria-label="Step back"
-        title="Step back"
-        onClick={() => go(at - 1)}
-      >
-        <Icon path="M10 1v10L2 6z" />
-      </button>
-      <button
-        type="button"
-        disabled={off}
-        aria-label={playing ? "Pause" : "Play"}
-        title={playing ? "Pause" : "Play the steps"}
-        onClick={() => {
-          if (row === undefined) go(0);
-          setPlaying(!playing);
-        }}
-      >
-        <Icon path={playing ? "M2 1h3v10H2zM7 1h3v10H7z" : "M2 1v10l8-5z"} />
-      </button>
-      <button
-        type="button"
-        disabled={off || at >= last}
-        aria-label="Step forward"
-        title="Step forward"
-        onClick={() => go(at + 1)}
-      >
-        <Icon path="M8 1h2v10H8zM1 1v10l6-5z" />
-      </button>
+      <Button name="First step" path="M1 1h2v10H1zM12 1v10L4 6z" off={off} act={() => go(0)} />
+      <Button
+        name="Step back"
+        path="M10 1v10L2 6z"
+        off={off || index <= 0}
+        act={() => go(index - 1)}
+      />
+      <Button
+        name={playing ? "Pause" : "Play the steps"}
+        path={playing ? "M2 1h3v10H2zM7 1h3v10H7z" : "M2 1v10l8-5z"}
+        off={off}
+        act={() => setPlaying(!playing)}
+      />
+      <Button
+        name="Step forward"
+        path="M8 1h2v10H8zM1 1v10l6-5z"
+        off={off || index >= last}
+        act={() => go(index + 1)}
+      />
     </span>
+  );
+}
+
+interface ButtonProps {
+  name: string;
+  path: string;
+  off: boolean;
+  act: () => void;
+}
+
+function Button({ name, path, off, act }: ButtonProps) {
+  return (
+    <button type="button" disabled={off} title={name} aria-label={name} onClick={act}>
+      <Icon path={path} />
+    </button>
   );
 }
 
@@ -138,21 +114,33 @@ function Icon({ path }: { path: string }) {
   );
 }
 
-function Asked({ step }: { step: TraceStep }) {
+/** One step of the trace in words. */
+function Told({ step, total }: { step: TraceStep; total: number }) {
+  const studio = useStudio();
   return (
-    <div class="asked" aria-live="polite">
+    <div class="asked">
       <p class="quiet">
-        Row {step.row}: {step.live.length} live {step.live.length === 1 ? "attempt" : "attempts"}
-        {step.matches.length > 0 && ` · match ${step.matches.join(", ")}`}
+        Step {step.step + 1} of {total.toLocaleString("en")} · row {step.row}
+        {step.start !== null && ` · an attempt from row ${step.start}`}
+        {step.partials > 1 && ` · ${step.partials} partial matches`}
       </p>
-      <ul class="plain">
-        {step.asked.slice(0, 12).map((one, i) => (
-          <li key={i}>
-            <Holds value={one.gave} /> <b>{one.variable}</b> <code>{one.text}</code>
-            {one.kept && <span class="quiet"> kept</span>}
-          </li>
-        ))}
-      </ul>
+      <p>
+        {step.action === "ask" && <Holds value={step.held} />} <b>{step.action}</b>{" "}
+        {step.variable && step.action !== "ask" && <>{step.variable} </>}
+        {step.text && <code>{step.text}</code>}
+        {step.reason && <span class="reason"> {step.reason}</span>}
+      </p>
+      {step.matched.length > 0 && (
+        <p>
+          {step.matched.map((name, i) => (
+            <Label
+              key={`${step.rows[i]}/${name}`}
+              name={name}
+              colour={studio.palette.value.get(name)}
+            />
+          ))}
+        </p>
+      )}
     </div>
   );
 }
@@ -175,7 +163,7 @@ export function Holds({ value }: { value: boolean | null }) {
   );
 }
 
-function Picture({ graph, lit }: { graph: Graph; lit: Lit }) {
+function Picture({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
   return (
     <>
       {graph.states.length > 0 && <Drawing graph={graph} lit={lit} />}
@@ -189,7 +177,7 @@ function Picture({ graph, lit }: { graph: Graph; lit: Lit }) {
   );
 }
 
-function Drawing({ graph, lit }: { graph: Graph; lit: Lit }) {
+function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
   const [placed, setPlaced] = useState<{ of: Graph; layout: Placed } | null>(null);
   const [failed, setFailed] = useState(false);
   const arrow = useId();
@@ -210,7 +198,7 @@ function Drawing({ graph, lit }: { graph: Graph; lit: Lit }) {
   const { of, layout } = placed;
   const isLit = (index: number) => {
     const state = of.states[index];
-    return !!state && (lit.ids.has(state.id) || lit.names.has(state.label));
+    return state !== undefined && lit.has(state.id);
   };
   return (
     <svg

@@ -24,6 +24,8 @@ export interface Selection {
   row?: number | undefined;
   match?: number | undefined;
   at?: number | undefined;
+  /** The step of the key's trace. */
+  step?: number | undefined;
   /** The attempt that was clicked, to be told in full. */
   attempt?: Attempt | undefined;
   /** Bring it into view: not when it was clicked where it is seen. */
