@@ -122,8 +122,13 @@ def _by_value(
     count = len(starts) - 1
     try:
         heads = keys.take(pa.array(starts[:-1]))
-        names = [(name, "ascending") for name in keys.column_names]
-        order = pc.sort_indices(heads, sort_keys=names).to_numpy() if names and count else None
+        names = []
+        for number, name in enumerate(keys.column_names):  # nulls first, as Spark has them
+            heads = heads.append_column(f"{_PLACE}{number}", pc.is_valid(heads.column(name)))
+            names += [(f"{_PLACE}{number}", "ascending"), (name, "ascending")]
+        order = None
+        if names and count:
+            order = pc.sort_indices(heads, sort_keys=names).to_numpy()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowTypeError):
         order = None
     if order is None:

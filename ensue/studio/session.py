@@ -80,6 +80,8 @@ class Session:
             "match": lambda p: details.match(self.answer(p), p.get("key"), p.get("number")),
             "why": lambda p: verdicts.why(self.answer(p), p),
             "funnel": lambda p: verdicts.funnel(self.answer(p)),
+            "nearest": lambda p: verdicts.nearest(self.answer(p), _count(p, "n", 20)),
+            "trace": lambda p: verdicts.trace(self.answer(p), p),
             "compare": self._compare,
             "cost": lambda p: compared.cost(self.answer(p), p.get("budget"), self._tell),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
+from ensue.run.partition import EVERY
 from ensue.studio.answer import Answer, reasons_in
 from ensue.studio.arranged import Arranged
 from ensue.studio.details import place_of
 from ensue.studio.found import MAX_PAGE
 from ensue.studio.lanes import check_key
+
+MAX_STEPS = 10_000  # of a trace
 
 
 def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,3 +121,57 @@ def funnel(answer: Answer) -> dict[str, Any]:
         if row["reason"] is not None:
             steps[-1]["stopped"].append([row["reason"], row["stopped"]])
     return {"steps": steps, "matched": matched}
+
+
+def nearest(answer: Answer, count: int) -> dict[str, Any]:
+    """The attempts that lack least, and which variables they lack."""
+    found = answer.collected(answer.pattern.nearest(answer.data, max(1, min(count, MAX_PAGE))))
+    keys = answer.rows.keys_of(found)
+    known = np.flatnonzero(keys >= 0)  # of a sample of keys, those that are shown
+    found, keys = found.take(pa.array(known)), keys[known]
+    stopped = places(answer.rows, found.column("stopped_at"))
+    names = ["row", "lacks", "missing", "matched", "variable", "reason", "text"]
+    misses = []
+    for key, at, one in zip(keys.tolist(), stopped, found.select(names).to_pylist(), strict=True):
+        start = one.pop("row")
+        row = row_at(answer.rows, key, at)
+        position = int(answer.rows.starts[key]) + start
+        misses.append(
+            {
+                "key": key,
+                "label": answer.rows.labels[key],
+                "start_row": start,
+                "start": place_of(answer, position),
+                "row": row,
+                "at": at,
+                **one,
+            }
+        )
+    return {"misses": misses}
+
+
+def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The search through one partition, step by step."""
+    key = params.get("key")
+    check_key(answer, key)
+    assert isinstance(key, int)
+    kept: dict[int, tuple[pa.Table, bool]] = answer.__dict__.setdefault("traces", {})
+    if key not in kept:
+        head = answer.rows.heads.slice(key, 1).to_pylist() if answer.rows.partition_by else [{}]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is cut is said below
+            steps = answer.pattern.trace(partition(answer, key), head[0] or EVERY, limit=MAX_STEPS)
+        kept.clear()
+        kept[key] = steps, steps.num_rows >= MAX_STEPS
+    steps, cut = kept[key]
+    begin = max(0, int(params.get("from") or 0))
+    shown = steps.slice(begin, min(int(params.get("limit") or 200), MAX_PAGE)).to_pylist()
+    first, behind = answer.rows.rows(key)
+    for step in shown:
+        row = step["row"]
+        step["at"] = place_of(answer, first + row) if first + row < behind else None
+    return {
+        "total": steps.num_rows,
+        "steps": shown,
+        "cut": f"the first {MAX_STEPS:,} steps" if cut else None,
+    }

@@ -145,6 +145,25 @@ def test_why_is_that_of_the_library(session: Session) -> None:
     assert {a["reason"] for a in some["attempts"]} <= {"no start"}
 
 
+def test_steps_and_near_misses(session: Session) -> None:
+    about = {"source": "prices", "query": TURNS}
+    pattern = session.answer(about).pattern
+    keys = {k["label"]: k["key"] for k in ask(session, "keys", **about)["keys"]}
+    states = {state["id"] for state in ask(session, "read", **about)["automaton"]["states"]}
+    for label, value in (("b", "b"), ("null", None)):
+        told = pattern.trace(PRICES, key=value).to_pylist()
+        found = ask(session, "trace", **about, key=keys[label], limit=1_000)
+        assert found["total"] == len(found["steps"]) == len(told) and found["cut"] is None
+        assert found["steps"] == told
+        assert {place for step in told for place in step["places"]} <= states
+    part = ask(session, "trace", **about, key=keys["b"], **{"from": 3, "limit": 2})
+    assert [step["step"] for step in part["steps"]] == [3, 4]
+    misses = ask(session, "nearest", **about, n=4)["misses"]
+    for miss, one in zip(misses, pattern.nearest(PRICES, 4).to_pylist(), strict=True):
+        assert miss["start_row"] == one["row"] and miss["at"] == one["stopped_at"]
+        assert all(miss[n] == one[n] for n in ("lacks", "missing", "matched", "reason", "text"))
+
+
 def test_a_row_says_what_holds(session: Session) -> None:
     about = {"source": "prices", "query": TURNS}
     key = next(k["key"] for k in ask(session, "keys", **about)["keys"] if k["label"] == "a")
