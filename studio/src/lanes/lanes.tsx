@@ -76,7 +76,7 @@ export function Lanes() {
   }, [selection.value, model]);
 
   const zoom = (factor: number, around?: number) => {
-    model.camera.zoom(factor, around ?? (model.camera.from + model.camera.to) / 2);
+    model.camera.zoom(factor, around ?? model.anchor());
     model.touch();
   };
   const pan = (share: number) => {

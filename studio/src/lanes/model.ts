@@ -112,6 +112,17 @@ export class LanesModel {
     return Math.floor(this.scroll / this.laneHeight);
   }
 
+  /** What a zoom keeps in place: the first event in view, not an empty middle. */
+  anchor(): number {
+    const { from, to } = this.camera;
+    for (const index of this.seen()) {
+      const held = this.lanes.get(this.keys[index]?.key ?? -1);
+      const at = held?.lane.points?.at.find((one) => one >= from && one <= to);
+      if (at !== undefined) return at;
+    }
+    return (from + to) / 2;
+  }
+
   /** The indexes of the lanes in view. */
   seen(): number[] {
     const first = this.first();
