@@ -27,9 +27,9 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.tables import is_spark, to_arrow
 from ensue.studio.session import Session, error_message
-from ensue.studio.streams import streams
+from ensue.studio.streams import session_of, streams
 from ensue.studio.texts import Typed
-from ensue.studio.worker import TOO_MUCH_MEMORY, answered
+from ensue.studio.worker import TOO_MUCH_MEMORY, answered, plain
 
 MEMORY_SETTING = "ENSUE_STUDIO_MEMORY"  # of the process that matches, in MB
 MAX_CALLS = 64  # under way at once
@@ -70,6 +70,7 @@ class Desk:
         given = dict(sources or {})
         self._on_spark = {name: data for name, data in given.items() if is_spark(data)}
         self._rest = {name: data for name, data in given.items() if name not in self._on_spark}
+        self._spark = session_of(self._on_spark.values())
         self._query, self._source = query, source or next(iter(given), None)
         self._beside = Session(given, query, self._source)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="ensue-studio")
@@ -113,7 +114,7 @@ class Desk:
         method = call.message.get("method")
         try:
             if method == "streams":
-                self._done(call, {"id": call.message["id"], "result": streams()})
+                self._done(call, {"id": call.message["id"], "result": plain(streams(self._spark))})
             elif call.source in self._on_spark:
                 self._ask_spark(call)
             elif method in _QUICK:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import ensue
 from ensue.studio import on_spark
 from ensue.studio.desk import Desk
 from ensue.studio.session import Session, error_message
+from ensue.studio.streams import session_of, streams
 
 EVENTS = pa.table(
     {
@@ -77,3 +80,25 @@ def test_a_spark_that_is_gone_says_so(spark: Any) -> None:
     finally:
         desk.close()
     assert answers[-1]["result"]["matches"] == 1
+
+
+def test_running_streams_are_told(spark: Any, tmp_path: Path) -> None:
+    times = pa.array([1_000_000 * i for i in range(8)]).cast(pa.timestamp("us", "UTC"))
+    (tmp_path / "in").mkdir()
+    table = pa.table({"k": ["a", "b"] * 4, "ts": times, "x": [1, 2, 3, 3, 2, 4, 5, 5]})
+    pq.write_table(table, tmp_path / "in" / "1.parquet")
+    reader = spark.readStream.schema("k string, ts timestamp, x bigint")
+    frame = reader.parquet(str(tmp_path / "in")).withWatermark("ts", "1 second")
+    pattern = ensue.pattern("A -> B").define(B="x > A.x").partition_by("k").order_by("ts")
+    writer = pattern.within("1 minute").matches(frame, lanes=1).writeStream.format("memory")
+    query = writer.queryName("studio").start()
+    try:
+        query.processAllAvailable()
+        assert session_of([]) is not None
+        (told,) = [s for s in streams(spark)["streams"] if s["name"] == "studio"]
+        matches = spark.table("studio").count()
+    finally:
+        query.stop()
+    assert sum(told["matches"].values()) == matches > 0
+    assert told["history"][0][0] > 1.7e12 and told["state_bytes"] > 0 and told["late"] == 0
+    assert streams(None) == {"streams": []}

@@ -77,7 +77,7 @@ def patterns_of(progress: Any) -> dict[Pattern, dict[str, int]]:
 
 
 def _observed(progress: Any) -> dict[str, Any]:
-    found = (_get(progress, "observedMetrics") or {}).get(OBSERVED)
+    found = (get(progress, "observedMetrics") or {}).get(OBSERVED)
     if found is None:
         return {}
     return dict(found.asDict()) if hasattr(found, "asDict") else dict(found)
@@ -100,7 +100,7 @@ class _Query:
             known = self.patterns.setdefault(pattern, dict.fromkeys(_BY_PATTERN, 0))
             for what, count in found.items():
                 known[what] += count
-        id = str(_get(progress, "id") or "")
+        id = str(get(progress, "id") or "")
         if id != self.id:  # of a checkpoint: lanes of another one are gone
             self.id, self.lanes = id, {}
         lanes = _observed(progress).get(LANES)
@@ -108,8 +108,8 @@ class _Query:
         for place, gauge in enumerate(GAUGES):
             values = [lane[place] for lane in self.lanes.values()]
             told[gauge] = sum(values) if lanes is not None else counts.get(gauge, 0)
-        operators = _get(progress, "stateOperators") or []
-        memory = sum(int(_get(one, "memoryUsedBytes") or 0) for one in operators)
+        operators = get(progress, "stateOperators") or []
+        memory = sum(int(get(one, "memoryUsedBytes") or 0) for one in operators)
         told["state_memory_bytes"] = memory
         told["batches"] = told.get("batches", 0) + 1
         # A key that is shed takes its rows with it: the share of rows kept is what is known. Under
@@ -125,9 +125,9 @@ def progress_line(query: Any) -> str:
     if progress is None:
         return "no micro-batch yet"
     counts = counts_of(progress)
-    rate = _get(progress, "processedRowsPerSecond") or 0.0
-    told = [f"batch {_get(progress, 'batchId')}", f"{rate:,.0f} rows/s"]
-    mark = (_get(progress, "eventTime") or {}).get("watermark")
+    rate = get(progress, "processedRowsPerSecond") or 0.0
+    told = [f"batch {get(progress, 'batchId')}", f"{rate:,.0f} rows/s"]
+    mark = (get(progress, "eventTime") or {}).get("watermark")
     if mark:
         told.append(f"watermark {mark}")
     told += [
@@ -170,7 +170,7 @@ class Metrics(StreamingQueryListener):
         counts = counts_of(progress)
         if not counts:
             return
-        name = str(_get(progress, "name") or _get(progress, "id"))
+        name = str(get(progress, "name") or get(progress, "id"))
         with self._lock:
             self._queries.setdefault(name, _Query()).add(progress, counts)
 
@@ -269,7 +269,7 @@ class Metrics(StreamingQueryListener):
         return server
 
 
-def _get(thing: Any, name: str) -> Any:
+def get(thing: Any, name: str) -> Any:
     """A field of a progress, which is an object in a listener and a dict in `lastProgress`."""
     return thing.get(name) if isinstance(thing, dict) else getattr(thing, name, None)
 
