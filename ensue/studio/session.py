@@ -82,6 +82,7 @@ class Session:
             "funnel": lambda p: verdicts.funnel(self.answer(p)),
             "nearest": lambda p: verdicts.nearest(self.answer(p), _count(p, "n", 20)),
             "trace": lambda p: verdicts.trace(self.answer(p), p),
+            "expected": lambda p: verdicts.expected(self.answer(p), p.get("key"), p.get("rows")),
             "compare": self._compare,
             "cost": lambda p: compared.cost(self.answer(p), p.get("budget"), self._tell),
         }

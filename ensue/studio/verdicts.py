@@ -150,6 +150,25 @@ def nearest(answer: Answer, count: int) -> dict[str, Any]:
     return {"misses": misses}
 
 
+def expected(answer: Answer, key: Any, rows: Any) -> dict[str, Any]:
+    """The first rule that rows break which were expected to match, each as a variable."""
+    check_key(answer, key)
+    if not isinstance(rows, dict) or not rows:
+        raise errors.QueryError(
+            "no rows are named", remedy="say which rows each variable should have taken"
+        )
+    table = answer.pattern.why(partition(answer, key), rows=rows, key=_head(answer, key))
+    (attempt,) = _attempts(answer, table, [key])
+    return attempt
+
+
+def _head(answer: Answer, key: int) -> Any:
+    """The partition as `key=` of the library takes it."""
+    if not answer.rows.partition_by:
+        return EVERY
+    return answer.rows.heads.slice(key, 1).to_pylist()[0]
+
+
 def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
     """The search through one partition, step by step."""
     key = params.get("key")
@@ -157,10 +176,11 @@ def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
     assert isinstance(key, int)
     kept: dict[int, tuple[pa.Table, bool]] = answer.__dict__.setdefault("traces", {})
     if key not in kept:
-        head = answer.rows.heads.slice(key, 1).to_pylist() if answer.rows.partition_by else [{}]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is cut is said below
-            steps = answer.pattern.trace(partition(answer, key), head[0] or EVERY, limit=MAX_STEPS)
+            steps = answer.pattern.trace(
+                partition(answer, key), _head(answer, key), limit=MAX_STEPS
+            )
         kept.clear()
         kept[key] = steps, steps.num_rows >= MAX_STEPS
     steps, cut = kept[key]

@@ -156,6 +156,12 @@ def test_steps_and_near_misses(session: Session) -> None:
         assert found["total"] == len(found["steps"]) == len(told) and found["cut"] is None
         assert found["steps"] == told
         assert {place for step in told for place in step["places"]} <= states
+    wrong = ask(session, "expected", **about, key=keys["b"], rows={"A": 0, "B": 1, "C": 4})
+    rows = {"A": 0, "B": [1], "C": 4}
+    (one,) = pattern.why(PRICES, rows=rows, key={"symbol": "b"}).to_pylist()
+    assert wrong["reason"] == one["reason"] is not None and wrong["at"] == one["stopped_at"]
+    right = ask(session, "expected", **about, key=keys["b"], rows={"A": 0, "B": 1, "C": 2})
+    assert right["reason"] is None
     part = ask(session, "trace", **about, key=keys["b"], **{"from": 3, "limit": 2})
     assert [step["step"] for step in part["steps"]] == [3, 4]
     misses = ask(session, "nearest", **about, n=4)["misses"]
