@@ -285,13 +285,16 @@ export interface Nearest {
   misses: {
     key: number;
     label: string;
-    errors: number;
+    start_row: number | null;
+    start: number | null;
+    row: number | null;
+    at: number | null;
+    lacks: number;
     missing: string[];
-    rows: number[];
-    labels: string[];
-    from: number;
-    to: number;
-    text: string;
+    matched: string[];
+    variable: string | null;
+    reason: string | null;
+    text: string | null;
   }[];
 }
 

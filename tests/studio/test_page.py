@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from tests.studio import browser as browsers
+from tests.studio import pictures
 from tests.studio.browser import Tab
 
 VISITS = pa.table(
@@ -155,3 +157,10 @@ def test_a_reload_keeps_the_work_and_a_wrong_token_gets_nothing(
     banner.wait_for()
     assert "token" in banner.inner_text()
     stranger.close()
+
+
+def test_pictures_of_the_main_views_can_be_taken(
+    served: Any, chromium: Any, tmp_path: Path
+) -> None:
+    for path in pictures.take(chromium, served.url, tmp_path):
+        assert path.read_bytes().startswith(b"\x89PNG")

@@ -2,7 +2,14 @@
 
 import { computed, signal } from "@preact/signals";
 import type { Method, Methods, Problem, Progress } from "../protocol";
-import { CANCELLED, LOST, problemOf, REFUSED, type Transport } from "../transport/transport";
+import {
+  CANCELLED,
+  DROPPED,
+  LOST,
+  problemOf,
+  REFUSED,
+  type Transport,
+} from "../transport/transport";
 
 export interface Task {
   slot: string;
@@ -13,7 +20,17 @@ export interface Task {
   ended: () => void;
 }
 
-const PATIENCE = 1500; // ms that a call nobody waits for may go on
+const PATIENCE = 2500; // ms that a call nobody waits for may go on
+const QUICK = new Set<Method>([
+  "hello",
+  "open",
+  "read",
+  "complete",
+  "copy",
+  "keys",
+  "row",
+  "match",
+]);
 
 export type Outcome<T> = { result: T } | { problem: Problem } | null;
 
@@ -66,7 +83,8 @@ export class Tasks {
     if (!task) return;
     this.running.value = this.running.value.filter((one) => one !== task);
     // A short call may end by itself: to break it off costs the session more than its answer.
-    const timer = setTimeout(() => task.abort.abort(), PATIENCE);
+    if (QUICK.has(task.method)) return;
+    const timer = setTimeout(() => task.abort.abort(DROPPED), PATIENCE);
     task.ended = () => clearTimeout(timer);
   }
 

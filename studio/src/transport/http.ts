@@ -5,6 +5,7 @@ import {
   CANCELLED,
   CallError,
   type CallOptions,
+  DROPPED,
   failure,
   LOST,
   nextId,
@@ -26,7 +27,11 @@ export class HttpTransport implements Transport {
     options?: CallOptions,
   ): Promise<Methods[M]["gives"]> {
     const id = nextId();
-    options?.signal?.addEventListener("abort", () => void this.cancel(id));
+    const { signal } = options ?? {};
+    // A closed connection ends a call as well, and gives it more time to end by itself.
+    signal?.addEventListener("abort", () => {
+      if (signal.reason !== DROPPED) void this.cancel(id);
+    });
     return this.ask({ id, method, params }, options);
   }
 

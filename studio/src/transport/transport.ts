@@ -26,6 +26,8 @@ export class CallError extends Error {
 
 export const LOST = "SessionLost";
 export const CANCELLED = "Cancelled";
+/** Why a call is aborted that nobody waits for any more, and that nobody cancelled. */
+export const DROPPED = "dropped";
 export const REFUSED = "Refused";
 
 export function failure(name: string, message: string, remedy = ""): CallError {

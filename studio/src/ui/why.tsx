@@ -98,7 +98,7 @@ function NearestPart({ about }: { about: About }) {
       {data?.misses.length === 0 && <Empty>No attempt lacks only a few events.</Empty>}
       <ul class="misses">
         {data?.misses.map((one) => (
-          <li key={`${one.key}/${one.rows.join()}`}>
+          <li key={`${one.key}/${one.start_row}`}>
             <button
               type="button"
               class="row-button"
@@ -106,17 +106,19 @@ function NearestPart({ about }: { about: About }) {
                 studio.choose({
                   key: one.key,
                   label: one.label,
-                  row: one.rows.at(-1),
-                  at: one.to,
+                  row: one.row ?? one.start_row ?? undefined,
+                  at: one.at ?? one.start ?? undefined,
+                  attempt: { ...one, matches: 0 },
                   reveal: true,
                 })
               }
             >
               <b>{one.label || `key ${one.key}`}</b>{" "}
-              {one.labels.map((name, i) => (
-                <Label key={i} name={name} colour={studio.palette.value.get(name)} />
+              {one.matched.map((name, i) => (
+                <Label key={`${i}-${name}`} name={name} colour={studio.palette.value.get(name)} />
               ))}{" "}
-              <span class="quiet">{one.text || `lacks ${one.missing.join(", ")}`}</span>
+              lacks {one.missing.join(", ") || one.lacks}
+              <span class="text">{one.text}</span>
             </button>
           </li>
         ))}

@@ -1,0 +1,73 @@
+"""Pictures of the main views: the test takes them, and `python -m tests.studio.pictures` renews
+those of the documentation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.studio.browser import Tab, browsing, missing
+
+DOCS = Path(__file__).parents[2] / "docs" / "pictures"
+
+
+def take(browser: Any, url: str, folder: Path) -> list[Path]:
+    """The lanes and a match, and why the rest did not match."""
+    return [
+        _lanes(browser, url, folder / "studio-lanes.png"),
+        _why(browser, url, folder / "studio-why.png"),
+    ]
+
+
+def _opened(browser: Any, url: str, theme: Literal["light", "dark"], sample: str) -> Tab:
+    tab = Tab(browser, width=1280, height=760, theme=theme).open(url)
+    tab.page.get_by_label("Data").select_option(label=sample)
+    tab.figures.wait_for()
+    tab.page.locator("svg.graph").wait_for()
+    return tab
+
+
+def _lanes(browser: Any, url: str, path: Path) -> Path:
+    tab = _opened(browser, url, "light", "Stock ticks")
+    tab.lanes.focus()
+    tab.page.locator(".ensue-studio[aria-busy=false]").wait_for()
+    tab.page.wait_for_timeout(500)
+    for key in ("ArrowDown", "m"):
+        tab.page.keyboard.press(key)
+    tab.details.get_by_role("heading", name="Match 1").first.wait_for()
+    return _taken(tab, path)
+
+
+def _why(browser: Any, url: str, path: Path) -> Path:
+    tab = _opened(browser, url, "dark", "Sign-ins")
+    tab.tab("Why")
+    tab.page.locator("[data-list=attempts] button").first.click()
+    tab.details.locator("[data-reason]").first.wait_for()
+    tab.page.locator(".funnel").wait_for()
+    return _taken(tab, path)
+
+
+def _taken(tab: Tab, path: Path) -> Path:
+    tab.page.wait_for_timeout(700)  # the canvas asks for its events after a rest
+    tab.page.locator(".ensue-studio[aria-busy=false]").wait_for()
+    tab.page.screenshot(path=str(path))
+    faults = tab.faults
+    tab.close()
+    assert not faults, faults
+    return path
+
+
+def main() -> None:
+    from ensue.studio.server import serve
+
+    reason = missing()
+    if reason is not None:
+        raise SystemExit(f"no pictures: {reason}")
+    DOCS.mkdir(exist_ok=True)
+    with serve(port=0) as served, browsing() as browser:
+        for path in take(browser, served.url, DOCS):
+            print(f"{path.name}: {path.stat().st_size // 1000} kB")
+
+
+if __name__ == "__main__":
+    main()
