@@ -120,7 +120,8 @@ def _live(matcher: Any, events: pa.Table) -> None:
 
 
 def _row_patterns() -> None:
-    warm_rows()
+    warm_rows(guarded=False)
+    warm_rows(guarded=True)
     for timed in (True, False):
         events = _events(timed)
         plain = pattern("A B+", types="kind").partition_by("k").order_by("t", ties="ignore")

@@ -47,7 +47,6 @@ from ensue.query.words import clauses
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
 from ensue.rows.explain import explain
-from ensue.rows.warm import warm_up
 from ensue.run import choose, local
 from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
@@ -273,7 +272,6 @@ class Pattern(Why):
             if is_spark(data):
                 from ensue.run.spark import batch
 
-                warm_up()
                 if sample is not None and data.isStreaming:
                     raise errors.UnsupportedError(
                         "sample= draws from all matches, and a stream has no last one",
@@ -297,7 +295,6 @@ class Pattern(Why):
             no_stream_options(stream, self.matches)
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
-            warm_up()
             if query.row_semantics and timeouts:
                 return in_kind(timed_out_rows(query, table, now, self._notices), data)
             return in_kind(local.run(query, table, listing, budget, self._notices), data)

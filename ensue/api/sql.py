@@ -27,7 +27,6 @@ from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
 from ensue.query.depth import roomy
 from ensue.query.query import Query
-from ensue.rows.warm import warm_up
 
 if TYPE_CHECKING:
     from ensue.run.spark.sql import Frame, Session
@@ -102,7 +101,6 @@ def sql(
         told = [asked(part, dialect, spark, given) for part in texts]
         return told[0] if isinstance(text, str) else told
     if given:
-        warm_up()
         answers = over_tables(texts, dialect, budget, as_of, given)
         return answers[0] if isinstance(text, str) else answers
     from ensue.run.spark import sql as runner
@@ -140,7 +138,6 @@ class OnSpark(Statement["Frame"]):
             _refuse(self.budget, "the statement has no row pattern, so nothing can be shed")
             text = self.text if self.dialect == "spark" else self._spark_sql(tree)
             return self.session.sql(text)
-        warm_up()
         if isinstance(tree, exp.Create) and str(tree.args.get("kind")).upper() == "VIEW":
             return self._create_view(tree)
         return self.replaced(tree)

@@ -10,7 +10,6 @@ from ensue import errors
 from ensue.api.order import check_order
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.api.wording import Wording
-from ensue.rows.warm import warm_up
 from ensue.run import why as attempts
 from ensue.run.asked_rows import Expected
 from ensue.run.partition import EVERY
@@ -51,7 +50,6 @@ class Why(Wording):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
-                warm_up()
                 check_order(self._draft, data, self._notices)
                 return on_spark.run(query, data, per)
             table = to_arrow(data)
@@ -82,7 +80,6 @@ class Why(Wording):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
-                warm_up()
                 check_order(self._draft, data, self._notices)
                 return on_spark.run_funnel(query, data)
             table = to_arrow(data)

@@ -12,7 +12,6 @@ sum or an extremum over the rows of a variable.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.arithmetic import (
@@ -29,7 +28,7 @@ from ensue.kernels.arithmetic import (
     single,
     unscaled_is_exact,
 )
-from ensue.kernels.calls import borrowing
+from ensue.kernels.calls import borrowing, inner
 
 # Row numbers, into an integer cell; null where there is no such row.
 ROW, LAST_ROW, FIRST_ROW, REGISTER_ROW, SHIFT_ROW = 0, 1, 2, 3, 4
@@ -59,7 +58,7 @@ TRUE, FALSE, OVERFLOW, BY_ZERO = 1, 0, -1, -2
 NO_ROW, MISSING_ROW = -1, -2  # in a register: no such row yet; it stands for a missing event
 
 
-@borrowing
+@inner
 def float_function(operation: int, a: int, target: int, floats: NDArray[np.float64]) -> bool:
     """A function of one float, as Spark's; True where it is null."""
     number = floats[a]
@@ -74,7 +73,7 @@ def float_function(operation: int, a: int, target: int, floats: NDArray[np.float
     return False
 
 
-@borrowing
+@inner
 def extreme(
     operation: int,
     a: int,
@@ -95,7 +94,7 @@ def extreme(
     return b if order < 0 else a
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def run_guard(
     code: NDArray[np.int64],  # [instruction, (operation, destination, a, b)]
     begin: int,
@@ -340,7 +339,7 @@ def run_cells(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inner
 def update_registers(
     updates: NDArray[np.int64],  # [update, (kind, register, column, where, count register, arg)]
     applies: NDArray[np.bool_],  # per update: whether the row's label belongs to it
@@ -400,7 +399,7 @@ def update_registers(
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def miss_registers(
     updates: NDArray[np.int64], applies: NDArray[np.bool_], int_registers: NDArray[np.int64]
 ) -> None:

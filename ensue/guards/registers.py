@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.guards.machine import run_guard, update_registers
-from ensue.kernels.calls import allocating, inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 
 
 class GuardMachine(NamedTuple):
@@ -39,7 +39,7 @@ class GuardMachine(NamedTuple):
     cell_nulls: NDArray[np.bool_]
 
 
-@inlined
+@inner_inlined
 def take_row(
     machine: GuardMachine,
     label: int,
@@ -61,7 +61,7 @@ def take_row(
     )
 
 
-@inlined
+@inner_inlined
 def copy_registers(
     known_ints: NDArray[np.int64],
     known_floats: NDArray[np.float64],
@@ -74,7 +74,7 @@ def copy_registers(
         floats[index] = known_floats[index]
 
 
-@inlined
+@inner_inlined
 def ask_guard(
     machine: GuardMachine,
     guard: int,
@@ -110,7 +110,7 @@ def ask_guard(
     )
 
 
-@inlined
+@inner_inlined
 def reset_registers(
     machine: GuardMachine, state: int, ints: NDArray[np.int64], floats: NDArray[np.float64]
 ) -> None:
@@ -123,7 +123,7 @@ def reset_registers(
             floats[index] = machine.initial_floats[index]
 
 
-@inlined
+@inner_inlined
 def same_registers(
     ints: NDArray[np.int64],
     floats: NDArray[np.float64],
@@ -143,7 +143,7 @@ def same_registers(
     return True
 
 
-@allocating
+@inner_allocating
 def hash_registers(
     seed: int, ints: NDArray[np.int64], floats: NDArray[np.float64], place: int
 ) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_inlined
 
 NEVER = np.int32(2**31 - 1)
 DONE, FULL, SKIP_MISSING, SKIP_FIRST = 0, 1, 2, 3
@@ -157,14 +157,14 @@ class Task(NamedTuple):
     cursor: NDArray[np.int64]  # [partition, (next start, matches so far, end of matched rows)]
 
 
-@inlined
+@inner_inlined
 def limit_of(task: Task, start: int) -> np.int32:
     """The last end that the window of a start allows."""
     limit = task.limits[start] if task.limits.shape[0] > 0 else NEVER
     return min(limit, np.int32(NEVER - 1))
 
 
-@inlined
+@inner_inlined
 def settle(
     task: Task,
     partition: int,

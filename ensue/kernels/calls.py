@@ -7,19 +7,42 @@ does not count has to say so (`allocating`), or it inherits the setting.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 
-_without: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
-_with: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": True}
-borrowing = njit(**_without)
-inlined = njit(**_without, forceinline=True)  # a call with many arrays costs more than it does
-allocating = njit(**_with)
+
+def _kernel(**options: Any) -> Callable[[Any], Any]:
+    """The decorator with these options, for arguments of any value.
+
+    Where a kernel passes the literal 0 to another one, Numba compiles that for the literal and,
+    a step of its inference later, for the type: twice.
+    """
+    # Nobody asks for the way in from C, which would be compiled as well.
+    decorate = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
+
+    def decorated(function: Any) -> Any:
+        kernel = decorate(function)
+        template = getattr(kernel, "get_call_template", None)
+        if template is not None:  # Numba is on
+
+            def of_types(given: Any, named: Any) -> Any:
+                plain = {name: types.unliteral(kind) for name, kind in named.items()}
+                return template([types.unliteral(kind) for kind in given], plain)
+
+            kernel.get_call_template = of_types
+        return kernel
+
+    return decorated
+
+
+borrowing = _kernel(_nrt=False)
+inlined = _kernel(_nrt=False, forceinline=True)  # a call with many arrays costs more than it does
+allocating = _kernel(_nrt=True)
 
 # What only kernels call needs no way in from Python, which unboxes every array: with many of them
 # that is most of what is compiled. Never to be called from Python.
-_inner: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inner = njit(**_without, **_inner)
-inner_inlined = njit(**_without, **_inner, forceinline=True)
-inner_allocating = njit(**_with, **_inner)
+inner = _kernel(_nrt=False, no_cpython_wrapper=True)
+inner_inlined = _kernel(_nrt=False, no_cpython_wrapper=True, forceinline=True)
+inner_allocating = _kernel(_nrt=True, no_cpython_wrapper=True)

@@ -1,4 +1,7 @@
-"""A small query on each engine of the row evaluator, so that all its kernels are compiled."""
+"""A small query on an engine of the row evaluator, so that Spark's workers here find it compiled.
+
+In process nothing is compiled before the query itself calls it.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,10 @@ from ensue.query.query import Measure, OrderKey, Query, Window, WindowKind
 from ensue.rows.evaluator import RowsEvaluator
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 @announced
-def warm_up() -> None:
-    """Compile every kernel of row patterns; does nothing the second time."""
-    for guarded in (False, True):
-        _run(guarded)
-
-
-def _run(guarded: bool) -> None:
+def warm_up(guarded: bool) -> None:
+    """Compile what row patterns call, with guards or without; does nothing the second time."""
     price = c.Column("price")
     last = c.Navigate(price, "A") if guarded else c.Navigate(price, None, shift=-1)
     query = Query(

@@ -18,6 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.copies import copy_row
+
 PRIME = 2147483647  # 2^31 - 1: hash(v) = (a v + b mod PRIME) mod length
 # registers of a history
 ENTRIES, BUNDLES, SECOND, PHASE, EPOCH, RING, DEPTH, LENGTH, BITS = range(9)
@@ -112,11 +114,11 @@ def look(history: History, vector: int, words: NDArray[np.uint64]) -> int:
         if entry < 0:
             words[:] = np.uint64(0)
             return 0
-        words[:] = history.maps[0, entry]
+        copy_row(history.maps[0, entry], words)
         return history.counts[0, entry]
     first = cell(history, 0, vector)
     count = history.counts[0, first]
-    words[:] = history.maps[0, first]
+    copy_row(history.maps[0, first], words)
     for row in range(1, depth):
         other = cell(history, row, vector)
         count = min(count, history.counts[0, other])

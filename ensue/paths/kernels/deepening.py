@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.copies import copy_row
 from ensue.paths.kernels.graph import Adjacency, Moves, Place, Search, doubled, next_move
 from ensue.paths.kernels.paths import EDGE, NODE, PARENT, ROW, STATE, SYMBOL, Rows, repeats
 
@@ -102,8 +103,8 @@ def deepen_paths(
                             all_labels = doubled(all_labels)
                         found[founds, 0], found[founds, 1], found[founds, 2] = o, slot, depth
                         founds += 1
-                        all_nodes[written : written + depth + 1] = path[: depth + 1, NODE]
-                        all_labels[crossed : crossed + depth] = path[1 : depth + 1, SYMBOL]
+                        copy_row(path[: depth + 1, NODE], all_nodes[written:])
+                        copy_row(path[1 : depth + 1, SYMBOL], all_labels[crossed:])
                         written += depth + 1
                         crossed += depth
                     if full == search.origin_asks[o]:

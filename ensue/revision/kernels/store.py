@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton.registers import MINUS_INFINITY
 from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.copies import copy_row, copy_rows
 from ensue.kernels.hashing import slot_of
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.layout import BLOCK, NONE, Numbers
@@ -69,14 +70,14 @@ def taller(rows: Numbers, wanted: int) -> Numbers:
     """A copy with room for at least `wanted` rows, and half as many again."""
     size = max(wanted, rows.shape[0] + rows.shape[0] // 2 + 16)
     found = np.zeros((size, rows.shape[1]), np.int64)
-    found[: rows.shape[0]] = rows
+    copy_rows(rows, found)
     return found
 
 
 @njit(cache=True, nogil=True)
 def longer(row: Numbers, wanted: int) -> Numbers:
     found = np.zeros(max(wanted, 2 * row.shape[0]), np.int64)
-    found[: row.shape[0]] = row
+    copy_row(row, found)
     return found
 
 
@@ -405,7 +406,7 @@ def with_index_room(store: Store, sequenced: bool) -> Store:
     else:
         size = 2 * order.shape[0]
         blocks = np.zeros((size, BLOCK), np.int32)
-        blocks[: store.blocks.shape[0]] = store.blocks
+        copy_rows(store.blocks, blocks)
         order, fill, reach = longer(order, size), longer(fill, size), longer(reach, size)
     found = Store(
         store.events, store.nodes, store.edges, blocks, order, fill, reach, store.opened, keys,

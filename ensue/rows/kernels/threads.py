@@ -28,13 +28,14 @@ from ensue.guards.machine import FALSE, OVERFLOW
 from ensue.guards.registers import (
     GuardMachine,
     ask_guard,
+    copy_registers,
     hash_registers,
     reset_registers,
     same_registers,
     take_row,
 )
 from ensue.kernels.automaton import DONE, FULL, Task, limit_of, settle
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 
 TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO = 10, 11, 12, 13
 _AT_START, _AT_END = 1, 2
@@ -42,9 +43,13 @@ _PLACES = 1 << 18  # failed places remembered at a time
 
 
 class Places(NamedTuple):
-    """Places that earlier starts reached without finding a match, in an open-addressed table."""
+    """Places that earlier starts reached without finding a match, in an open-addressed table.
 
-    table: NDArray[np.int32]  # the number of a place, or -1; a power of two
+    They are numbered on from those forgotten, so that forgetting all of them costs nothing: a slot
+    that holds a number below `floor` is empty.
+    """
+
+    table: NDArray[np.int64]  # the number of a place; a power of two
     row: NDArray[np.int64]
     state: NDArray[np.int32]
     start: NDArray[np.int64]  # the start that reached it
@@ -52,9 +57,10 @@ class Places(NamedTuple):
     floats: NDArray[np.float64]
 
 
-@inlined
+@inner_inlined
 def _find_place(
     places: Places,
+    floor: int,
     row: int,
     state: int,
     ints: NDArray[np.int64],
@@ -64,8 +70,8 @@ def _find_place(
     """The slot of a place in the table, or the empty slot where it would go."""
     mask = places.table.shape[0] - 1
     slot = ((hash_registers(row, ints, floats, thread) & mask) + state) & mask
-    while places.table[slot] >= 0:
-        place = places.table[slot]
+    while places.table[slot] >= floor:
+        place = places.table[slot] - floor
         if (
             places.row[place] == row
             and places.state[place] == state
@@ -110,22 +116,20 @@ def run_threads(
     remembering = share and task.limits.shape[0] == 0
     room_for = _PLACES if remembering else 1
     places = Places(
-        np.full(4 * room_for, -1, np.int32),
+        np.zeros(4 * room_for, np.int64),
         np.empty(room_for, np.int64),
         np.empty(room_for, np.int32),
         np.empty(room_for, np.int64),
         np.empty((room_for, ints_width), np.int64),
         np.empty((room_for, floats_width), np.float64),
     )
-    remembered = 0
+    remembered, floor = 0, 1
 
     for partition in range(first_partition, task.ends.shape[0]):
         begin, end = task.starts[partition], task.ends[partition]
         physical_end = task.starts[partition + 1]
         start = cursor[partition, 0]
-        if remembered:
-            places.table[:] = -1
-            remembered = 0
+        floor, remembered = floor + remembered, 0
         while start < end:
             limit = limit_of(task, start)
             number = cursor[partition, 1] + 1
@@ -133,8 +137,7 @@ def run_threads(
             count = 1
             state_now[0] = 0
             trace_now[0] = -1
-            ints_now[0, :] = machine.initial_ints
-            floats_now[0, :] = machine.initial_floats
+            copy_registers(machine.initial_ints, machine.initial_floats, ints_now[0], floats_now[0])
             matched, best_trace, best_length = False, -1, 0
             undecided = False
             row = start
@@ -183,8 +186,7 @@ def run_threads(
                             link = _grown(link, room)
                         name = label[target]
                         ints, floats = ints_next[made], floats_next[made]
-                        ints[:] = ints_now[thread]
-                        floats[:] = floats_now[thread]
+                        copy_registers(ints_now[thread], floats_now[thread], ints, floats)
                         if not take_row(machine, name, row, ints, floats):
                             cursor[partition, 0] = start
                             return GUARD_OVERFLOW, partition, entries, written
@@ -207,17 +209,20 @@ def run_threads(
                         if other >= 0:
                             continue
                         if remembering:
-                            slot = _find_place(places, row, target, ints_next, floats_next, made)
-                            place = places.table[slot]
+                            slot = _find_place(
+                                places, floor, row, target, ints_next, floats_next, made
+                            )
+                            place = places.table[slot] - floor
                             if place >= 0 and places.start[place] != start:
                                 continue
                             if remembered < room_for and place < 0:
-                                places.table[slot] = remembered
+                                places.table[slot] = floor + remembered
                                 places.row[remembered] = row
                                 places.state[remembered] = target
                                 places.start[remembered] = start
-                                places.ints[remembered] = ints
-                                places.floats[remembered] = floats
+                                copy_registers(
+                                    ints, floats, places.ints[remembered], places.floats[remembered]
+                                )
                                 remembered += 1
                         if traced == trace_size:
                             cursor[partition, 0] = start
@@ -248,9 +253,8 @@ def run_threads(
             if entries >= out_match.shape[0] or written + length > out_positions.shape[0]:
                 cursor[partition, 0] = start
                 return FULL, partition, entries, written
-            if remembered and (matched or remembered == room_for):
-                places.table[:] = -1
-                remembered = 0
+            if matched or remembered == room_for:
+                floor, remembered = floor + remembered, 0
             if matched:
                 node = best_trace
                 for index in range(length - 1, -1, -1):
@@ -266,15 +270,18 @@ def run_threads(
     return DONE, task.ends.shape[0], entries, written
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _grown(array, room):  # type: ignore[no-untyped-def]
     larger = np.empty(room, array.dtype)
-    larger[: array.shape[0]] = array
+    for index in range(array.shape[0]):
+        larger[index] = array[index]
     return larger
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _grown_rows(array, room):  # type: ignore[no-untyped-def]
     larger = np.empty((room, array.shape[1]), array.dtype)
-    larger[: array.shape[0]] = array
+    for index in range(array.shape[0]):
+        for part in range(array.shape[1]):
+            larger[index, part] = array[index, part]
     return larger

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.plan import Plan, plan
 from ensue.automaton.registers import Arc, Field, RegisterAutomaton
-from ensue.missing.warm import warm_up
+from ensue.missing.warm import warm_up as warm_missing
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.match_names import MATCH
@@ -30,6 +30,7 @@ from ensue.query.nodes import Empty
 from ensue.query.query import OrderKey, Query, Ties
 from ensue.revision.parts import Settings as RevisionSettings
 from ensue.revision.timing import Timing
+from ensue.rows.warm import warm_up as warm_rows
 from ensue.run import choose
 from ensue.run.lanes.stages import EvaluatorWork, Make, Recipe, named
 from ensue.run.lanes.work import Settings
@@ -63,7 +64,9 @@ def matches_work(
             remedy="leave timeouts out, or late=True and emit='changes'",
         )
     if budget is not None:
-        warm_up()  # compiled once here, not by every worker
+        warm_missing()  # compiled once here, not by every worker
+    if planned.query.row_semantics:
+        warm_rows(planned.correlated)
     recipe = matches_recipe(planned, listing, schema, settings.speculative, budget)
     keys = planned.query.partition_by
     return EvaluatorWork(schema, recipe.found, keys, time, settings, description, recipe)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
-from ensue.missing.warm import warm_up
+from ensue.missing.warm import warm_up as warm_missing
 from ensue.operator.as_of import AS_OF, END, LATEST, counted_rows, given, time_key
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
@@ -28,6 +28,7 @@ from ensue.query import rules
 from ensue.query.binding import bind, rename
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
+from ensue.rows.warm import warm_up as warm_rows
 from ensue.run import choose, nothing
 from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
@@ -72,7 +73,9 @@ def run(
     else:
         found = _output_schema(planned, arrow_schema(prepared), listing, budget)
         if bound.missing is not None and (budget is not None or planned.correlated):
-            warm_up()  # compiled once here, not by every worker
+            warm_missing()  # compiled once here, not by every worker
+        if bound.row_semantics:
+            warm_rows(planned.correlated)
         if budget is not None:
             matches = budget_costs.matches(planned, prepared, found, listing, budget, observe)
         else:

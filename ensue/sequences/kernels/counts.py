@@ -25,6 +25,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.copies import copy_row, copy_rows
+
 
 class Counting(NamedTuple):
     """Steps by event class: arcs source -> target, and matches completed per state."""
@@ -102,7 +104,7 @@ def count_vector(
                 low += vector[state] * ends[kind, state]
         high += low >> 62
         low &= MASK
-        vector[:] = after
+        copy_row(after, vector)
     return high, low, end
 
 
@@ -130,7 +132,7 @@ def _multiply(
             scratch[target, column] += matrix[source, column]
             if scratch[target, column] >= LIMIT >> 8:
                 return False
-    matrix[:] = scratch
+    copy_rows(scratch, matrix)
     return True
 
 

@@ -30,6 +30,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import inlined
+from ensue.kernels.copies import copy_row
 
 NOTHING = -1
 UNION = -1  # in place of a row
@@ -172,7 +173,7 @@ def advance(
             else:
                 after[target] = join_nodes(nodes, after[target], node, used)
                 used += 1
-        current[:] = after
+        copy_row(after, current)
         place[1] += 1
     return used, found
 

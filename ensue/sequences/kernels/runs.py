@@ -35,6 +35,7 @@ from ensue.guards.registers import (
     take_row,
 )
 from ensue.kernels.calls import inlined
+from ensue.kernels.copies import copy_row
 from ensue.sequences.kernels.classes import (
     EMPTY,
     Classes,
@@ -205,8 +206,8 @@ def _settle(
         classes.table[where] = slot
         classes.state[slot] = state
         classes.node[slot] = node
-        classes.ints[slot] = classes.new_ints[place]
-        classes.floats[slot] = classes.new_floats[place]
+        copy_row(classes.new_ints[place], classes.ints[slot])
+        copy_row(classes.new_floats[place], classes.floats[slot])
         key = _sort_key(machine, state, classes.new_ints[place])
         keys, ids, count = classes.keys[state], classes.ids[state], classes.counts[state]
         at = insertion(classes, state, key, place)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import inner_allocating, inner_inlined
+from ensue.kernels.copies import copy_row
 from ensue.shared import constants as chosen
 from ensue.shared.kernels import layout as at
 from ensue.shared.kernels.arena import any_bit, close, has, meets
@@ -325,7 +326,7 @@ def select(row: int, limit: float, everyone: bool, given: Handed) -> None:
     for index in range(ranked.shape[0]):
         run = ranked[index]
         cost = weight[part[first[run]]] * node_rate[node[run]]
-        kept[:] = bits[run]
+        copy_row(bits[run], kept)
         if meets(kept, overloaded):
             if everyone:
                 if used_work + cost > room_work or used_records + 1.0 > room_records:
@@ -346,7 +347,7 @@ def select(row: int, limit: float, everyone: bool, given: Handed) -> None:
                 ways = ways_of(left_of(run, row, given.rows, arena), node[run], sketch)
                 if record_shed(node[run], bucket[run], bits[run], kept, ways, sketch, meta):
                     sketch.unlived[node[run]] += ways
-                bits[run, :] = kept
+                copy_row(kept, bits[run])
         if any_bit(kept):
             used_work += cost
             used_records += 1.0

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.kernels.copies import copy_row
 from ensue.summary.kernels.arrays import Arcs
 
 
@@ -133,7 +134,7 @@ def _mark_used(
     offset, source, target, valued = arcs.offset, arcs.source, arcs.target, arcs.valued
     now = np.zeros(arcs.final.shape[0], np.bool_)
     for i in range(begin, end):
-        reached[i - begin, :] = now
+        copy_row(now, reached[i - begin])
         c = classes[i]
         if c < 0:
             continue
@@ -146,7 +147,7 @@ def _mark_used(
         c = classes[i]
         if c < 0:
             continue
-        fresh[:] = ahead
+        copy_row(ahead, fresh)
         for a in range(offset[c], offset[c + 1]):
             p = source[a]
             if not ahead[target[a]]:
@@ -155,7 +156,7 @@ def _mark_used(
             if valued[a] and (from_start or reached[i - begin, p]):
                 out[i] = True
             fresh[p] = True
-        ahead[:] = fresh
+        copy_row(fresh, ahead)
 
 
 @njit(cache=True, nogil=True)
@@ -222,7 +223,7 @@ def measure_keys(
                     break
         if filled + used + used_sum > out.shape[0]:
             grown = np.empty(2 * (filled + used + used_sum), np.uint64)
-            grown[:filled] = out[:filled]
+            copy_row(out[:filled], grown)
             out = grown
         for limb in range(used):
             out[filled + limb] = numbers[states, limb]

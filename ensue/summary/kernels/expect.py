@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.kernels.copies import copy_row
 from ensue.summary.kernels.arrays import Arcs, Tables
 
 # Places in `levels` that the rate of arrivals is read from.
@@ -87,7 +88,7 @@ def expected_matches(shares: Any, arcs: Arcs, rows: int, reach: int) -> float:
     steps = min(reach, rows - 1)
     for t in range(steps + 1):
         begun = 0.0
-        fresh[:] = ways
+        copy_row(ways, fresh)
         for c in range(arcs.offset.shape[0] - 1):
             for a in range(arcs.offset[c], arcs.offset[c + 1]):
                 p, gain = arcs.source[a], shares[c] * ways[arcs.target[a]]
@@ -101,7 +102,7 @@ def expected_matches(shares: Any, arcs: Arcs, rows: int, reach: int) -> float:
             for a in range(arcs.offset[c], arcs.offset[c + 1]):
                 moved[arcs.source[a]] = False
         total += begun * (rows - t if t == steps else 1)
-        ways[:] = fresh
+        copy_row(fresh, ways)
         if max(ways.max(), total) > _ROOM:
             ways /= _ROOM
             total /= _ROOM

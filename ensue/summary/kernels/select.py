@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.calls import borrowing
+from ensue.kernels.copies import copy_row
 from ensue.summary.kernels.arrays import Arcs, Lanes, Retained, Tables, keeping, make_lanes
 from ensue.summary.kernels.expect import (
     GAP_WEIGHT,
@@ -119,7 +120,7 @@ def ending_at_last(count: int, events: Retained, window: Any, arcs: Arcs) -> flo
         begin -= 1
     total = 0.0
     for i in range(begin, count):
-        fresh[:] = forward
+        copy_row(forward, fresh)
         for a in range(arcs.offset[classes[i]], arcs.offset[classes[i] + 1]):
             p, q = arcs.source[a], arcs.target[a]
             ways = forward[p] if p != 0 else 1.0
@@ -130,7 +131,7 @@ def ending_at_last(count: int, events: Retained, window: Any, arcs: Arcs) -> flo
                 fresh[q] += ways
                 if not arcs.fork and p != 0:
                     fresh[p] -= ways
-        forward[:] = fresh
+        copy_row(fresh, forward)
     return total
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.calls import borrowing
+from ensue.kernels.copies import copy_row
 from ensue.summary.kernels.arrays import Arcs, Lanes, Retained
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -272,10 +273,10 @@ def sweep_scaled(
         forward[:] = 0.0
         scale = 0.0
         for i in range(begin, end + 1):
-            before[i - begin, :] = forward
+            copy_row(forward, before[i - begin])
             exponent[i - begin] = scale
             first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
-            fresh[:] = forward
+            copy_row(forward, fresh)
             for a in range(first, last):
                 if not fork and arc_from[a] != 0:
                     fresh[arc_from[a]] = 0.0
@@ -286,15 +287,15 @@ def sweep_scaled(
                         fresh[arc_to[a]] += share[lane]
                 else:
                     fresh[arc_to[a]] += share[lane] * forward[p]
-            forward[:] = fresh
+            copy_row(fresh, forward)
             if forward.max() > _ROOM:
                 forward /= _ROOM
                 scale += 200.0
-        backward[:] = scratch.terminal[:, lane]
+        copy_row(scratch.terminal[:, lane], backward)
         scale = terminal_log[lane]
         for i in range(end, begin - 1, -1):
             first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
-            fresh[:] = backward
+            copy_row(backward, fresh)
             total = 0.0
             for a in range(first, last):
                 p = arc_from[a]
@@ -310,7 +311,7 @@ def sweep_scaled(
                     fresh[arc_from[a]] += share[lane] * backward[arc_to[a]]
             if total > 0.0:
                 out_log[i] = _log_add(out_log[i], math.log2(total) + exponent[i - begin] + scale)
-            backward[:] = fresh
+            copy_row(fresh, backward)
             if backward.max() > _ROOM:
                 backward /= _ROOM
                 scale += 200.0
