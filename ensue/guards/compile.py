@@ -51,6 +51,7 @@ class Guards:
     initial_floats: NDArray[np.float64]
     int_constants: NDArray[np.int64]
     float_constants: NDArray[np.float64]
+    row_registers: Mapping[tuple[c.Anchor, str], int]  # of FIRST(A.x) and LAST(A.x)
     share: bool  # no guard asks how far the start is, or which match this is
 
 
@@ -341,6 +342,11 @@ class _Compiler(Operators):
             initial_floats=np.zeros(self._float_registers, np.float64),
             int_constants=np.array(constants or [0], np.int64),
             float_constants=np.array(self._float_constants, np.float64),
+            row_registers={
+                key[:2]: register.ints[0]
+                for key, register in self._registers.items()
+                if isinstance(key, tuple) and isinstance(key[0], c.Anchor) and key[2] == 0
+            },
             share=not any(line[0] in (vm.LAST_ROW, vm.FIRST_ROW, vm.NUMBER) for line in self._code),
         )
 

@@ -12,6 +12,9 @@ from typing import Any
 
 from numba import njit, types
 
+_njit: Any = njit
+_without_value: Any = types.unliteral
+
 
 def _kernel(**options: Any) -> Callable[[Any], Any]:
     """The decorator with these options, for arguments of any value.
@@ -20,7 +23,7 @@ def _kernel(**options: Any) -> Callable[[Any], Any]:
     a step of its inference later, for the type: twice.
     """
     # Nobody asks for the way in from C, which would be compiled as well.
-    decorate = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
+    decorate = _njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
 
     def decorated(function: Any) -> Any:
         kernel = decorate(function)
@@ -28,8 +31,8 @@ def _kernel(**options: Any) -> Callable[[Any], Any]:
         if template is not None:  # Numba is on
 
             def of_types(given: Any, named: Any) -> Any:
-                plain = {name: types.unliteral(kind) for name, kind in named.items()}
-                return template([types.unliteral(kind) for kind in given], plain)
+                plain = {name: _without_value(kind) for name, kind in named.items()}
+                return template([_without_value(kind) for kind in given], plain)
 
             kernel.get_call_template = of_types
         return kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from ensue.quantities.measures import Matches
 from ensue.rows.engines import drain, skip_error, task_of
 from ensue.rows.kernels import threads
 from ensue.rows.python_engine import PythonEngine
+from ensue.rows.reach import Comparison, comparisons, reach_of
 
 MAX_THREADS = 65_536
 MAX_TRACE = 1 << 24
@@ -32,15 +33,26 @@ class ThreadEngine:
     name: str = "threads"
     reason: str = "conditions read the match so far; guards run on the register machine"
 
+    @cached_property
+    def compared(self) -> list[Comparison]:
+        return comparisons(self.plan, self.guards.row_registers)
+
     def find(self, batch: Batch) -> Iterator[Matches]:
         machine = load_banks(self.guards, batch.columns, batch.length)
         if machine is None:
             yield from self._exactly(batch)
             return
         task, partition, trace_size = task_of(batch), 0, _FIRST_TRACE
+        reach = reach_of(self.compared, self.plan, batch, task.least)
         while True:
             run = partial(
-                threads.run_threads, task, machine, self.guards.share, MAX_THREADS, trace_size
+                threads.run_threads,
+                task,
+                machine,
+                reach,
+                self.guards.share,
+                MAX_THREADS,
+                trace_size,
             )
             status, partition = yield from drain(run, batch, partition)
             if status == automaton.DONE:

@@ -13,7 +13,9 @@ as true) finds no way to an end.
 
 Where no guard asks how far the start is (`share`), a place (row, state, live registers) that an
 earlier start reached without finding a match leads nowhere for later starts either; such places are
-remembered, so a pattern that never matches is linear and not quadratic.
+remembered, so a pattern that never matches is linear and not quadratic. Where a guard compares a
+number of the row with one of a row that the match keeps, a thread also dies once no row ahead can
+satisfy it (`reach.py`).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from ensue.guards.registers import (
 )
 from ensue.kernels.automaton import DONE, FULL, Task, limit_of, settle
 from ensue.kernels.calls import inner_allocating, inner_inlined
+from ensue.rows.kernels.reach import Reach, is_hopeless
 
 TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO = 10, 11, 12, 13
 _AT_START, _AT_END = 1, 2
@@ -86,6 +89,7 @@ def _find_place(
 def run_threads(
     task: Task,
     machine: GuardMachine,
+    reach: Reach,
     share: bool,
     max_threads: int,
     trace_size: int,
@@ -200,6 +204,8 @@ def run_threads(
                                 cursor[partition, 0] = start
                                 status = GUARD_OVERFLOW if verdict == OVERFLOW else GUARD_BY_ZERO
                                 return status, partition, entries, written
+                        if is_hopeless(reach, row, target, start, ints):
+                            continue
                         reset_registers(machine, target, ints, floats)
                         other = in_state[target]
                         while other >= 0 and not same_registers(
