@@ -6,6 +6,8 @@ from ensue.automaton.conditions import condition_lines
 from ensue.automaton.plan import Plan
 from ensue.query.words import clause_lines
 from ensue.rows.engines import Engine
+from ensue.rows.growth import growth_lines
+from ensue.rows.thread_engine import ThreadEngine
 
 
 def explain(plan: Plan, engine: Engine | None, shuffle: str, reason: str) -> str:
@@ -30,4 +32,9 @@ def explain(plan: Plan, engine: Engine | None, shuffle: str, reason: str) -> str
         lines.append("  because conditions read the match so far")
     else:
         lines += [f"  engine: {engine.name}", f"  because {engine.reason}"]
+    compared = engine.compared if isinstance(engine, ThreadEngine) else []
+    if compared:
+        lines.append("  attempts that no row ahead can complete stop early")
+    if engine is not None:
+        lines += growth_lines(plan, compared)
     return "\n".join(lines) + "\n"

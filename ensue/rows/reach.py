@@ -41,11 +41,20 @@ class Comparison:
     negated: bool
     offered: Mapping[int, tuple[c.Condition, ...]]  # per label
     strict: bool
+    parts: tuple[c.Condition, ...]  # of the definitions, as planned
+
+
+@dataclass(frozen=True)
+class _Asked:
+    label: int
+    offered: c.Condition
+    strict: bool
+    part: c.Condition
 
 
 def comparisons(plan: Plan, registers: Mapping[tuple[c.Anchor, str], int]) -> list[Comparison]:
     """Those of a plan that qualify; `registers` hold the rows of FIRST and LAST."""
-    found: dict[tuple[int, c.Condition, bool], list[tuple[int, c.Condition, bool]]] = {}
+    found: dict[tuple[int, c.Condition, bool], list[_Asked]] = {}
     for label, test in enumerate(plan.tests):
         for part in test.correlated:
             for offered, held, negated, strict in _sides(part):
@@ -53,16 +62,23 @@ def comparisons(plan: Plan, registers: Mapping[tuple[c.Anchor, str], int]) -> li
                 if register is None or not _reads_the_row(offered):
                     continue
                 key = (register, _as_column(held), negated)
-                found.setdefault(key, []).append((label, offered, strict))
+                found.setdefault(key, []).append(_Asked(label, offered, strict, part))
     return [
-        Comparison(register, held, negated, _by_label(asked), all(strict for *_, strict in asked))
+        Comparison(
+            register,
+            held,
+            negated,
+            _by_label(asked),
+            all(one.strict for one in asked),
+            tuple(one.part for one in asked),
+        )
         for (register, held, negated), asked in list(found.items())[:_MOST]
     ]
 
 
-def _by_label(asked: list[tuple[int, c.Condition, bool]]) -> dict[int, tuple[c.Condition, ...]]:
-    labels = dict.fromkeys(label for label, _, _ in asked)
-    return {name: tuple(part for label, part, _ in asked if label == name) for name in labels}
+def _by_label(asked: list[_Asked]) -> dict[int, tuple[c.Condition, ...]]:
+    labels = dict.fromkeys(one.label for one in asked)
+    return {n: tuple(one.offered for one in asked if one.label == n) for n in labels}
 
 
 def _sides(part: c.Condition) -> Iterator[tuple[c.Condition, c.Condition, bool, bool]]:

@@ -85,6 +85,25 @@ def _told(planned: Any, schema: pa.Schema) -> list[Any]:
     return comparisons(planned, compile_guards(planned, kinds).row_registers)
 
 
+@pytest.mark.parametrize(
+    ("text", "define", "grows"),
+    [
+        ("A B* C", {"C": "x > A.x"}, ""),
+        ("A B* C", {"C": "x = A.x"}, "(C: x = A.x)"),
+        ("A B* C", {"C": "x > AVG(B.x)"}, "(C: x > AVG(B.x))"),
+        ("A B* C", {"B": "x > LAST(B.x, 1) + LAST(B.x, 2)", "C": "x > LAST(B.x)"}, ""),
+        ("A B* C", {"B": "x < A.x", "C": "x > A.x"}, "B: x < A.x"),
+        ("A B C", {"C": "x = A.x"}, ""),
+    ],
+)
+def test_explain_warns_of_a_square(text: str, define: dict[str, str], grows: str) -> None:
+    pattern, table = asked(text, define, "to next row"), tables()[1]
+    told = str(pattern.explain(table))
+    assert ("growth: attempts may stay alive" in told) == bool(grows)
+    assert grows in told
+    assert "growth:" not in str(pattern.within("9 rows").explain(table))
+
+
 def test_attempts_that_stay_alive_cost_no_square(monkeypatch: pytest.MonkeyPatch) -> None:
     """Falling prices: each start is one more that waits, and nothing ever rises by half."""
     traces: list[int] = []
