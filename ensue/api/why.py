@@ -97,7 +97,6 @@ class Why(Wording):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
-                warm_up()
                 check_order(self._draft, data, self._notices)
                 return on_spark.run_nearest(query, data, n)
             table = to_arrow(data)
