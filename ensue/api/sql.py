@@ -97,7 +97,6 @@ def sql(
         from ensue.api.sql_why import why as asked
 
         _refuse(budget, "what was shed was never tried, so that why=True would blame the pattern")
-        warm_up()
         told = [asked(part, dialect, spark, given) for part in texts]
         return told[0] if isinstance(text, str) else told
     if given:
