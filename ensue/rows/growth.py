@@ -64,7 +64,8 @@ def _ahead(plan: Plan, state: int) -> set[int]:
 def _tells_starts_apart(plan: Plan, part: c.Condition, looping: str) -> bool:
     """Whether a condition reads what two attempts in the same place of a loop do not share."""
     for node in c.atoms(part):
-        last = isinstance(node, c.Navigate) and node.anchor is c.Anchor.LAST
-        if not last or looping not in plan.query.members(node.variable):
+        if not isinstance(node, c.Navigate) or node.anchor is c.Anchor.FIRST:
+            return True
+        if looping not in plan.query.members(node.variable):
             return True
     return any(isinstance(node, c.Classifier) for node in c.walk(part))
