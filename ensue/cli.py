@@ -23,6 +23,24 @@ app.command()(command.studio)
 app.command()(cli_why.why)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """What stands before a command."""
+
+
 @app.command()
 def demo(
     rows: Annotated[int, typer.Option(help="Rows of each generated table.", min=1_000)] = 200_000,
@@ -122,11 +140,15 @@ def doctor(
     apply: Annotated[bool, typer.Option(help="Also set what helps, for the session.")] = False,
 ) -> None:
     """Say which Java, Python and settings are used, what would help, and what is compiled."""
-    from ensue.api.tune import doctor_lines, tune
+    from ensue.api.tune import NO_SPARK, doctor_lines, has_spark, tune
+
+    typer.echo("\n".join([f"Ensue {ensue.__version__}", *doctor_lines()]))
+    if remote is None and not has_spark():
+        typer.echo(NO_SPARK)
+        return
     from ensue.run.spark.raised import spoken_errors
     from ensue.run.spark.session import connected_session, local_session
 
-    typer.echo("\n".join([f"Ensue {ensue.__version__}", *doctor_lines()]))
     with spoken_errors():
         session = local_session()[0] if remote is None else connected_session(remote)
         typer.echo(f"Spark {session.version}" + ("" if remote is None else f" at {remote}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 from ensue import errors
@@ -12,6 +13,10 @@ from ensue.api.tables import is_spark
 from ensue.java import find_java
 
 _PACKAGES = ("pyspark", "pyarrow", "pandas", "numpy", "numba", "sqlglot")
+_EXTRAS = {"duckdb": "sql", "polars": "polars", "z3-solver": "solver", "matplotlib": "plot"}
+NO_SPARK = (
+    "No Spark: tables in process need none; for DataFrames and streams: pip install 'ensue[spark]'"
+)
 
 
 def tune(spark: Any, apply: bool = False) -> Any:
@@ -42,10 +47,20 @@ def doctor_lines() -> list[str]:
         lines.append(f"  {find_java().describe()}")
     except errors.JavaNotFoundError as problem:
         lines.append(f"! {problem}".replace("\n", "\n  "))
-    versions = []
-    for name in _PACKAGES:
-        try:
-            versions.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            versions.append(f"no {name}")
-    return [*lines, f"  {', '.join(versions)}", f"  {kernels_line()}"]
+    there = ", ".join(map(_version, _PACKAGES))
+    more = ", ".join(
+        f"{_version(name)} (extra {extra!r})" if _version(name)[:3] == "no " else _version(name)
+        for name, extra in _EXTRAS.items()
+    )
+    return [*lines, f"  {there}", f"  {more}", f"  {kernels_line()}"]
+
+
+def has_spark() -> bool:
+    return find_spec("pyspark") is not None
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {metadata.version(package)}"
+    except metadata.PackageNotFoundError:
+        return f"no {package}"

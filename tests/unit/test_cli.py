@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from ensue.cli import app
+
 
 def ensue(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -48,3 +53,14 @@ def test_a_mistake_ends_with_its_message() -> None:
 
 def test_version() -> None:
     assert ensue("version").stdout.strip() == "0.2.0"
+    assert ensue("--version").stdout == ensue("version").stdout
+
+
+def test_doctor_speaks_where_there_is_no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ensue.api.tune.has_spark", lambda: False)
+    done = CliRunner().invoke(app, ["doctor"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert [part in done.stdout for part in ("Python 3.", "pyarrow", "kernels compiled")] == [
+        True
+    ] * 3
+    assert done.stdout.rstrip().endswith("pip install 'ensue[spark]'")
