@@ -38,7 +38,9 @@ def show(found: Any, rows: int) -> None:
         with own_errors():
             table = found.limit(rows + 1).toArrow()
         more = "the first " if table.num_rows > rows else ""
-        put(PrintedTable.of(table.slice(0, rows), f"{more}{min(rows, table.num_rows):,} rows"))
+        count = min(rows, table.num_rows)
+        note = f"{more}{count:,} row{'' if count == 1 else 's'}"
+        put(PrintedTable.of(table.slice(0, rows), note))
         return
     table = to_arrow(found)
     count = f"{table.num_rows:,} row{'' if table.num_rows == 1 else 's'}"
