@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.operator.buffer import AT, EVENT, numbers
 from ensue.operator.state import Parts
+from ensue.operator.status import LATE, REJECTED, SHED
 
 REASON = "reason"
+TEXT = "text"
 NO_TIME = "the event time is null"
 Codes = NDArray[np.int64]
 
@@ -19,9 +21,10 @@ Codes = NDArray[np.int64]
 class Aside:
     """Rows put apart, late ones and those that cannot be used, until they are taken away."""
 
-    def __init__(self, schema: pa.Schema | None = None) -> None:
-        """Before the first event nobody knows the columns."""
+    def __init__(self, schema: pa.Schema | None = None, time: str | None = None) -> None:
+        """Before the first event nobody knows the columns, and which is the event time."""
         self._schema = pa.schema([]) if schema is None else schema
+        self._time = time
         self._late: list[pa.Table] = []
         self._rejected: list[pa.Table] = []
 
@@ -49,15 +52,40 @@ class Aside:
         found, self._rejected = self.rejected, []
         return found
 
+    def why(self, shed: int) -> pa.Table:
+        """Both in one table, with `reason` and `text`; a last row says what was `shed`."""
+        schema = self._schema
+        for name in (REASON, TEXT):
+            if name in schema.names:
+                raise errors.DuplicateNameError(
+                    f"the events have a column {name!r}, which why() adds",
+                    remedy="give the column another name before",
+                )
+        late, rejected = self.late, self.rejected
+        times = late[self._time].to_pylist() if self._time else []
+        passed = [f"{self._time} = {value}: the watermark had passed it" for value in times]
+        parts = [
+            (late, LATE, passed),
+            (rejected.select(schema.names), REJECTED, rejected[REASON].to_pylist()),
+        ]
+        if shed:
+            told = f"{shed:,} extensions of partial matches were not made"
+            parts.append((one_row(schema), SHED, [told]))
+        return pa.concat_tables(_with_texts(*part) for part in parts)
+
     def saved(self) -> dict[str, pa.Table]:
         """The parts of a state that `restored` reads."""
         return {"late": self.late, "rejected": self.rejected}
 
     def restored(self, parts: Parts) -> Aside:
         """With what a state had put apart."""
-        made = Aside(self._schema)
+        made = Aside(self._schema, self._time)
         made.add(parts.table("late"), parts.table("rejected"))
         return made
+
+
+def _with_texts(rows: pa.Table, reason: str, texts: list[str]) -> pa.Table:
+    return with_reasons(rows, reason).append_column(TEXT, pa.array(texts, pa.string()))
 
 
 def cast(array: pa.Array, column: pa.Field) -> pa.Array:

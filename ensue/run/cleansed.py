@@ -59,6 +59,17 @@ class Cleansed(Turns):
         """The rejected rows gathered so far, and forget them."""
         return self._aside.take_rejected()
 
+    def why(self) -> pa.Table:
+        """The rows gathered that play no part, each with a `reason` (late, rejected) and a `text`.
+
+        A last row says what was shed under a budget.
+        """
+        return self._aside.why(self._shed())
+
+    def _shed(self) -> int:
+        """How many extensions of partial matches a budget has left out."""
+        return 0
+
     @property
     def watermark(self) -> Any:
         """No event before this time will come; None before the first watermark."""
@@ -94,7 +105,7 @@ class Cleansed(Turns):
                 remedy="leave settle out, or give speculation=math.inf",
             )
         bound = bind(self._shape, schema.names)
-        self._aside = Aside(schema)
+        self._aside = Aside(schema, bound.order_by[0].column)
         return Cleanse(
             schema,
             bound.partition_by,

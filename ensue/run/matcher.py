@@ -238,6 +238,9 @@ class Matcher(Cleansed):
                 self._counted.recall = min(known.recall for known in under)
         return replace(self._counted)
 
+    def _shed(self) -> int:
+        return self.metrics.shed
+
     @property
     def nbytes(self) -> int:
         """Of the events that wait or may be corrected, and of what patterns hold of them."""
