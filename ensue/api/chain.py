@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from ensue import errors
 from ensue.api.pattern import Pattern
@@ -44,8 +44,9 @@ class Chain(Vocabulary, Pattern):
         """As for every pattern; the step may also be said later than this."""
         return self._with(skip_text=(text, required))
 
-    def define(self, **conditions: object) -> Self:
+    def define(self, *unnamed: Never, **conditions: object) -> Self:
         """As for every pattern; a step that has a condition of its own keeps it."""
+        self._draft.by_name("define", unnamed)
         for name in conditions:
             if name in dict(self._chain.define()):
                 raise errors.DuplicateNameError(

@@ -22,7 +22,7 @@ from ensue.api.look import check_frame, data_lines, show, timeline
 from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
 from ensue.api.order import check_order, key_hint
 from ensue.api.row_ids import with_row_ids
-from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, to_arrow
+from ensue.api.tables import Frame, in_kind, index_names, is_spark, no_stream_options, to_arrow
 from ensue.api.tune import settings_lines
 from ensue.api.why import Why
 from ensue.automaton.plan import Plan, plan
@@ -299,7 +299,7 @@ class Pattern(Why):
                 return in_kind(timed_out_rows(query, table, now, self._notices), data)
             return in_kind(local.run(query, table, listing, budget, self._notices), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
-            raise self._draft.placed(problem) from None
+            raise self._draft.placed(problem, index_names(data)) from None
 
     def recover(self, data: Any, found: Any) -> Any:
         """All matches around those that a budget found: of the match bundles in which they lie.
@@ -390,7 +390,7 @@ class Pattern(Why):
             check_order(self._draft, table, self._notices)
             return in_kind(local.totals(query, table, grouping, self._notices), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
-            raise self._draft.placed(problem) from None
+            raise self._draft.placed(problem, index_names(data)) from None
 
     @roomy
     def summarize(

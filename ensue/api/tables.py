@@ -81,6 +81,11 @@ def to_arrow(data: Any) -> pa.Table:
     )
 
 
+def index_names(data: Any) -> tuple[Any, ...]:
+    """What the index of a pandas DataFrame is called; it is no column."""
+    return tuple(getattr(getattr(data, "index", None), "names", ()))
+
+
 def _read(what: str, read: Callable[[], pa.Table]) -> pa.Table:
     try:
         return read()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ensue import errors
 from ensue.api.order import check_order
-from ensue.api.tables import in_kind, is_spark, to_arrow
+from ensue.api.tables import in_kind, index_names, is_spark, to_arrow
 from ensue.api.wording import Wording
 from ensue.run import why as attempts
 from ensue.run.asked_rows import Expected
@@ -46,7 +46,7 @@ class Why(Wording):
                 "why(key=...) names the partition of rows that were expected to match",
                 remedy="give rows={...} or events={...} too, or filter the data",
             )
-        with self._placed():
+        with self._placed(data):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
@@ -58,7 +58,7 @@ class Why(Wording):
 
     def _why_not(self, data: Any, expected: Expected, key: Any) -> Any:
         query = self._draft.build()
-        with self._placed():
+        with self._placed(data):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
@@ -76,7 +76,7 @@ class Why(Wording):
         the last row, with no variable, is of those that matched (docs/why.md).
         """
         query = self._draft.build()
-        with self._placed():
+        with self._placed(data):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
@@ -93,7 +93,7 @@ class Why(Wording):
         it waits for, and what must follow that (docs/why.md).
         """
         query = self._draft.build()
-        with self._placed():
+        with self._placed(data):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
@@ -110,7 +110,7 @@ class Why(Wording):
         first `limit` steps (docs/why.md); of a DataFrame, whose partition is collected, in Arrow.
         """
         query = self._draft.build()
-        with self._placed():
+        with self._placed(data):
             if is_spark(data):
                 from ensue.run.spark import why as on_spark
 
@@ -121,9 +121,9 @@ class Why(Wording):
             return in_kind(attempts.run_trace(query, table, key, limit, self._notices), data)
 
     @contextmanager
-    def _placed(self) -> Iterator[None]:
+    def _placed(self, data: Any) -> Iterator[None]:
         """Errors that point to the place in the user's text."""
         try:
             yield
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
-            raise self._draft.placed(problem) from None
+            raise self._draft.placed(problem, index_names(data)) from None

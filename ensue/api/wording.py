@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Never, Self
 
 from ensue import errors
 from ensue.front import builder
@@ -27,11 +27,12 @@ class Wording:
         self._draft = draft
         self._notices = Notices()
 
-    def define(self, **conditions: object) -> Self:
+    def define(self, *unnamed: Never, **conditions: object) -> Self:
         """What each label means, as SQL text or a pyspark Column; undefined is always true.
 
         A label that is defined again gets the new condition in place of the old one.
         """
+        self._draft.by_name("define", unnamed)
         return self._with(define=self._draft.defined(conditions))
 
     def subset(self, **subsets: str | list[str] | tuple[str, ...]) -> Self:
@@ -87,13 +88,15 @@ class Wording:
         """
         return self._with(rows=builder.rows_per_match(text))
 
-    def measures(self, **values: object) -> Self:
+    def measures(self, *unnamed: Never, **values: object) -> Self:
         """Columns of the result, by name, as SQL text over the match."""
+        self._draft.by_name("measures", unnamed)
         said = self._draft.measures or ()
         return self._with(measures=said + builder.expression_texts(values, "measure"))
 
-    def without(self, **conditions: object) -> Self:
+    def without(self, *unnamed: Never, **conditions: object) -> Self:
         """Events of which none may lie between the first and last event of a match."""
+        self._draft.by_name("without", unnamed)
         given = builder.expression_texts(conditions, "DEFINE")
         for name, _ in given:
             if name in self._draft.labels:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
@@ -50,6 +51,7 @@ from ensue.shared.options import MAX_MATCHES, Report, Sharing, joined_report
 from ensue.shared.recall import Estimate
 
 _ONE = "the pattern"
+_SHOWN = 10  # patterns of which repr says more than their number
 
 
 def workload(
@@ -99,7 +101,10 @@ class Workload(WorkloadWhy):
         self._notices = Notices()
 
     def __repr__(self) -> str:
-        return f"<ensue workload: {', '.join(self.patterns)}>"
+        shown = [f"{name}={pattern!r}" for name, pattern in islice(self.patterns.items(), _SHOWN)]
+        if len(self.patterns) > _SHOWN:
+            shown.append(f"and {len(self.patterns) - _SHOWN:,} more")
+        return f"<ensue workload: {', '.join(shown)}>"
 
     # -- running ---------------------------------------------------------------------------------
 

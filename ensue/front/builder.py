@@ -7,6 +7,7 @@ built, so that a SUBSET may be declared after the condition that uses it.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -42,6 +43,8 @@ _ORDER = re.compile(
     r"(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*",
     re.IGNORECASE,
 )
+_MEASURE = re.compile(r"\s*(?P<text>.+?)\s+AS\s+(?P<name>\w+)\s*", re.IGNORECASE | re.DOTALL)
+_DEFINITION = re.compile(r"\s*(?P<name>\w+)\s+AS\s+(?P<text>.+?)\s*", re.IGNORECASE | re.DOTALL)
 _ROWS = {
     "one row": Rows.ONE,
     "one row per match": Rows.ONE,
@@ -176,9 +179,32 @@ class Draft:
             known[label] = text
         return tuple(known.items())
 
-    def placed(self, problem: errors.EnsueError) -> errors.EnsueError:
-        """The error with the position of the name in the text that has it."""
+    def by_name(self, verb: str, unnamed: Sequence[object]) -> None:
+        """Refuse what is given without a name; the form is shown with it where it is text."""
+        if not unnamed:
+            return
+        text = unnamed[0] if isinstance(unnamed[0], str) else "..."
+        name = {"measures": "n", "without": "stop"}.get(verb) or self.labels[0]
+        said = (_MEASURE if verb == "measures" else _DEFINITION).fullmatch(text)
+        name, text = (said["name"], said["text"]) if said else (name, text)
+        raise errors.QueryError(
+            f"{verb}({unnamed[0]!r}): {verb} takes keywords, a name for each",
+            remedy=f"write {verb}({name}={json.dumps(text, ensure_ascii=False)})",
+        )
+
+    def placed(self, problem: errors.EnsueError, index: Iterable[object] = ()) -> errors.EnsueError:
+        """The error with the position of the name in the text that has it.
+
+        A column may be missing since it is the one of `types`, or an index of the table given.
+        """
         name = re.search(r"'([^']+)'", problem.problem)
+        if isinstance(problem, errors.UnknownColumnError) and name is not None:
+            if name[1] in index:
+                remedy = f"{name[1]!r} is an index of the table: give data.reset_index()"
+                problem = type(problem)(problem.problem, remedy=remedy)
+            elif name[1] == self.types and problem.problem.startswith("DEFINE "):
+                what = f"types={name[1]!r}: the input has no column {name[1]!r}"
+                problem = type(problem)(what, remedy=problem.remedy)
         if problem.place is None and name is not None:
             for where, text in self.texts():
                 found = re.search(rf"(?<![\w.]){re.escape(name[1])}\b", text, re.IGNORECASE)

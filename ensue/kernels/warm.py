@@ -2,7 +2,7 @@
 
 On a fresh install that takes some seconds, once per machine: later processes, and Spark's workers
 on this host, load the cached machine code. Without it every worker of a fresh machine would compile
-them by itself, at the same time. A message says so when it takes longer than 2 seconds.
+them by itself, at the same time. A message says so when compiling takes longer than 2 seconds.
 
 Whatever is compiled, and whenever: each time that the seconds not yet spoken of come to 2, a line
 says what was compiled and how long it took. `ENSUE_PROGRESS=off` turns both off, and the workers of
@@ -31,19 +31,35 @@ _P = ParamSpec("_P")
 
 
 def announced(run: Callable[_P, None]) -> Callable[_P, None]:
-    """`run`, with the message where it takes long."""
+    """`run`, with the message where compiling takes long; loading what is cached says nothing."""
 
     @wraps(run)
     def timed(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        timer = threading.Timer(PATIENCE, lambda: _say(MESSAGE))
-        timer.daemon = True
-        timer.start()
+        begun = _Begun()
         try:
-            run(*args, **kwargs)
+            with event.install_listener(COMPILED, begun):
+                run(*args, **kwargs)
         finally:
-            timer.cancel()
+            begun.timer.cancel()
 
     return timed
+
+
+class _Begun(event.Listener):
+    """Says the message some time after the first kernel begins to be compiled."""
+
+    def __init__(self) -> None:
+        self.timer = threading.Timer(PATIENCE, lambda: _say(MESSAGE))
+        self.timer.daemon = True
+        self._waits = False
+
+    def on_start(self, event: event.Event) -> None:
+        if not self._waits and kernel_of(event) is not None:
+            self._waits = True
+            self.timer.start()
+
+    def on_end(self, event: event.Event) -> None:
+        """What follows may be compiled too."""
 
 
 def tell_compiles() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +34,45 @@ def quiet(call: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return call()
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def test_a_missing_column_is_told_where_it_was_named() -> None:
+    with pytest.raises(errors.UnknownColumnError, match=r"types='kinds'(.|\n)*did you mean: kind"):
+        ensue.pattern("view -> pay", types="kinds").order_by("ts").matches(CLICKS)
+    with pytest.raises(errors.UnknownColumnError, match="column 1: DEFINE view: the input"):
+        ensue.pattern("view -> pay").define(view="kinds = 'view'").order_by("ts").why(CLICKS)
+    indexed = CLICKS.to_pandas().set_index(["user", "ts"])
+    for ask in (VIEW_PAY.matches, VIEW_PAY.why, VIEW_PAY.order_by("ts").count):
+        with pytest.raises(errors.UnknownColumnError, match=r"index(.|\n)*reset_index\(\)"):
+            ask(indexed)
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "form"),
+    [
+        ("measures", "COUNT(*) AS rows", 'measures(rows="COUNT(*)")'),
+        ("measures", 7, 'measures(n="...")'),
+        ("define", "x > 1", 'define(view="x > 1")'),
+        ("define", "pay AS x > 1", 'define(pay="x > 1")'),
+        ("without", "x > 1", 'without(stop="x > 1")'),
+    ],
+)
+def test_what_has_no_name_is_shown_with_one(verb: str, given: object, form: str) -> None:
+    chain = ensue.begin("view").followed_by("pay")
+    for query in (VIEW_PAY, chain):
+        with pytest.raises(errors.QueryError, match=f"write {re.escape(form)}"):
+            getattr(query, verb)(given)
+
+
+def test_a_workload_shows_its_patterns() -> None:
+    assert repr(ensue.workload(a=VIEW_PAY, b=VIEW_PAY)) == (
+        f"<ensue workload: a={VIEW_PAY!r}, b={VIEW_PAY!r}>"
+    )
+    many = ensue.workload({f"q{number}": VIEW_PAY for number in range(1200)})
+    assert repr(many).endswith(f"q9={VIEW_PAY!r}, and 1,190 more>")
 
 
 # -- the order ------------------------------------------------------------------------------------

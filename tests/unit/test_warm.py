@@ -28,12 +28,20 @@ def nothing_compiled_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 compiles = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
 
+@compiles
 def test_a_slow_first_use_is_announced(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(warm, "PATIENCE", 0.01)
-    warm.announced(lambda: time.sleep(0.2))()
+
+    def first_use() -> None:
+        kernels("ensue.announced")[0](1)
+        time.sleep(0.2)
+
+    warm.announced(first_use)()
     assert "compiling its kernels, once per machine" in capsys.readouterr().err
+    warm.announced(lambda: time.sleep(0.2))()  # as long, and nothing is compiled
+    assert capsys.readouterr().err == ""
 
 
 def test_a_quick_one_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
