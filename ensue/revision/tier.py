@@ -18,6 +18,7 @@ import numpy as np
 from ensue import errors
 from ensue.automaton.registers import FIELD, Arc, Expression
 from ensue.guards import machine as guards
+from ensue.kernels import copies
 from ensue.query import condition as c
 from ensue.revision.code import Code, Compiled
 from ensue.revision.kernels import arcs, changes, intervals, layout, output, steps, store, time
@@ -25,7 +26,7 @@ from ensue.revision.rows import RowStore
 from ensue.scalar import kinds as k
 from ensue.scalar.values import compile_value
 
-_MODULES = (store, arcs, output, steps, intervals, changes, time)
+_MODULES = (copies, store, arcs, output, steps, intervals, changes, time)
 FAILED = -3  # of an arc: its Python function raised
 Answer = Callable[..., int]
 
