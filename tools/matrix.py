@@ -83,6 +83,9 @@ COMBINATIONS = (
             "googleapis-common-protos": "1.65.0",
             "protobuf": "5.28.3",
             "zstandard": "0.23.0",
+            "anywidget": "0.9.13",
+            "starlette": "0.46.0",
+            "uvicorn": "0.34.0",
         },
     ),
     Combination(

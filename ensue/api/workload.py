@@ -403,7 +403,10 @@ def _history(history: Any, budget: Budget | None, data: Any) -> Any:
             remedy="give budget=..., or leave history out",
         )
     if not is_spark(history):
-        return to_arrow(history).combine_chunks()
+        try:
+            return to_arrow(history).combine_chunks()
+        except errors.EnsueError as problem:
+            raise type(problem)(f"the history: {problem.problem}", remedy=problem.remedy) from None
     return history if is_spark(data) else history.toArrow().combine_chunks()
 
 

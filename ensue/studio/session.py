@@ -110,7 +110,7 @@ class Session:
             return found(params)
 
     def _tell(self, done: int, total: int | None, text: str) -> None:
-        self._local.tell(done, total, text)
+        getattr(self._local, "tell", quiet)(done, total, text)
 
     # -- what is there ---------------------------------------------------------------------------
 
