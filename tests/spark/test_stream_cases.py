@@ -7,7 +7,7 @@ does: micro-batches, disorder, watermark, state in RocksDB, wake-ups, and the or
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from ensue.operator.prepare import finish
 from ensue.operator.protocol import Key
 from ensue.query.query import Query
 from ensue.run import local
-from ensue.run.lanes.work import Stage, Work
+from ensue.run.lanes.work import Holding, Stage, Work
 from ensue.run.lanes.works import matches_work
 from ensue.run.spark import control, stream_operator
 from ensue.spark.control import Control
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
 FOUND = pa.schema([("case", pa.int64()), (PAYLOAD, pa.binary())])
 
 
-class Wrapped:
+class Wrapped(Stage):
     """A case's stage: rows out of bytes, and what it finds into bytes."""
 
     def __init__(self, inner: Stage, work: Work, case: int) -> None:
@@ -57,23 +57,14 @@ class Wrapped:
     def end(self, keys: Collection[Key] | None = None) -> Iterator[pa.Table]:
         return self._found(self._inner.end())
 
-    def refused(self) -> pa.Table | None:
-        return None
-
     def spent(self) -> tuple[int, int, float, float]:
         return self._inner.spent()
-
-    def known(self) -> list[Key]:
-        raise NotImplementedError
 
     def _found(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in tables:
             for batch in table.combine_chunks().to_batches():
                 blob = batch.serialize().to_pybytes()
                 yield pa.table({"case": [self._case], PAYLOAD: [blob]}, schema=FOUND)
-
-    def standing(self) -> Iterator[pa.Table]:
-        return iter(())
 
     def revise(self, orders: Sequence[str], since: int | None) -> list[dict[str, str]]:
         raise NotImplementedError
@@ -87,22 +78,9 @@ class Wrapped:
     def load(self, blob: bytes) -> None:
         self._inner.load(blob)
 
-    def next_time(self) -> int | None:
-        return self._inner.next_time()
-
-    def drop(self, keys: Collection[Key]) -> None:
-        raise NotImplementedError
-
-    def sizes(self) -> Mapping[Key, int]:
-        return {}
-
     @property
-    def partials(self) -> int:
-        return self._inner.partials
-
-    @property
-    def keys(self) -> int:
-        return self._inner.keys
+    def evaluators(self) -> Sequence[Holding]:
+        return self._inner.evaluators
 
 
 @dataclass(frozen=True)
