@@ -14,6 +14,7 @@ from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.nodes import Gap, Policy
 from ensue.query.query import Query, SkipMode
+from ensue.query.sql import describe
 from ensue.why.account import ORDER
 from tests.oracle_sequences import Oracle, Pairs, Rest, State, _heads
 
@@ -159,11 +160,33 @@ class _Waits(Oracle):
         row = min(wait.row, len(self.rows) - 1)
         matched = [name for name, _ in path]
         told = {"matched": matched, "row": row, "variable": wait.label, "reason": wait.reason}
-        return told | {"missing": list(wait.missing)}
+        return told | {"missing": list(wait.missing), "nearly": self._nearly(wait)}
+
+    def _nearly(self, wait: _Wait) -> str | None:
+        """Of the rows that a wait let pass: which parts held at most of them, and which did not."""
+        if wait.reason not in ("end", "within") or wait.need == 0:
+            return None
+        parts = c.conjuncts(self.query.definition(wait.label))
+        passed = []
+        for row in range(wait.pairs[-1][1] + 1, wait.row):
+            values = [self._value(part, row, (*wait.pairs, (wait.label, row))) for part in parts]
+            held = [value is True for value in values]
+            if any(held) and not all(held):
+                passed.append((sum(held), row, held, values))
+        if not passed:
+            return None
+        _, _, held, values = max(passed, key=lambda one: one[:2])
+        count = sum(one[2] == held for one in passed)
+        wrong = values.index(False) if False in values else values.index(None)
+        told = " and ".join(describe(part) for part, fits in zip(parts, held, strict=True) if fits)
+        at = "row, but" if count == 1 else "rows, but at the last of them"
+        return f"; {told} held at {count} {at} {describe(parts[wrong])}"
 
 
-def starts(query: Query, rows: list[dict[str, Any]], lacks: bool = False) -> list[dict[str, Any]]:
-    """What is to be said of every start row of a partition; with what it `lacks`."""
+def starts(
+    query: Query, rows: list[dict[str, Any]], lacks: bool = False, texts: bool = False
+) -> list[dict[str, Any]]:
+    """What is to be said of every start row of a partition; with what it `lacks`, or in words."""
     oracle = _Waits(query, rows)
     order, labels = query.order_by[0].column, query.labels
     answers = []
@@ -183,7 +206,9 @@ def starts(query: Query, rows: list[dict[str, Any]], lacks: bool = False) -> lis
         else:
             attempt = oracle.attempt(start)
             answer["stopped_at"] = rows[attempt.pop("row")][order]
-            missing = attempt.pop("missing", None)
+            missing, nearly = attempt.pop("missing", None), attempt.pop("nearly", None)
+            if texts:
+                answer["nearly"] = nearly
             answer |= attempt
             if lacks and missing is not None:
                 answer["missing"] = missing

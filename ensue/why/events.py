@@ -29,6 +29,7 @@ from ensue.operator.batch import check_types, order_kind
 from ensue.operator.protocol import Events
 from ensue.query import condition as c
 from ensue.query.query import Query, SkipMode, Window
+from ensue.scalar.values import Leaf
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.guards import Guards
 from ensue.sequences.listing import Collector, listed, resume
@@ -297,6 +298,8 @@ class Wait(Match):
             told = told or self._failure(wanted[1], start, path)[1]
             return Attempt((), start, name, a.NO_START, f"{name}: {told}")
         row, reason, name, told = self._stopped(path, places, wanted)
+        if reason in (a.END, a.WITHIN) and wanted[0]:
+            told += self._nearly(wanted[1], range(path[-1][0] + 1, row), path)
         stopped = min(row, self._part.end - 1)
         missing = self._missing(places, wanted)
         return Attempt(self.labels(path), stopped, name, reason, f"{name}: {told}", missing)
@@ -440,6 +443,15 @@ class Wait(Match):
     def _failure(self, label: int, row: int, path: Path) -> tuple[str, str]:
         self._pairs = (*path, (row, label))
         return words.failure(self._plan.parts[label], self._reader, self.leaf(row))
+
+    def _nearly(self, label: int, rows: range, path: Path) -> str:
+        """Which of these rows came nearest to fitting."""
+
+        def leaf_at(row: int) -> Leaf:
+            self._pairs = (*path, (row, label))
+            return self.leaf(row)
+
+        return words.nearly(self._plan.parts[label], self._reader, rows, leaf_at)
 
     def _later(self, label: int, row: int, path: Path) -> int | None:
         low = self._part.low

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -14,7 +15,7 @@ from ensue.guards.reader import Reader
 from ensue.query import condition as c
 from ensue.query.query import Window, WindowKind
 from ensue.query.sql import condition_sql, describe, shortened
-from ensue.scalar.values import Leaf
+from ensue.scalar.values import Compiled, Leaf
 from ensue.why.account import CONDITION, NULL
 
 _LONGEST = 60
@@ -37,6 +38,39 @@ def failure(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[str, str]:
         if value is None and unknown is None:
             unknown = _text(written, part, leaf, "null")
     return (CONDITION, "it does not fit") if unknown is None else (NULL, unknown)
+
+
+def nearly(
+    parts: Parts, reader: Reader, rows: Iterable[int], leaf_at: Callable[[int], Leaf]
+) -> str:
+    """Of rows that passed: the last at which most parts held, if any did, and what failed there."""
+    if len(parts) < 2:
+        return ""
+    tests = [reader.compiled(part) for _, part in parts]
+    seen: Counter[tuple[bool, ...]] = Counter()
+    most, last = 1, -1
+    best: tuple[bool, ...] = ()
+    for row in rows:
+        leaf = leaf_at(row)
+        held = tuple(_holds(test, leaf) for test in tests)
+        if most <= sum(held) < len(held):
+            most, last, best = sum(held), row, held
+            seen[held] += 1
+    if not best:
+        return ""
+    told = " and ".join(
+        describe(written) for (written, _), held in zip(parts, best, strict=True) if held
+    )
+    count = seen[best]
+    where = "row, but" if count == 1 else "rows, but at the last of them"
+    return f"; {told} held at {count:,} {where} {failure(parts, reader, leaf_at(last))[1]}"
+
+
+def _holds(test: Compiled, leaf: Leaf) -> bool:
+    try:
+        return test(leaf) is True
+    except errors.DataError:
+        return False  # another part rules the row out before this one is asked
 
 
 def asked(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[bool | None, str]:

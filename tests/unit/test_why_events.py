@@ -33,13 +33,17 @@ MORE = [
 
 def check(pattern: Pattern, events: pa.Table = EVENTS) -> None:
     query = pattern.partition_by("stream").order_by("id").query
-    by_start, by_partition = told(query, events, "start"), told(query, events, "partition")
+    by_start, by_partition = told(query, events, "start", True), told(query, events, "partition")
     rows = ROWS if events is EVENTS else rows_of(events)
     for number, letters in enumerate(STREAMS):
-        expected = oracle_why_events.starts(query, rows[number])
+        expected = oracle_why_events.starts(query, rows[number], texts=True)
         got, by_start = by_start[: len(letters)], by_start[len(letters) :]
         for row in got:
             row.pop("stream", None)
+        for row, other in zip(got, expected, strict=True):
+            text, nearly = row.pop("text") or "", other.pop("nearly", None)
+            assert (nearly or "") in text, f"{pattern} on {letters}"
+            assert (nearly is None) == (" held at " not in text or other["reason"] == "no start")
         for one, other in zip(got, expected, strict=True):
             assert one == other, f"{pattern} on {letters}"
         best = {"stream": number, **oracle_why.best(expected)}
@@ -141,6 +145,32 @@ def test_sentences_have_values() -> None:
     absent = ensue.pattern("view -> !stop", types="kind").partition_by("user").order_by("ts")
     first = absent.within(5).why(trips).to_pylist()[0]
     assert (first["variable"], first["text"]) == ("!stop", "!stop: stop came")
+
+
+def test_the_row_that_came_and_did_not_fit_is_told() -> None:
+    rows = pa.table(
+        {
+            "user": [1, 1, 1, 2, 2, 2, 2, 3, 3, 3],
+            "ts": [1, 2, 3, 1, 2, 3, 4, 1, 2, 3],
+            "kind": ["view", "cart", "pay", "view", "cart", "pay", "pay", "view", "cart", "ad"],
+            "amount": [0, 10, 8, 0, 10, 9, None, 0, 10, 20],
+        }
+    )
+    rows = pa.concat_tables([rows, rows.slice(0, 3), rows.slice(0, 1)])
+    late = pa.array([*rows["user"].to_pylist()[:10], 4, 4, 4, 4])
+    rows = rows.set_column(0, "user", late)
+    rows = rows.set_column(1, "ts", pa.array([*rows["ts"].to_pylist()[:13], 90]))
+    pattern = ensue.pattern("view -> cart -> pay", types="kind").within(60)
+    pattern = pattern.define(pay="amount >= cart.amount").partition_by("user").order_by("ts")
+    false = "kind = 'pay' held at 1 row, but amount >= `cart`.amount: 8 >= 10 is false"
+    assert [row["text"] for row in pattern.why(rows).to_pylist()] == [
+        f"pay: the partition ended; {false}",
+        "pay: the partition ended; kind = 'pay' held at 2 rows, but at the last of them "
+        "amount >= `cart`.amount: NULL >= 10 is null",
+        "pay: the partition ended; amount >= `cart`.amount held at 1 row, but "
+        "kind = 'pay': 'ad' = 'pay' is false",
+        f"pay: 89 after the first row, 29 more than within allows; {false}",
+    ]
 
 
 def test_a_joint_that_came_too_late() -> None:

@@ -32,10 +32,10 @@ UP_TO_THREE = small_patterns(1) + small_patterns(2) + small_patterns(3)
 OF_FOUR = small_patterns(4)[::29]
 
 
-def told(query: Query, table: pa.Table, per: str) -> list[dict[str, Any]]:
+def told(query: Query, table: pa.Table, per: str, texts: bool = False) -> list[dict[str, Any]]:
     rows = why.run(query, table, per, Notices()).to_pylist()
     for row in rows:
-        text = row.pop("text")
+        text = row["text"] if texts else row.pop("text")
         assert (text is None) == (row["reason"] is None)
     return rows
 
