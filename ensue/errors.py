@@ -147,6 +147,10 @@ class MissingNodeWarning(UserWarning):
     """A path was asked from or to a node that the graph does not have: its answer is empty."""
 
 
+class CandidateWarning(UserWarning):
+    """A candidate expression of a question was read with other labels, or was dropped."""
+
+
 class BoundWarning(UserWarning):
     """A bound of a budget that could not be met, or not for all rows; the message says why."""
 

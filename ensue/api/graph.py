@@ -26,6 +26,7 @@ from ensue.operator.budget import Budget
 from ensue.paths import search as engine
 from ensue.paths.asked import Asked, Starts
 from ensue.paths.budget import Retrieval, retrieve
+from ensue.paths.candidates import THRESHOLD, Read
 from ensue.paths.embed import Embedder
 from ensue.paths.explain import explain_local
 from ensue.paths.graph_read import TEXT_SUFFIXES, build_graph, read_triples
@@ -233,6 +234,8 @@ class Graph:
         budget: Budget | None = None,
         embedder: Embedder | None = None,
         label_texts: Mapping[str, str] | None = None,
+        unknown: str = "nearest",
+        threshold: float = THRESHOLD,
         semantics: str = "no_return",
         max_hops: int | None = None,
         strategy: str = "contribution",
@@ -243,7 +246,11 @@ class Graph:
         The budget is per question and shared by its candidates: `work` in extensions of partial
         paths, `latency` as time or per cent of the unbounded run, `memory` in bytes of partial
         paths or per cent. Without one, everything is found. `label_texts` says in words what a
-        label means; `embedder` turns texts into vectors.
+        label means; `embedder` turns texts into vectors, which are kept with the graph.
+
+        `unknown`: a label that the graph does not have is read as the "nearest" by the embedder
+        if they are `threshold` alike; else, or with "drop", that expression alone is dropped, as
+        is one that cannot be read. `found.repairs` lists them. "error" refuses the call.
         """
         many = [questions] if isinstance(questions, Question) else list(questions)
         strange = next((q for q in many if not isinstance(q, Question)), None)
@@ -252,16 +259,18 @@ class Graph:
                 f"{strange!r} is not a question",
                 remedy="give ensue.Question(text, start, expressions), one or a list of them",
             )
-        parsed = {text: parse_path(text) for q in many for text in q.expressions}
+        read = {text: _read(text) for q in many for text in q.expressions}
         return retrieve(
             self._local,
             many,
-            parsed,
+            read,
             _semantics(semantics),
             _hops(max_hops),
             budget,
             embedder,
             label_texts,
+            unknown,
+            threshold,
             strategy,
             seed,
             self._absence,
@@ -395,6 +404,13 @@ def _queries(expression: Expression) -> tuple[tuple[PathQuery, ...], list[str] |
             "no path expression was given", remedy="give one, or several as a list or by name"
         )
     return tuple(parse_path(text) for text in texts), names
+
+
+def _read(text: str) -> Read:
+    try:
+        return parse_path(text)
+    except errors.EnsueError as problem:
+        return problem
 
 
 def _semantics(name: str) -> Semantics:

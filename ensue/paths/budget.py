@@ -11,6 +11,7 @@ found is a true path of a candidate: a bound loses answers, it never invents one
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,8 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.paths import DEAD
 from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
-from ensue.paths.embed import Embedder, HashingEmbedder
+from ensue.paths.candidates import Read, read_candidates
+from ensue.paths.embed import Embedder
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.budget import (
     CONTRIBUTION,
@@ -37,7 +39,7 @@ from ensue.paths.plan import UNBOUNDED, PathPlan
 from ensue.paths.search import MODES, WALKS, Found, PathEngine
 from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
 from ensue.paths.tables import path_table
-from ensue.query.paths import PathQuery, Semantics
+from ensue.query.paths import Semantics
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
 ROOM = Room(
@@ -53,6 +55,7 @@ _MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArr
 _NO_BOUND = 2.0**61
 _FIRST_SLICE = 64  # steps between two looks at the time
 _SLICE = 0.02  # seconds
+_LEAST_SEARCH = 0.25  # of a bound on time, whatever embedding took
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,7 @@ class Retrieval:
     complete: NDArray[np.bool_]  # per question: nothing was left out
     seconds: float  # searching, all questions
     embedding_seconds: float
+    repairs: pa.Table  # expressions not asked as given: query, label, read_as, similarity, reason
 
     @cached_property
     def table(self) -> pa.Table:
@@ -98,12 +102,14 @@ class Retrieval:
 def retrieve(
     engine: PathEngine,
     questions: Sequence[Question],
-    parsed: Mapping[str, PathQuery],
+    read: Mapping[str, Read],
     semantics: Semantics,
     max_hops: int | None,
     budget: Budget | None,
     embedder: Embedder | None,
     label_texts: Mapping[str, str] | None,
+    unknown: str,
+    threshold: float,
     strategy: str,
     seed: int,
     absent: Callable[[str, list[Any], int], None],
@@ -113,28 +119,41 @@ def retrieve(
         raise errors.QueryError(
             f"strategy={strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
         )
-    texts = list(parsed)
-    numbers = {text: number for number, text in enumerate(texts)}
-    sets = [frozenset(numbers[text] for text in q.expressions) for q in questions]
-    plan = engine.planner.plan([parsed[text] for text in texts], list(dict.fromkeys(sets)))
-    if max_hops is None and plan.automaton.cyclic and semantics in WALKS:
-        raise errors.UnboundedPathsError(
-            "a candidate expression has a loop without a bound",
-            remedy='set max_hops, bound the loop as {1,3}, or use semantics="trail" or "simple"',
-        )
-    began = time.perf_counter()
-    words = label_words(engine.store, label_texts)
-    if embedder is None:
-        embedder = HashingEmbedder().fit([words[label] for label in engine.store.labels])
-    weight = question_weights(questions, texts, parsed, numbers, words, embedder)
-    sharing = state_sharing(plan, texts, parsed, words, embedder)
-    embedded = time.perf_counter() - began
+    store, clock = engine.store, _Stopwatch(embedder is None)
+    words = label_words(store, label_texts)
+    with clock:
+        known = engine.embedders.of(embedder, list(words.values()))
+        candidates = read_candidates(read, store.labels, words, known, unknown, threshold)
+    groups = [question.expressions for question in questions]
+    endless = max_hops is None and semantics in WALKS
+    plan = candidates.plan(engine.planner, groups, endless)
+    with clock:
+        weight = question_weights(questions, candidates.queries, candidates.trust, words, known)
+        sharing = state_sharing(plan, words, known)
+    candidates.warn()
     search = _Search(engine, plan, semantics, max_hops, sharing, STRATEGIES[strategy], seed)
-    offset, roots, states = _roots(engine, plan, questions, sets, absent)
+    offset, roots, states = _roots(engine, plan, questions, candidates.asked(groups), absent)
     began = time.perf_counter()
-    pieces = search.run(offset, roots, states, weight, bounds)
+    pieces = search.run(offset, roots, states, weight, bounds, clock.seconds)
     seconds = time.perf_counter() - began
-    return _joined(engine.store, texts, len(questions), pieces, seconds, embedded)
+    texts = list(candidates.queries)
+    repairs = candidates.report()
+    return _joined(store, texts, len(questions), pieces, seconds, clock.seconds, repairs)
+
+
+class _Stopwatch:
+    """Seconds of embedding: of this thread, or on the wall where an embedder may run elsewhere."""
+
+    def __init__(self, here: bool) -> None:
+        self.seconds = 0.0
+        self._clock = time.thread_time if here else time.perf_counter
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += self._clock() - self._began
 
 
 # -- bounds --------------------------------------------------------------------------------------
@@ -171,6 +190,7 @@ class _Search:
         states: NDArray[np.int32],
         weight: NDArray[np.float32],
         bounds: Bounds | None,
+        embedded: float = 0.0,  # seconds that embedding took: part of the bound
     ) -> list[tuple[int, Piece]]:
         questions = len(weight)
 
@@ -217,11 +237,13 @@ class _Search:
         work = _NO_BOUND if bounds.work is None else bounds.work.amount
         shares = [bound for bound in (latency, memory) if bound is not None and bound.share]
         need = _unbounded(search, questions) if shares else (1.0, 1.0)
-        seconds = 0.0 if latency is None else latency.of(need[0])
+        each = embedded / max(questions, 1)
+        seconds = 0.0 if latency is None else latency.of(need[0] + each)
         held = int(_NO_BOUND if memory is None else min(memory.of(need[1]), _NO_BOUND))
         if latency is None or not questions:
             return [(0, search(0, questions, work, held, 0.0))]
         search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
+        seconds = _left_to_search(seconds, each)
         began = time.thread_time()
         pieces = self._timed(search, questions, work, held, seconds)
         left = seconds * questions - (time.thread_time() - began)
@@ -262,6 +284,21 @@ class _Search:
             saved = min(float(piece.savings), allowed * 64)
             begin, window = end, min(2 * window, WINDOW)
         return pieces
+
+
+def _left_to_search(seconds: float, embedding: float) -> float:
+    """Of the seconds per question; where embedding leaves too few, some, and a warning."""
+    left = seconds - embedding
+    if left >= seconds * _LEAST_SEARCH:
+        return left
+    warnings.warn(
+        f"embedding took {1e6 * embedding:.3g} us per question of the {1e6 * seconds:.3g} us "
+        f"allowed: the bound cannot be held; {100 * _LEAST_SEARCH:.0f} % of it is searched on top. "
+        "Vectors of labels and kinds of question are kept for the next call",
+        errors.BoundWarning,
+        stacklevel=5,
+    )
+    return seconds * _LEAST_SEARCH
 
 
 def _gone_on(
@@ -388,6 +425,7 @@ def _joined(
     pieces: list[tuple[int, Piece]],  # each with the first of its questions
     seconds: float,
     embedded: float,
+    repairs: pa.Table,
 ) -> Retrieval:
     moved, offsets, total = [], [np.zeros(1, np.int64)], 0
     latest = np.zeros(questions, np.int64)  # the piece that answers a question, of several
@@ -413,7 +451,7 @@ def _joined(
     found = _ordered(Found(query, start, end, offset, visited, labels), order)
     return Retrieval(
         store, texts, questions, question[order], found, score[order],
-        work, held, complete, seconds, embedded,
+        work, held, complete, seconds, embedded, repairs,
     )  # fmt: skip
 
 

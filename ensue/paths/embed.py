@@ -7,16 +7,20 @@ have them: no model, no download, some microseconds per text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.operator.turns import Turns
 from ensue.paths.kernels.text import hash_texts
 
 Embedder = Callable[[list[str]], NDArray[np.floating]]
+_KEPT_TEXTS = 8192  # 32 MB of the default embedder's vectors
+_KEPT_EMBEDDERS = 4
+_NOTHING = np.zeros((0, 0), np.float32)
 
 
 class HashingEmbedder:
@@ -53,6 +57,51 @@ class HashingEmbedder:
             content = np.zeros(1, np.uint8) if data is None else np.frombuffer(data, np.uint8)
             hash_texts(content, begin, vectors, *self._weights)
         return vectors
+
+
+class Remembered(Turns):
+    """An embedder whose vectors of unit length are kept: a graph's labels and kinds of question
+    come again."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[str, NDArray[np.float32]] = {}
+
+    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row per text; only texts not seen before are embedded."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if len(self._known) + len(new) > _KEPT_TEXTS:
+            self._known.clear()
+            new = list(dict.fromkeys(texts))
+        if new:
+            vectors = unit_vectors(self._embedder, new)
+            size = len(next(iter(self._known.values()), vectors[0]))
+            if vectors.shape[1] != size:
+                raise errors.QueryError(
+                    f"the embedder returned vectors of {vectors.shape[1]} values, before of {size}",
+                    remedy="return vectors of one length",
+                )
+            self._known.update(zip(new, vectors, strict=True))
+        return np.stack([self._known[text] for text in texts]) if texts else _NOTHING
+
+
+class Embedders(Turns):
+    """What a graph remembers of the last embedders that it was asked with."""
+
+    def __init__(self) -> None:
+        self._kept: dict[object, Remembered] = {}
+
+    def of(self, embedder: Embedder | None, words: Sequence[str]) -> Remembered:
+        """Of this one; without one, of hashed words weighed by these, the labels in words."""
+        key = ("hashed", *words) if embedder is None else embedder
+        if not isinstance(key, Hashable):
+            return Remembered(key)
+        if key not in self._kept:
+            if len(self._kept) >= _KEPT_EMBEDDERS:
+                self._kept.pop(next(iter(self._kept)))
+            hashed = embedder or HashingEmbedder().fit(words)
+            self._kept[key] = Remembered(hashed)
+        return self._kept[key]
 
 
 def unit_vectors(embedder: Embedder, texts: list[str]) -> NDArray[np.float32]:

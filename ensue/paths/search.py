@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.kernels.order import index_by_group
 from ensue.paths.counts import exact_counts
+from ensue.paths.embed import Embedders
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.counts import count_paths, meets_cycle
 from ensue.paths.kernels.deepening import deepen_paths
@@ -118,6 +119,7 @@ class PathEngine:
     def __init__(self, store: GraphStore) -> None:
         self.store = store
         self.planner = Planner(store)
+        self.embedders = Embedders()
         self.work = 0
 
     def plan(self, request: Request) -> PathPlan:

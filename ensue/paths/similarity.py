@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.paths import DEAD, PathAutomaton
-from ensue.paths.embed import Embedder, unit_vectors
+from ensue.paths.embed import Remembered
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.plan import PathPlan
 from ensue.query import nodes
 from ensue.query.paths import PathQuery
 
 _LEAST_WEIGHT = np.float32(1e-6)
+_AT_ONCE = 4096  # texts
 
 
 @dataclass(frozen=True)
@@ -77,47 +78,58 @@ def _query_text(query: PathQuery, words: Mapping[str, str]) -> str:
 
 def question_weights(
     questions: Sequence[Question],
-    texts: Sequence[str],
-    parsed: Mapping[str, PathQuery],
-    numbers: Mapping[str, int],
+    queries: Mapping[str, PathQuery],
+    trust: Mapping[str, float],
     words: Mapping[str, str],
-    embedder: Embedder,
+    embedder: Remembered,
 ) -> NDArray[np.float32]:
-    """Per question and expression: how alike they are; 0 where not asked."""
-    about = unit_vectors(embedder, [_query_text(parsed[text], words) for text in texts])
-    weight = np.zeros((len(questions), len(texts)), np.float32)
-    for begin in range(0, len(questions), 4096):
-        some = questions[begin : begin + 4096]
-        asked = unit_vectors(embedder, [_without_topic(q) for q in some])
-        similar = asked @ about.T
-        for row, question in enumerate(some):
-            columns = [numbers[text] for text in question.expressions]
-            trust = question.weights or (1.0,) * len(columns)
-            values = np.maximum(similar[row, columns], 0) * np.array(trust, np.float32)
-            weight[begin + row, columns] = np.maximum(values, _LEAST_WEIGHT)
+    """Per question and expression: how alike they are; 0 where not asked.
+
+    Questions that differ in their topic only are of one kind, which is embedded once.
+    """
+    weight = np.zeros((len(questions), len(queries)), np.float32)
+    if not len(questions) or not queries:
+        return weight
+    about = embedder.vectors([_query_text(query, words) for query in queries.values()])
+    kinds: dict[str, int] = {}
+    kind = [kinds.setdefault(_without_topic(q), len(kinds)) for q in questions]
+    texts = list(kinds)
+    similar = np.concatenate(
+        [
+            embedder.vectors(texts[begin : begin + _AT_ONCE]) @ about.T
+            for begin in range(0, len(texts), _AT_ONCE)
+        ]
+    )
+    numbers = {text: number for number, text in enumerate(queries)}
+    columns = np.array([numbers.get(t, -1) for q in questions for t in q.expressions], np.int64)
+    rows = np.repeat(np.arange(len(questions)), [len(q.expressions) for q in questions])
+    trusted = np.array([trust.get(text, 1.0) for text in queries], np.float32)[columns]
+    if any(q.weights is not None for q in questions):
+        each = [w for q in questions for w in q.weights or (1.0,) * len(q.expressions)]
+        trusted = trusted * np.array(each, np.float32)
+    values = np.maximum(similar[np.array(kind)[rows], columns], 0) * trusted
+    left = columns >= 0
+    weight[rows[left], columns[left]] = np.maximum(values[left], _LEAST_WEIGHT)
     return weight
 
 
 def _without_topic(question: Question) -> str:
     """The question without the name of its node, which says nothing about the kind of path."""
     text = question.text
-    starts = question.start if isinstance(question.start, (list, tuple)) else [question.start]
-    for start in starts:
-        text = text.replace(f"[{start}]", " ")
+    if "[" in text:
+        starts = question.start if isinstance(question.start, (list, tuple)) else (question.start,)
+        for start in starts:
+            text = text.replace(f"[{start}]", " ")
     return text
 
 
 def state_sharing(
-    plan: PathPlan,
-    texts: Sequence[str],
-    parsed: Mapping[str, PathQuery],
-    words: Mapping[str, str],
-    embedder: Embedder,
+    plan: PathPlan, words: Mapping[str, str], embedder: Remembered
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
     """Per state: the queries it is shared by, and how alike its labels and theirs are."""
     crossed = _crossed(plan, words)
-    wholes = unit_vectors(embedder, [_query_text(parsed[text], words) for text in texts])
-    parts = unit_vectors(embedder, crossed)
+    wholes = embedder.vectors([_query_text(query, words) for query in plan.programs.queries])
+    parts = embedder.vectors(crossed)
     offset, queries = [0], []
     for sharers in plan.automaton.queries_of:
         queries.extend(sorted(sharers))

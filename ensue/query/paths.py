@@ -7,6 +7,7 @@ of the expression; it is one path however many ways the expression can read it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -87,10 +88,22 @@ class PathQuery:
             mirrored(self.pattern), tuple(test.inverse() for test in self.tests), f"^({self.text})"
         )
 
+    def relabelled(self, others: Mapping[str, str]) -> PathQuery:
+        """The query with other labels in place of some; patterns of labels stay."""
+        tests = tuple(
+            test if test.glob else replace(test, labels=_renamed(test.labels, others))
+            for test in self.tests
+        )
+        return replace(self, tests=tests)
+
     def labels(self) -> tuple[str, ...]:
         """Every label the expression names, in order; globs left out."""
         named = (name for test in self.tests if not test.glob for name in test.labels)
         return tuple(dict.fromkeys(named))
+
+
+def _renamed(labels: tuple[str, ...], others: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(others.get(label, label) for label in labels))
 
 
 def mirrored(node: nodes.Node) -> nodes.Node:

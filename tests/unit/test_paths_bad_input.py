@@ -366,7 +366,7 @@ def test_budgets_and_embedders_are_checked(graph: ensue.Graph) -> None:
     with pytest.raises(errors.QueryError, match="strategy"):
         graph.retrieve(question, strategy="best")
     with pytest.raises(errors.UnboundedPathsError):
-        graph.retrieve(ensue.Question("who", "x", ("likes+",)))
+        graph.retrieve(ensue.Question("who", "x", ("likes+",)), unknown="error")
     with pytest.warns(errors.MissingNodeWarning):
         nobody = ensue.Question("who", "nobody", ("likes",))
         assert graph.retrieve(nobody).table.num_rows == 0
