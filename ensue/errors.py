@@ -183,6 +183,10 @@ class UnsupportedFunctionError(UnsupportedError):
     """A function that Ensue does not compute: in process, or over several rows of a match."""
 
 
+class UntrustedError(EnsueError):
+    """Text under `trust="pattern"`, or an order to a stream, says more than a pattern may."""
+
+
 class UnsupportedInputError(UnsupportedError):
     """The input is not a kind of table that Ensue reads."""
 

@@ -14,6 +14,7 @@ from ensue.automaton.registers import FIELD, MAX_FIELDS, Arc, Expression, Field
 from ensue.front.expressions import Scope, parse_condition
 from ensue.query import condition as c
 from ensue.scalar import kinds as k
+from ensue.scalar.fence import check_condition
 
 RESERVED = ("op", "match_id", "match_number", "first", "last", "until", "state")
 _ZERO = {"int": 0, "float": 0.0, "boolean": False}
@@ -162,6 +163,9 @@ def read_edit(text: str, fields: tuple[Field, ...]) -> tuple[list[Arc], list[str
         arc = dict(given)
         final = arc.pop("final", False)
         arcs.append(make_arc(fields, **arc, name=name))
+        for said in (arcs[-1].when, *(value for _, value in arcs[-1].set)):
+            if isinstance(said, c.CONDITIONS):
+                check_condition(said, f"the arc {name}")
         finals += [arcs[-1].target] if final else []
     return arcs, [str(name) for name in remove], finals
 

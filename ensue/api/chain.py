@@ -10,12 +10,16 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.front import builder
 from ensue.front.steps import FIRST_AND_LAST, PREVIOUS_AND_CURRENT, Steps, Vocabulary, begin_steps
+from ensue.scalar.fence import fence_of
 
 
-def begin(step: object, after_match: str | None = None) -> Chain:
-    """A pattern step by step, in FlinkCEP's words: `begin("a").where("x > 1").followed_by("b")`."""
+def begin(step: object, after_match: str | None = None, *, trust: str = "all") -> Chain:
+    """A pattern step by step, in FlinkCEP's words: `begin("a").where("x > 1").followed_by("b")`.
+
+    `trust` is that of `pattern`.
+    """
     steps = begin_steps(step)
-    draft = builder.Draft(steps.node(), define=steps.define(), events=True)
+    draft = builder.Draft(steps.node(), define=steps.define(), events=True, fence=fence_of(trust))
     chain = Chain(draft, steps)
     return chain if after_match is None else chain.after_match(after_match)
 

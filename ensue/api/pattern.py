@@ -31,7 +31,6 @@ from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
 from ensue.draw.timeline import Timeline
 from ensue.front import builder
-from ensue.front.expressions import Scope, parse_condition
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
 from ensue.missing.explain import explain_missing
@@ -52,23 +51,26 @@ from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
 from ensue.run.matcher import Matcher
 from ensue.run.timeouts import run as timed_out_rows
+from ensue.scalar.fence import fence_of
 from ensue.sequences.explain import explain_sequence
 from ensue.sequences.limits import check_listing
 from ensue.summary.options import SummaryOptions
 
 
-def pattern(text: str, *, types: str | None = None) -> Pattern:
+def pattern(text: str, *, types: str | None = None, trust: str = "all") -> Pattern:
     """A pattern from its text: `ensue.pattern("A B+ C+")`.
 
     A blank means "the next row". With `types`, a symbol means `types = 'symbol'`, and `define`
-    adds to that. Symbols keep their spelling.
+    adds to that. Symbols keep their spelling. With `trust="pattern"`, this and all that is said
+    later may call the functions of docs/functions.md only (docs/security.md).
     """
-    return Pattern(builder.Draft(parse_pattern(builder.as_text(text, "pattern")), types=types))
+    node = parse_pattern(builder.as_text(text, "pattern"))
+    return Pattern(builder.Draft(node, types=types, fence=fence_of(trust)))
 
 
-def sase(text: str, *, types: str = "type") -> Pattern:
+def sase(text: str, *, types: str = "type", trust: str = "all") -> Pattern:
     """A pattern from SASE text: `SEQ(A a, B+ b[], C c) WHERE [id] AND ... WITHIN 10 minutes`."""
-    return Pattern(parse_sase(text, types))
+    return Pattern(replace(parse_sase(text, types), fence=fence_of(trust)))
 
 
 class Pattern(Why):
@@ -278,12 +280,12 @@ class Pattern(Why):
                         remedy="use limit=..., or q.aggregate(...) on the DataFrame",
                     )
                 if data.isStreaming:
-                    from ensue.front.sql import read_query
+                    from ensue.front.sql import read_order
                     from ensue.run.spark import stream as streams
                     from ensue.run.spark.stream_options import StreamOptions
 
                     options = StreamOptions.of(stream)
-                    return streams.run(query, data, options, listing, read_query, budget)
+                    return streams.run(query, data, options, listing, read_order, budget)
                 no_stream_options(stream, self.matches)
                 check_order(self._draft, data, self._notices)
                 if query.row_semantics and timeouts:
@@ -421,9 +423,7 @@ class Pattern(Why):
                 "summarize() does not go with allow_missing: it counts exact matches",
                 remedy="use aggregate(...) or matches(...), or leave allow_missing out",
             )
-        asked = None
-        if total is not None:
-            asked = parse_condition(total, Scope(query.variables, "total"))
+        asked = None if total is None else self._draft.total(total, query)
         options = SummaryOptions(
             size, select, asked, total, probabilities, equal, budget, seed, detect, counts
         )

@@ -7,7 +7,7 @@ of the Spark session. Both replace clause by clause (`sql_statement.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 from sqlglot import exp
 
 from ensue import errors
+from ensue.api import sql_fence
 from ensue.api.order import unordered_sql
 from ensue.api.sql_statement import Hidden, Statement
 from ensue.api.sql_tables import over_tables
@@ -27,6 +28,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
 from ensue.query.depth import roomy
 from ensue.query.query import Query
+from ensue.scalar.fence import fence_of
 
 if TYPE_CHECKING:
     from ensue.run.spark.sql import Frame, Session
@@ -41,6 +43,8 @@ def sql(
     budget: Budget | None = None,
     as_of: Any = LATEST,
     why: bool = False,
+    trust: str = "all",
+    reads: str | Sequence[str] = (),
     tables: None = None,
 ) -> Frame: ...
 @overload
@@ -52,6 +56,8 @@ def sql(
     budget: Budget | None = None,
     as_of: Any = LATEST,
     why: bool = False,
+    trust: str = "all",
+    reads: str | Sequence[str] = (),
     tables: None = None,
 ) -> list[Frame]: ...
 @overload
@@ -63,6 +69,8 @@ def sql(
     budget: Budget | None = None,
     as_of: Any = LATEST,
     why: bool = False,
+    trust: str = "all",
+    reads: str | Sequence[str] = (),
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any: ...
@@ -75,6 +83,8 @@ def sql(
     budget: Budget | None = None,
     as_of: Any = LATEST,
     why: bool = False,
+    trust: str = "all",
+    reads: str | Sequence[str] = (),
     tables: Mapping[str, Any] | None = None,
     **named: Any,
 ) -> Any:
@@ -90,9 +100,14 @@ def sql(
 
     With tables given by name, `sql("... FROM events ...", events=df)`, or as `tables={...}` where a
     name is that of an option, the statement runs in process and gives the kind of the first table.
+
+    `trust="pattern"` is for statements of people who may ask for patterns and for nothing else:
+    one SELECT with row patterns over the tables `reads` (in process those given), and only the
+    functions of docs/functions.md (docs/security.md).
     """
     texts = [text] if isinstance(text, str) else list(text)
     given = check_tables(spark, tables, named)
+    _check_trust(texts, dialect, trust, [reads] if isinstance(reads, str) else reads, given)
     if why:
         from ensue.api.sql_why import why as asked
 
@@ -240,8 +255,8 @@ def check_tables(
         if value is None or (isinstance(value, str) and not Path(value).expanduser().exists()):
             raise errors.QueryError(
                 f"{name}={value!r} is neither an option nor a table of the statement",
-                remedy="options are spark, dialect, budget, as_of, why and tables; a table is an "
-                "Arrow, pandas or Polars table, or the path of a file",
+                remedy="options are spark, dialect, budget, as_of, why, trust, reads and tables; a "
+                "table is an Arrow, pandas or Polars table, or the path of a file",
             )
     given = {**(tables or {}), **named}
     if given and spark is not None:
@@ -250,6 +265,29 @@ def check_tables(
             remedy="leave one of them out",
         )
     return given
+
+
+def _check_trust(
+    texts: Sequence[str],
+    dialect: str,
+    trust: str,
+    reads: Sequence[str],
+    given: Mapping[str, Any],
+) -> None:
+    if fence_of(trust) is None:
+        if reads:
+            raise errors.QueryError(
+                f"reads={reads!r} bounds what untrusted text may read, and trust is 'all'",
+                remedy="give trust='pattern', or leave reads out",
+            )
+        return
+    if not (reads or given):
+        raise errors.QueryError(
+            "trust='pattern' on Spark needs the tables that a statement may read",
+            remedy="name them: reads='events', or reads=['shop.visits', 'shop.orders']",
+        )
+    for text in texts:
+        sql_fence.check(text, dialect, reads or list(given))
 
 
 def _refuse(budget: Budget | None, reason: str) -> None:

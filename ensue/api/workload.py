@@ -181,7 +181,7 @@ class Workload(WorkloadWhy):
     def _streamed(
         self, data: Any, budget: Budget | None, past: Any, max_matches: int, stream: dict[str, Any]
     ) -> Any:
-        from ensue.front.sql import read_query
+        from ensue.front.sql import read_order
         from ensue.run.spark import stream_workload
         from ensue.run.spark.stream_options import StreamOptions
 
@@ -192,7 +192,7 @@ class Workload(WorkloadWhy):
             )
         history = past.toArrow().combine_chunks() if is_spark(past) else past
         sharing = replace(self.options, max_matches=max_matches)
-        asked = stream_workload.Asked(self._queries(), sharing, read_query, budget, history)
+        asked = stream_workload.Asked(self._queries(), sharing, read_order, budget, history)
         return stream_workload.run(asked, data, StreamOptions.of(stream))
 
     def aggregate(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -94,6 +94,8 @@ class Draft:
     events: bool = False  # event semantics, whatever the joints
     skip_text: tuple[str, bool] | None = None  # after_match said before its target was
     missing: Missing | None = None
+    # What refuses a query of a text that may ask for a pattern and for nothing else.
+    fence: Callable[[Query], None] | None = None
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -132,7 +134,7 @@ class Draft:
                 Measure(name, parse_condition(text, Scope(variables, f"measure {name}")))
                 for name, text in said
             )
-        return rules.check(
+        found = rules.check(
             Query(
                 pattern=pattern,
                 define=tuple((k, c.conjunction(v)) for k, v in given.items() if v),
@@ -150,6 +152,16 @@ class Draft:
                 ties=self.ties,
             )
         )
+        if self.fence is not None:
+            self.fence(found)
+        return found
+
+    def total(self, text: str, query: Query) -> c.Condition:
+        """What a summary of the query sums up."""
+        found = parse_condition(text, Scope(query.variables, "total"))
+        if self.fence is not None:
+            self.fence(replace(query, measures=(Measure("total", found),)))
+        return found
 
     def _skip(self) -> Skip | None:
         return (

@@ -61,6 +61,30 @@ def read_query(text: str, dialect: str = "spark") -> Query:
     return read_table(tables[0], dialect).query
 
 
+@roomy
+def read_order(text: str, dialect: str = "spark") -> Query:
+    """The query of an order to a stream: `SELECT * FROM t MATCH_RECOGNIZE (...)` and no more.
+
+    The rows are those of the stream, so whatever else a statement may say is refused.
+    """
+    tree = parse_statement(text, dialect)
+    query = read_query(text, dialect)
+    table: Any = tree.find(MatchTable)
+    said = {role for role, value in tree.args.items() if value}
+    alone = isinstance(tree, exp.Select) and said <= {"expressions", "from_", "kind"}
+    listed = all(isinstance(item, (exp.Star, exp.Column)) for item in tree.expressions)
+    plain = isinstance(table.this, exp.Table) and isinstance(table.this.this, exp.Identifier)
+    joined = any(value for role, value in table.args.items() if role not in ("this", "alias"))
+    if not (alone and listed and plain) or joined or read_table(table, dialect).hidden:
+        raise errors.UntrustedError(
+            "an order is one row pattern over the rows of the stream, and this has more: another "
+            "table, a sub-query, a condition or an expression around or below the clause",
+            remedy="write SELECT * FROM t MATCH_RECOGNIZE (...)",
+            place=errors.Place.at_offset(text, 0),
+        )
+    return query
+
+
 def read_table(
     node: MatchTable, dialect: str = "spark", integer_columns: frozenset[str] = frozenset()
 ) -> MatchQuery:

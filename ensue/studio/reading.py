@@ -15,6 +15,7 @@ from ensue.front.expressions import Scope, parse_condition
 from ensue.front.sql import read_table
 from ensue.front.statement import parse_statement
 from ensue.query.query import Measure, Query, Rows
+from ensue.scalar.fence import check_query
 from ensue.studio.python_text import read_python
 from ensue.studio.texts import TEXT, Spot, TextError, Typed, inside, lines, reading, spot_of
 
@@ -55,7 +56,7 @@ def read(typed: Typed) -> Pattern:
     """The pattern, its query built; a mistake is a TextError with its spot."""
     try:
         found = _READERS[typed.language](typed)
-        _ = found.query
+        check_query(found.query)  # Spark evaluates parts of what is typed
         return found
     except errors.EnsueError as problem:
         raise TextError(problem, spot_of(problem, typed)) from None

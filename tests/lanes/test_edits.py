@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue.front.sql import read_query
+from ensue.front.sql import read_order
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
 from ensue.query import stored
@@ -54,7 +54,7 @@ def work_of(pattern: Any, **given: Any) -> EditsWork:
     table = rows("A")
     query = bind(pattern.query, ["k", "ts", "kind", "x"])
     settings = streams.settings(**given)
-    return edits_work({"fall": query}, table.schema, "ts", settings, {}, read_query)
+    return edits_work({"fall": query}, table.schema, "ts", settings, {}, read_order)
 
 
 class Stream:
@@ -127,7 +127,9 @@ def test_edits_of_one_batch_are_carried_out_in_order() -> None:
     assert [(r["version"], r["at"].second - 20) for r in stream.found] == [(10, 3)]
 
 
-MISTYPED = stored.to_json(FALL.query).replace('"B"', "17")
+STORED = stored.to_json(FALL.query)
+MISTYPED = json.loads(STORED)
+MISTYPED["query"]["measures"] = ["total"]
 BAD = {
     "does not name an edit": "fall.txt\nanything",
     "MATCH_RECOGNIZE": "00000001-fall.sql\nSELECT nonsense",
@@ -143,7 +145,10 @@ BAD = {
     "line 1, column": "00000001-fall.sql\n"
     + sql("A AS " + "abs(" * 2000 + "x" + ")" * 2000 + " > 1"),
     "the limit is": "00000001-fall.sql\n" + " " * 5_000_000,
-    "AttributeError": "00000001-fall.json\n" + MISTYPED,
+    "the literal 17": "00000001-fall.json\n" + STORED.replace('"B"', "17"),
+    "AttributeError": "00000001-fall.json\n" + json.dumps(MISTYPED),
+    "'reflect'": "00000001-fall.sql\n" + sql("A AS reflect('a', kind) = 'b'"),
+    "sub-query": "00000001-fall.sql\n" + sql("A AS x > (SELECT max(x) FROM other)"),
 }
 
 

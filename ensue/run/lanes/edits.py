@@ -44,6 +44,7 @@ from ensue.run.lanes.orders import DROP, SQL, Edit, carried_out, check_number, r
 from ensue.run.lanes.stages import EvaluatorStage, Recipe, named, unnamed
 from ensue.run.lanes.work import Settings, Stage, Work, pattern_name
 from ensue.run.lanes.works import matches_recipe
+from ensue.scalar.fence import check_query
 from ensue.sequences.evaluator import SequencesEvaluator
 
 KIND = state.Kind("versions")
@@ -65,6 +66,7 @@ class EditsWork(Work):
     def query_of(self, edit: Edit) -> Query:
         """The pattern that an edit brings."""
         query = self.read_sql(edit.text) if edit.kind == SQL else stored.from_json(edit.text)
+        check_query(query)
         if query.partition_by != self.partition_by:
             raise errors.QueryError(
                 f"the edit is partitioned by {query.partition_by}, the stream by "

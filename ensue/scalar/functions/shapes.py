@@ -57,7 +57,7 @@ _ROLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "arraymax": ("array_max", ("this",)),
     "arraymin": ("array_min", ("this",)),
 }
-_SYNONYMS = {
+SYNONYMS = {
     "cardinality": "size",
     "btrim": "trim",
     "ceiling": "ceil",
@@ -214,7 +214,7 @@ def _extract(call: Call) -> Shape:
 
 def _anonymous(call: Call) -> Shape:
     name = str(call["this"]).lower()
-    return Shape(_SYNONYMS.get(name, name), _gather(call, ("expressions",), ("this",)))
+    return Shape(SYNONYMS.get(name, name), _gather(call, ("expressions",), ("this",)))
 
 
 _CUSTOM: dict[str, Callable[[Call], Shape]] = {
@@ -232,3 +232,5 @@ _CUSTOM: dict[str, Callable[[Call], Shape]] = {
     "extract": _extract,
     "anonymous": _anonymous,
 }
+# Keys of the parser whose shape is one of the catalogue (`anonymous` calls a function by name).
+PARSED = frozenset(_ROLES) | frozenset(_CUSTOM) - {"anonymous"}
