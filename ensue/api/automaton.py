@@ -28,7 +28,7 @@ from ensue.automaton.registers import RegisterAutomaton
 from ensue.capabilities import Task, Way, refusal
 from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
-from ensue.operator.state import unpack
+from ensue.operator.state import restoring, unpack
 from ensue.revision.matches import all_matches
 from ensue.revision.operator import Operator
 from ensue.revision.parts import Settings
@@ -199,9 +199,12 @@ class Automaton:
 
     def restore(self, state: bytes, **options: Any) -> AutomatonMatcher:
         """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`."""
-        parts = unpack(KIND, state)
-        matcher = self.matcher(parts.schema("schema"), **options)
-        matcher.take_over(parts.state("evaluator"), parts.state("held"))
+        with restoring():
+            parts = unpack(KIND, state)
+            schema = parts.schema("schema")
+        matcher = self.matcher(schema, **options)
+        with restoring():
+            matcher.take_over(parts.state("evaluator"), parts.state("held"))
         return matcher
 
     def _settings(self, **given: Any) -> Settings:

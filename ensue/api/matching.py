@@ -14,7 +14,7 @@ from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.steps import gap_bound
 from ensue.operator.budget import Budget
-from ensue.operator.state import kind_of, unpack
+from ensue.operator.state import kind_of, restoring, unpack
 from ensue.query.duration import spelled
 from ensue.query.query import Query, Rows
 from ensue.run import choose
@@ -106,6 +106,7 @@ def summary_of(
     return LateSummary(query, asked, options, to_arrow)
 
 
+@restoring()
 def restore(state: bytes) -> Any:
     """Restore a matcher or a summary from a snapshot."""
     kind = kind_of(state)

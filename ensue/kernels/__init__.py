@@ -1,1 +1,3 @@
 """Numba loops over flat arrays. Nothing here knows queries, Arrow or Spark."""
+
+from ensue.kernels import kept as kept  # before any kernel is loaded

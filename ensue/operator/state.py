@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ from ensue.query.stored import Fingerprint
 _META = b"ensue"
 _SUM = b"ensue sum:"
 _TAIL = len(_SUM) + 4
+_NO_BYTES = 1_000_000  # rows that a table may have without a bit for each
 NO_QUERY = Fingerprint("")
 _TABLE, _SCHEMA, _STATE, _STATES, _JSON = "table", "schema", "state", "states", "json"
 _SCHEMA_OF_PARTS = pa.schema(
@@ -172,6 +174,26 @@ def numbers_of(blob: bytes) -> dict[str, int]:
     return dict(_opened(blob)[1]["numbers"])
 
 
+@contextmanager
+def restoring() -> Iterator[None]:
+    """Around all that takes a state apart: what fits together nowhere is refused as a state.
+
+    A checksum says that bytes are what somebody wrote, not that Ensue wrote them.
+    """
+    try:
+        yield
+    except (errors.StateError, errors.LimitError, errors.MissingExtraError, MemoryError):
+        raise  # the last three speak of this machine
+    except errors.EnsueError as problem:
+        raise errors.StateError(
+            f"the stored state does not hold what Ensue writes: {problem.problem}",
+            remedy="restore it with the query and the version of Ensue that wrote it, or start "
+            "afresh",
+        ) from problem
+    except Exception as problem:
+        raise _damaged() from problem
+
+
 # -- reading -------------------------------------------------------------------------------------
 
 
@@ -191,14 +213,14 @@ def _read(kind: Kind, blob: bytes, query: Fingerprint) -> tuple[pa.Table, dict[s
             f"version {kind.readable}",
             remedy=f"restore it with the version of Ensue that wrote it, or {other}",
         )
-    names = {query.now, query.earlier or query.now} if version == 1 else {query.now}
+    names = (query.now, query.earlier or query.now) if version == 1 else (query.now,)
     if header.get("query", query.now) not in names:
         raise errors.StateError(
             "the stored state belongs to another query: its pattern, conditions, order or measures "
             "differ",
             remedy="restore it with the query that wrote it, or start afresh",
         )
-    return _table(reader, validate="sum" not in header), header
+    return _table(reader), header
 
 
 def _opened(blob: bytes) -> tuple[pa.RecordBatchReader, dict[str, Any]]:
@@ -221,14 +243,17 @@ def _opened(blob: bytes) -> tuple[pa.RecordBatchReader, dict[str, Any]]:
     return reader, header
 
 
-def _table(reader: pa.RecordBatchReader, validate: bool = False) -> pa.Table:
+def _table(reader: pa.RecordBatchReader) -> pa.Table:
     """All rows, under the metadata that they had before they were written."""
     try:
         table = reader.read_all()
-        if validate:
-            table.validate(full=True)  # nothing else vouches for it
+        table.validate(full=True)  # a checksum vouches for bytes, not for who wrote them
     except (pa.ArrowException, OSError, ValueError):
         raise _damaged() from None
+    if (
+        table.num_rows > _NO_BYTES + 8 * table.nbytes
+    ):  # as nulls, rows cost nothing until they are read
+        raise _damaged()
     metadata = dict(table.schema.metadata or {})
     metadata.pop(_META, None)
     return table.replace_schema_metadata(metadata or None)

@@ -38,7 +38,7 @@ from ensue.operator.protocol import (
     keys_in,
     keys_of,
 )
-from ensue.operator.state import NO_QUERY
+from ensue.operator.state import NO_QUERY, restoring
 from ensue.operator.turns import Turns
 from ensue.quantities.bound import Batch, Bound, Extra, Mark, Outcome, taken
 from ensue.quantities.groups import Groups
@@ -216,6 +216,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
     def _saved(self, keys: list[Key]) -> bytes:
         return save_memory(self._memory.select(self._at(keys)), keys, self._query)
 
+    @restoring()
     def _restore(self, state: Snapshot) -> None:
         shared = [state.shared] if state.shared else []
         for blob in (*shared, *state.keys.values()):

@@ -40,7 +40,7 @@ from ensue.operator.protocol import (
     key_at,
     keys_of,
 )
-from ensue.operator.state import NO_QUERY
+from ensue.operator.state import NO_QUERY, restoring
 from ensue.operator.window_clock import Clock
 from ensue.query import condition as c
 from ensue.query.query import Query, SkipMode, WindowKind
@@ -92,9 +92,10 @@ class SharedEvaluator(Refusing):
         self._plan, self._schema, self._budget = plan, schema, budget
         self._start()
         if state is not None:
-            saved.restore_model(self.engine, state.shared)
-            for key, blob in state.keys.items():
-                self._open[key] = saved.restore_partition(self.engine, blob, plan.fingerprint)
+            with restoring():
+                saved.restore_model(self.engine, state.shared)
+                for key, blob in state.keys.items():
+                    self._open[key] = saved.restore_partition(self.engine, blob, plan.fingerprint)
 
     def _ready(self, table: pa.Table) -> pa.Table:
         """The columns that the plan reads."""

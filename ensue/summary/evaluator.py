@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.operator.arrange import flat
 from ensue.operator.protocol import Capabilities, Key, Refusing, Snapshot
+from ensue.operator.state import restoring
 from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
@@ -401,6 +402,7 @@ class Summary(Turns, Refusing):
         found = {key: self._saved([key]) for key in wanted if key in self._stores}
         return Snapshot(found, self._saved([]))
 
+    @restoring()
     def restore(self, state: bytes | Snapshot) -> Summary:
         """A summary of the same query that goes on where the snapshot was taken."""
         fresh = Summary(self._query, self._options, self._read)

@@ -39,7 +39,7 @@ from ensue.operator.changes import difference
 from ensue.operator.clock import BEYOND, LOWEST
 from ensue.operator.match_names import MATCH
 from ensue.operator.protocol import Key, key_at, key_table, keys_in
-from ensue.operator.state import numbers_of
+from ensue.operator.state import numbers_of, restoring
 from ensue.operator.status import LATE, MATCHED, REFUSED, REJECTED, STATUS
 from ensue.run.lanes import state
 from ensue.run.lanes.rows import as_json, newest, newest_names, told_apart, uncancelled
@@ -85,6 +85,7 @@ class Lane:
 
     # -- state -----------------------------------------------------------------------------------
 
+    @restoring()
     def load(self, blob: bytes) -> None:
         parts = state.from_bytes(blob, self.work.description)
         self.counts.state_bytes = len(blob)
