@@ -38,6 +38,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
 
+        def remove_node(self, node: Any) -> Any:
+            """The test that a worker died in, if any: it is over, and so is what ran before it. A
+            worker that is given nothing but tests which are over never reports: the run hangs."""
+            units = self.assigned_work[node]
+            waiting = [(unit, test) for unit in units.values() for test in unit if not unit[test]]
+            if not waiting:
+                return super().remove_node(node)
+            unit, died = waiting[0]
+            unit[died] = True
+            del self.assigned_work[node]
+            self.workqueue.update({g: unit for g, unit in units.items() if not all(unit.values())})
+            for other in self.registered_collections.keys() & self.assigned_work.keys():
+                self._reschedule(other)
+            return died
+
+        def _reschedule(self, node: Any) -> None:
+            """A worker runs a test only when it knows the next one, or that there is none."""
+            while not node.shutting_down and self._pending_of(self.assigned_work[node]) <= 2:
+                super()._reschedule(node)
+
     return ByGroup(config, log)
 
 
