@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from ensue import errors
+from ensue.missing import tracks
 from ensue.operator import state
 from tests.contract import drivers as d
 from tests.contract.drivers import Saved
@@ -60,7 +61,7 @@ def test_a_forged_state_is_refused_or_a_state(path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST
 
 
-KIND = state.Kind("forged")
+KIND = tracks.KIND  # of any room
 
 
 @pytest.mark.parametrize(

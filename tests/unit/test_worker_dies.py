@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import pytest_xdist_make_scheduler
 
-
 _CONFIG: Any = SimpleNamespace(
     getvalue=lambda name: ["2*popen"], option=SimpleNamespace(loadscopereorder=True)
 )
