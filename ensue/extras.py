@@ -15,6 +15,8 @@ from ensue import errors
 EXTRAS = {
     "anywidget": "studio",
     "duckdb": "sql",
+    "langchain_core": "graphrag",
+    "llama_index": "graphrag",
     "matplotlib": "plot",
     "pyspark": "spark",
     "starlette": "studio",

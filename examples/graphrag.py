@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import ensue
+from ensue.api.rag import in_words
 
 PROMPT = """Answer the question from the evidence only. If it does not say, say so.
 
@@ -90,14 +91,6 @@ class GraphRAG:
         question = ensue.Question(text, topic, tuple(self.propose(text, topic)))
         prompt = self.retrieve([question])[0].prompt()
         return prompt if self.complete is None else self.complete(prompt)
-
-
-def in_words(nodes: Sequence[Any], labels: Sequence[str]) -> str:
-    """`Alila -written_by-> Amos Gitai <-written_by- Kedma`."""
-    text = str(nodes[0])
-    for label, node in zip(labels, nodes[1:], strict=True):
-        text += f" <-{label[1:]}- {node}" if label.startswith("^") else f" -{label}-> {node}"
-    return text
 
 
 def score(found: Sequence[Any], gold: Sequence[Any]) -> dict[str, float]:

