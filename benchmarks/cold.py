@@ -1,7 +1,8 @@
 """Cold start: what the first query of each kind costs where nothing was compiled yet.
 
-Each query runs in a process of its own, first with an empty kernel cache, then with the cache that
-this run left. What counts is CPU time, of the import and of the query, on a few rows.
+Each query runs in a process of its own: with an empty kernel cache; as a second worker, whose own
+cache is empty too and which is given the kernels of the first by ENSUE_KERNELS; and with the cache
+that the first left. What counts is CPU time, of the import and of the query, on a few rows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Measurement, Target, report
@@ -28,12 +30,18 @@ def run_cold(settings: Settings) -> bool:
     """cold: the first query of each kind with an empty kernel cache, beside the same one warm"""
     found, targets = [], []
     for kind in KINDS:
-        cold, warm = Measurement(f"{kind}, cold", ROWS), Measurement(f"{kind}, warm", ROWS)
-        with tempfile.TemporaryDirectory(prefix="ensue-cold-") as cache:
-            for measured in (cold, warm):
-                _run(kind, cache, measured)
-        cold.notes["cold / warm"] = f"{cold.cpu_median / max(warm.cpu_median, 1e-9):.1f}"
-        found += [cold, warm]
+        ways = cold, second, warm = [
+            Measurement(f"{kind}, {way}", ROWS) for way in ("cold", "second worker", "warm")
+        ]
+        with tempfile.TemporaryDirectory(prefix="ensue-cold-") as folder:
+            one, two, shared = (str(Path(folder, name)) for name in ("one", "two", "shared"))
+            _run(kind, one, cold, share=shared)
+            _run(kind, two, second, ENSUE_KERNELS=shared)
+            _run(kind, one, warm)
+        for measured in (cold, second):
+            ratio = measured.cpu_median / max(warm.cpu_median, 1e-9)
+            measured.notes["/ warm"] = f"{ratio:.1f}"
+        found += ways
         limit = FIRST_ROW_MATCH if kind == "row match" else LONGEST
         targets.append(Target(f"first {kind}, CPU s", cold.cpu_median, limit))
     imports = min(float(m.notes["import s"]) for m in found)
@@ -41,11 +49,11 @@ def run_cold(settings: Settings) -> bool:
     return report("Cold start, CPU seconds of the query", found, targets, "cold")
 
 
-def _run(kind: str, cache: str, measured: Measurement) -> None:
-    environment = os.environ | {"NUMBA_CACHE_DIR": cache, "ENSUE_PROGRESS": "off"}
+def _run(kind: str, cache: str, measured: Measurement, share: str = "", **settings: str) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache, "ENSUE_PROGRESS": "off"} | settings
     begin = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "benchmarks.cold", kind],
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.cold", kind, share],
         env=environment,
         capture_output=True,
         text=True,
@@ -145,7 +153,7 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def main(kind: str) -> None:
+def main(kind: str, share: str) -> None:
     events = _events()
     marks = [time.process_time()]
     import ensue
@@ -156,8 +164,13 @@ def main(kind: str) -> None:
     KINDS[kind](events)
     marks.append(time.process_time())
     spans = [after - before for before, after in pairwise(marks)]
+    if share:
+        from ensue.kernel_cache import kernels
+        from ensue.kernels import given
+
+        given.share(Path(share), (form for kernel in kernels() for form in kernel.compiled()))
     print(json.dumps(dict(zip(("import", "loading", "query"), spans, strict=True))))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

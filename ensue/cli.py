@@ -103,14 +103,23 @@ def warm(
         list[str] | None,
         typer.Argument(help="rows, events, missing, workloads, ...; all of them unless given."),
     ] = None,
+    share: Annotated[
+        Path | None,
+        typer.Option(help="Also put the compiled kernels here, for ENSUE_KERNELS elsewhere."),
+    ] = None,
 ) -> None:
     """Compile the kernels that are missing, so that no query has to wait for them."""
-    from ensue.kernel_cache import kernels_line
+    from ensue.kernel_cache import kernels, kernels_line
+    from ensue.kernels import given
     from ensue.warm import warm as compile_missing
 
     done = compile_missing(parts or ())
     typer.echo(f"{done.compiled} kernels compiled in {done.seconds:.1f} s")
     typer.echo(kernels_line())
+    if share is not None:
+        shared = given.share(share, (form for kernel in kernels() for form in kernel.compiled()))
+        typer.echo(f"{len(shared.sums)} compiled forms in {shared.folder}")
+        typer.echo(f"  {given.setting(shared)}")
 
 
 @app.command()

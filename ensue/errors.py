@@ -163,6 +163,10 @@ class TiesWarning(UserWarning):
     """Rows share their place in the order, and which comes first can change the answer."""
 
 
+class KernelsWarning(UserWarning):
+    """Compiled kernels of a folder that ENSUE_KERNELS names are not used; the message says why."""
+
+
 class NothingMatchesWarning(UserWarning):
     """Nothing matches, and nothing can: no row fits a variable that every match has."""
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).parent
 # Decorated by Numba, or by one of those in `kernels/calls.py`.
@@ -26,6 +28,15 @@ class Kernel:
     source: Path
     name: str
     folder: Path
+    dispatcher: Any = field(compare=False, repr=False)
+
+    def compiled(self) -> Iterator[tuple[Any, Any, Path]]:
+        """The function, and Numba's key and file of each compiled form that still fits."""
+        kept = self.dispatcher._cache._cache_file
+        with suppress(Exception):  # unpickling an index that was cut raises any
+            for key, name in kept._load_index().items():
+                if (self.folder / name).is_file():
+                    yield self.dispatcher.py_func, key, self.folder / name
 
     @property
     def files(self) -> list[Path]:
@@ -44,7 +55,7 @@ def kernels() -> Iterator[Kernel]:
             path = getattr(stats, "cache_path", None)
             function = getattr(value, "py_func", None)
             if path is not None and function is not None and function.__module__ == module.__name__:
-                yield Kernel(source, function.__qualname__, Path(path))
+                yield Kernel(source, function.__qualname__, Path(path), value)
 
 
 def kernels_line() -> str:

@@ -41,6 +41,7 @@ def settings_lines(data: Any) -> str:
 def doctor_lines() -> list[str]:
     """This machine, as far as it can be told without Spark."""
     from ensue.kernel_cache import kernels_line
+    from ensue.kernels.given import given
 
     lines = [f"  Python {platform.python_version()} ({sys.executable})"]
     try:
@@ -52,7 +53,9 @@ def doctor_lines() -> list[str]:
         f"{_version(name)} (extra {extra!r})" if _version(name)[:3] == "no " else _version(name)
         for name, extra in _EXTRAS.items()
     )
-    return [*lines, f"  {there}", f"  {more}", f"  {kernels_line()}"]
+    shared = given()
+    lines += [f"  {there}", f"  {more}", f"  {kernels_line()}"]
+    return lines if shared is None else [*lines, f"  {shared.describe()}"]
 
 
 def has_spark() -> bool:

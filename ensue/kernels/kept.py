@@ -15,6 +15,8 @@ from typing import Any
 
 from numba.core import caching
 
+from ensue.kernels import given
+
 _OWN = "ensue"
 
 
@@ -28,8 +30,10 @@ def mend(cache: Any) -> None:
             return load(self, sig, target_context)
         try:
             found = load(self, sig, target_context)
+            if found is None:
+                return given.load(self, sig, target_context)
             # Two processes that write at once may leave the code of one signature under another.
-            if found is None or found.signature.args == _arguments(sig):
+            if found.signature.args == _arguments(sig):
                 return found
         except Exception:  # unpickling raises any
             pass

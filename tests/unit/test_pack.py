@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import pyarrow as pa
@@ -14,6 +18,7 @@ import pytest
 
 import ensue
 from ensue.kernel_cache import PACKAGE
+from ensue.run.spark import on_executor
 from ensue.spark.pack import pack
 
 TABLE = {"t": list(range(40)), "x": [i * 7 % 11 for i in range(40)]}
@@ -62,3 +67,32 @@ def test_a_node_uses_packed_kernels(tmp_path: Path) -> None:
     assert there == here > 0
     assert hits > 0
     assert compiled == []
+
+
+def test_a_damaged_archive_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def archive(text: str, digest: str) -> Path:
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}.zip"
+        with zipfile.ZipFile(place, "w") as made:
+            made.writestr("ensue/__init__.py", text)
+            made.comment = on_executor.MARK + f"1.0-{digest}".encode()
+        return place
+
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    whole = on_executor.content_digest(["ensue/__init__.py"], lambda _: b"x = 1")
+    for text, refused in (("x = 2", True), ("x = 1", False)):
+        place = archive(text, whole)
+        spec = SimpleNamespace(origin=str(place / "ensue" / "__init__.py"))
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _, found=spec: found)
+        if refused:
+            with pytest.raises(Exception, match=r"does not hold what was packed(.|\n)*ensue pack"):
+                on_executor.unpack()
+            assert not list((cache / "ensue" / "packed").iterdir())
+        else:
+            on_executor.unpack()
+            assert (cache / "ensue" / "packed" / f"1.0-{whole}" / "ensue").is_dir()
+    (cache / "ensue").chmod(0o770)  # others may put code there
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert not on_executor.node_folder().is_relative_to(cache)

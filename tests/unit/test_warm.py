@@ -110,21 +110,29 @@ def test_child_processes_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @compiles
-def test_the_command_compiles_what_is_missing(tmp_path: Path) -> None:
-    def lines() -> list[str]:
+def test_the_command_compiles_what_is_missing_and_shares_it(tmp_path: Path) -> None:
+    def lines(cache: str, *more: str, **setting: str) -> list[str]:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / cache)} | setting
         done = subprocess.run(
-            [sys.executable, "-m", "ensue.cli", "warm", "streams"],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            [sys.executable, "-m", "ensue.cli", "warm", "streams", *more],
+            env=environment,
             capture_output=True,
             text=True,
             check=True,
         )
         return done.stdout.splitlines()
 
-    first, second = lines()
+    first, second = lines("one")
     count = int(first.split()[0])
     assert count > 3 and second.startswith(f"{count} of ")
-    assert lines()[0].startswith("0 kernels compiled in ")
+    folder = tmp_path / "shared"
+    again = lines("one", "--share", str(folder))
+    assert again[0].startswith("0 kernels compiled in ")
+    name, _, value = again[-1].strip().partition("=")
+    assert (name, value) == ("ENSUE_KERNELS", str(folder))
+    elsewhere = lines("two", ENSUE_KERNELS=str(folder))
+    assert elsewhere[0].startswith("0 kernels compiled in ")
+    assert elsewhere[1].startswith("0 of ")  # its own cache is as empty as it was
 
 
 def test_parts_are_called_by_name() -> None:

@@ -10,6 +10,7 @@ A packed Ensue (`ensue pack`) arrives as a zip file on the path. Each node unpac
 folder named by its content: compiled kernels are kept beside their source, which a zip file cannot.
 """
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -18,7 +19,8 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -113,8 +115,18 @@ def unpack() -> None:
     with zipfile.ZipFile(archive) as packed:
         if not packed.comment.startswith(MARK):
             return
-        folder = node_folder() / packed.comment.removeprefix(MARK).decode()
+        name = packed.comment.removeprefix(MARK).decode()
+        folder = node_folder() / name
         if not folder.is_dir():
+            try:
+                whole = name.endswith("-" + content_digest(packed.namelist(), packed.read))
+            except (zipfile.BadZipFile, zlib.error):
+                whole = False
+            if not whole:
+                refuse(
+                    f"{archive} on {platform.node()} does not hold what was packed into it",
+                    "write it again with `ensue pack`, and ship that",
+                )
             # Several workers may unpack at once: the first to rename wins.
             draft = Path(tempfile.mkdtemp(dir=folder.parent))
             packed.extractall(draft)
@@ -127,6 +139,14 @@ def unpack() -> None:
                     raise
     sys.path.insert(0, str(folder))
     importlib.invalidate_caches()
+
+
+def content_digest(names: Iterable[str], read: Callable[[str], bytes]) -> str:
+    """What the comment of an archive says of its files, machine code among them."""
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(read(name)).digest())
+    return digest.hexdigest()[:16]
 
 
 def restore_times(folder: Path) -> None:
@@ -168,10 +188,12 @@ def node_folder() -> Path:
     for cache in caches:
         folder = Path(cache, "ensue", "packed")
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for place in (folder.parent.parent, folder.parent, folder):
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             continue
-        owned = all(place.stat().st_uid == os.getuid() for place in (folder, folder.parent))
-        if owned and os.access(folder, os.W_OK):
+        found = [place.stat() for place in (folder, folder.parent)]
+        alone = all(one.st_uid == os.getuid() and not one.st_mode & 0o022 for one in found)
+        if alone and os.access(folder, os.W_OK):
             return folder
     return Path(tempfile.mkdtemp(prefix="ensue-"))

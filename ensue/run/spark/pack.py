@@ -9,7 +9,6 @@ others compile their own) and what `--with` names. Spark puts it on the path of 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from ensue import errors
 from ensue.kernel_cache import PACKAGE, Kernel, kernels
-from ensue.run.spark.on_executor import MARK, TIMES
+from ensue.run.spark.on_executor import MARK, TIMES, content_digest
 from ensue.run.spark.ship import own_version
 
 # What a worker of Spark has imported before it sees the archive, or cannot work without.
@@ -57,14 +56,13 @@ def pack(path: str | Path, packages: Sequence[str] = (), compiled: bool = True) 
     machine_code = len([name for name in content if name.endswith(".nbi")])
     for name in names:
         content |= dict(_files_of(name))
-    digest = hashlib.sha256(times.encode())
-    for name, source in sorted(content.items()):
-        digest.update(name.encode() + b"\0" + hashlib.sha256(source.read_bytes()).digest())
+    entries = {name: source.read_bytes() for name, source in content.items()}
+    entries[TIMES] = times.encode()
+    digest = content_digest(entries, entries.__getitem__)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
-        for name, source in sorted(content.items()):
-            archive.writestr(_entry(name), source.read_bytes())
-        archive.writestr(_entry(TIMES), times)
-        archive.comment = MARK + f"{own_version()}-{digest.hexdigest()[:16]}".encode()
+        for name, data in sorted(entries.items()):
+            archive.writestr(_entry(name), data)
+        archive.comment = MARK + f"{own_version()}-{digest}".encode()
     return Packed(path, path.stat().st_size, machine_code, names)
 
 
