@@ -50,6 +50,20 @@ out["matches"] = {
     "near_local": sorted(map(list, near.matches(df.toArrow()).to_pandas().values.tolist())),
     "far_local": far.count(df.toArrow()),
 }
+events, b = {"A": 1, "B": 2}, {"k": "b"}
+asked = {
+    "why": far.why,
+    "funnel": far.funnel_of_attempts,
+    "nearest": far.nearest,
+    "missing": ensue.pattern("A ->> B").define(B="x > A.x + 3").order_by("t").nearest,
+    "trace": lambda rows: far.trace(rows, "b"),
+    "rows": lambda rows: far.why(rows, events=events, key=b),
+}
+out["why"] = {}
+for name, ask in asked.items():
+    there, here = ask(df), ask(df.toArrow())
+    there = there if hasattr(there, "to_pylist") else there.toArrow()
+    out["why"][name] = [sorted(map(str, told.to_pylist())) for told in (there, here)]
 try:
     ensue.pattern("A").define(A=F.col("k") == "a")
 except ensue.EnsueError as problem:
@@ -71,6 +85,9 @@ try:
     ensue.sql("SELECT * FROM ticks MATCH_RECOGNIZE (MEASURES A.nope AS x PATTERN (A))", spark=spark)
 except ensue.EnsueError as problem:
     error = [type(problem).__name__, problem.line]
+clause = "ticks MATCH_RECOGNIZE (PARTITION BY k ORDER BY t MEASURES 1 AS n PATTERN (A A A A))"
+told = ensue.sql("SELECT * FROM " + clause, spark=spark, why=True)
+out["why"]["sql"] = sorted([r["k"], r["reason"]] for r in told.collect())
 try:
     near.define(A="nosuch(x) > 1").matches(df)
 except ensue.EnsueError as problem:
@@ -125,6 +142,14 @@ def test_the_same_statements(answers: dict[str, Any]) -> None:
     assert joined == [["a", 3, "x", "{A}"]]
     assert window == [["a", 1, None], ["a", 2, 2], ["a", 3, None], ["b", 1, None]]
     assert error == ["UnknownColumnError", 1]
+
+
+def test_the_same_reasons(answers: dict[str, Any]) -> None:
+    told = dict(answers["why"])
+    assert told.pop("sql") == [["a", "end"], ["b", "end"]]
+    for name, (there, here) in told.items():
+        assert there == here, name
+        assert here, name
 
 
 def test_the_same_stream(answers: dict[str, Any]) -> None:

@@ -76,6 +76,20 @@ def test_names_with_dots_and_no_order(spark: Any) -> None:
         ensue.pattern("a c", types="kind").why(frame)
 
 
+def test_sql(spark: Any) -> None:
+    clause = """MATCH_RECOGNIZE (PARTITION BY user ORDER BY ts MEASURES LAST(B.ts) AS ts
+      ONE ROW PER MATCH PATTERN ({}) DEFINE B AS {}) AS {}"""
+    inner = "(SELECT * FROM why_events " + clause.format("A B+", "x > PREV(x)", "m") + ")"
+    text = f"SELECT user FROM {inner} {clause.format('A B', 'B.ts < A.ts', 'n')}"
+    spark.createDataFrame(TABLE).createOrReplaceTempView("why_events")
+    there = ensue.sql(text, spark=spark, why=True)
+    here = ensue.sql(text, why=True, why_events=TABLE)
+    assert there.columns == here.column_names
+    rows = [row.asDict(recursive=True) for row in there.collect()]
+    assert sorted(map(str, rows)) == sorted(map(str, here.to_pylist()))
+    assert len(rows) == 6 and {row["reason"] for row in rows} >= {"condition"}
+
+
 def test_a_stream_is_refused(spark: Any) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(errors.UnsupportedError, match="complete partitions"):
