@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,9 +65,8 @@ class Aside:
                 )
         late, rejected = self.late, self.rejected
         times = late[self._time].to_pylist() if self._time else []
-        passed = [f"{self._time} = {value}: the watermark had passed it" for value in times]
         parts = [
-            (late, LATE, passed),
+            (late, LATE, passed(self._time or "", times)),
             (rejected.select(schema.names), REJECTED, rejected[REASON].to_pylist()),
         ]
         if shed:
@@ -86,6 +87,11 @@ class Aside:
 
 def _with_texts(rows: pa.Table, reason: str, texts: list[str]) -> pa.Table:
     return with_reasons(rows, reason).append_column(TEXT, pa.array(texts, pa.string()))
+
+
+def passed(time: str, values: list[Any], why: str = "") -> list[str]:
+    """Why rows of these event times are late."""
+    return [f"{time} = {value}: {why or 'the watermark had passed it'}" for value in values]
 
 
 def cast(array: pa.Array, column: pa.Field) -> pa.Array:

@@ -14,6 +14,7 @@ from ensue import errors
 from ensue.operator import state as arrow_state
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
+from ensue.operator.listing import Listing
 from ensue.run.lanes import state
 from ensue.run.lanes.lane import Lane
 from ensue.run.lanes.work import IDENTITY, SEQUENCE, SIGN, TEXT, Work
@@ -92,7 +93,23 @@ def test_late_rows_are_counted_and_shown() -> None:
     assert stream.totals["late"] == 1
     late = [row for row in stream.found if row["status"] == "late"]
     assert len(late) == 1 and late[0]["k"] == "k" and "'x': 3" in late[0]["event"]
+    assert late[0]["reason"] == "late" and late[0]["text"].endswith("the watermark had passed it")
+    assert {row["reason"] for row in stream.found if row["status"] == "matched"} == {None}
+    stream.step(rows.slice(2), 2)
+    assert stream.found[-1]["text"].endswith("the stream was closed before it came")
     assert stream.matched == 1  # A then B at second 9: the late row is used for nothing
+
+
+def test_what_ran_out_of_its_window_is_counted_apart() -> None:
+    pattern = ensue.pattern("A -> B", types="kind").partition_by("k").order_by("ts").within("3 s")
+    table = table_of([("k", 0, "A", 1), ("k", 1, "B", 2), ("k", 2, "A", 3), ("k", 9, "X", 4)])
+    planned, ready = streams.streamed(pattern.query, table)
+    listing = Listing(timeouts=True)
+    stream = Stream(matches_work(planned, listing, ready.schema, "ts", streams.settings(), {}))
+    stream.step(ready, None)
+    stream.step(None, 8, streams.CLOSE)
+    assert [row["status"] for row in stream.found] == ["matched", "timeout"]
+    assert (stream.totals["matches"], stream.totals["within"]) == (1, 1)
 
 
 def test_the_watermark_itself_is_not_late() -> None:
@@ -171,7 +188,8 @@ def test_deletions_by_content_in_any_order_of_arrival() -> None:
 
 
 def test_a_deletion_of_nothing_is_rejected_once_settled() -> None:
-    work, rows = made(table_of([("k", 0, "A", 1), ("k", 1, "B", 2)]), corrections="content")
+    facts = [("k", 0, "A", 1), ("k", 1, "B", 2)]
+    work, rows = made(table_of(facts), corrections="content", late=True)
     rows = corrected(rows, [1, -1])
     work = over(rows, work)
     stream = Stream(work)
@@ -179,6 +197,9 @@ def test_a_deletion_of_nothing_is_rejected_once_settled() -> None:
     assert stream.totals["rejected"] == 0
     stream.step(None, 9)
     assert stream.totals["rejected"] == 1 and stream.matched == 0
+    assert [(row["reason"], row["text"]) for row in stream.found] == [
+        ("rejected", "it takes back a row that was never seen")
+    ]
 
 
 def test_an_operation_nobody_knows_is_rejected() -> None:
@@ -188,6 +209,7 @@ def test_an_operation_nobody_knows_is_rejected() -> None:
     stream.step(rows, None)
     assert stream.totals["rejected"] == 1
     assert stream.found[0]["status"] == "rejected"
+    assert stream.found[0]["text"].startswith("its operation is not known")
 
 
 def test_the_newest_version_of_an_event_counts() -> None:
@@ -225,6 +247,7 @@ def test_a_null_event_time_is_rejected_or_fails() -> None:
     stream = Stream(work)
     stream.step(rows, None)
     assert stream.totals["rejected"] == 1 and stream.found[0]["status"] == "rejected"
+    assert stream.found[0]["text"] == "the event time is null"
     work, rows = made(table_of([("k", None, "A", 1)]), nulls="fail")
     with pytest.raises(errors.DataError, match="has no event time"):
         Stream(work).step(rows, None)
@@ -235,12 +258,15 @@ def test_an_exploding_key_fails_or_is_shed() -> None:
     work, rows = made(table_of(facts), key_limit=20)
     with pytest.raises(errors.LimitError, match=r"'big',\) keeps 50 rows.*key_limit is 20"):
         Stream(work).step(rows, None)
-    work, rows = made(table_of(facts), key_limit=20, overflow="shed")
+    work, rows = made(table_of(facts), key_limit=20, overflow="shed", late=True)
     stream = Stream(work)
     stream.step(rows, None)
     assert stream.totals["shed"] == 50
     stream.step(rows.slice(0, 5), None)  # still left out, though few
     assert stream.totals["shed"] == 55
+    shed = [(row["k"], row["reason"], row["text"]) for row in stream.found]
+    text = "its key had more rows in state than key_limit = 20"
+    assert shed == [("big", "shed", text)] * 55
     stream.step(None, None, streams.CLOSE)
     assert stream.matched == 1
 

@@ -33,7 +33,7 @@ from ensue.query.query import OrderKey, Query
 from ensue.run import local
 from ensue.run.lanes.edits import edits_work
 from ensue.run.lanes.lane import Lane
-from ensue.run.lanes.work import SHOWN, TEXT, Settings, Work
+from ensue.run.lanes.work import BEHIND, SHOWN, TEXT, Settings, Work
 from ensue.run.lanes.works import (
     Asked,
     AskedAutomaton,
@@ -346,7 +346,7 @@ def check(name: str, seed: int, emit: str) -> None:
     for status, expected in ((LATE, given.late), (REJECTED, given.rejected)):
         assert {int(row[SHOWN]) for row in every if row[STATUS] == status} == expected, status
     matched = [table.filter(pc.equal(table[STATUS], MATCHED)) for table in found]
-    matched = [table.drop_columns([STATUS, SHOWN]) for table in matched]
+    matched = [table.drop_columns(list(BEHIND)) for table in matched]
     if emit == "changes":
         schema = numbers(work.found.empty_table()).schema
         matched = [pa.Table.from_pylist(streams.net(matched), schema)]

@@ -62,7 +62,7 @@ asked = {
 out["why"] = {}
 for name, ask in asked.items():
     there, here = ask(df), ask(df.toArrow())
-    there = there if hasattr(there, "to_pylist") else there.toArrow()
+    there = there.toArrow() if hasattr(there, "toArrow") else there
     out["why"][name] = [sorted(map(str, told.to_pylist())) for told in (there, here)]
 try:
     ensue.pattern("A").define(A=F.col("k") == "a")

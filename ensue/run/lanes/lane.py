@@ -20,10 +20,8 @@ directly.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,25 +38,21 @@ from ensue.operator.clock import BEYOND, LOWEST
 from ensue.operator.match_names import MATCH
 from ensue.operator.protocol import Key, key_at, key_table, keys_in
 from ensue.operator.state import numbers_of, restoring
-from ensue.operator.status import LATE, MATCHED, REFUSED, REJECTED, STATUS
-from ensue.run.lanes import state
-from ensue.run.lanes.rows import as_json, newest, newest_names, told_apart, uncancelled
+from ensue.operator.status import LATE, REJECTED, SHED, STATUS, TIMEOUT
+from ensue.run.lanes import side, state
+from ensue.run.lanes.rows import newest, newest_names, told_apart, uncancelled
 from ensue.run.lanes.work import (
     END,
     IDENTITY,
-    MATCH_ID,
-    OP,
     SEQUENCE,
-    SHOWN,
     SIGN,
-    TEXT,
     Counts,
     Several,
     Work,
     pattern_name,
 )
 
-PENDING, SPOKEN, STAGE, SHED, LAST = "pending", "spoken", "stage", "shed", "last"
+PENDING, SPOKEN, STAGE, OVERFULL, LAST = "pending", "spoken", "stage", "shed", "last"
 _TIME = PREFIX + "time"
 
 
@@ -97,8 +91,8 @@ class Lane:
         self._stage.load(parts.state(STAGE))
         if SPOKEN in parts:
             self._spoken = parts.table(SPOKEN)
-        if SHED in parts:
-            self._shed = set(keys_in(parts.table(SHED), self.work.partition_by))
+        if OVERFULL in parts:
+            self._shed = set(keys_in(parts.table(OVERFULL), self.work.partition_by))
         if LAST in parts:
             last = parts.table(LAST)
             times = last[_TIME].to_pylist()
@@ -120,7 +114,7 @@ class Lane:
         if self._spoken is not None and self._spoken.num_rows:
             parts[SPOKEN] = self._spoken
         if self._shed:
-            parts[SHED] = self._key_table(self._shed)
+            parts[OVERFULL] = self._key_table(self._shed)
         if self._last:
             times = pa.array(list(self._last.values()), pa.int64())
             parts[LAST] = self._key_table(self._last).append_column(_TIME, times)
@@ -162,7 +156,11 @@ class Lane:
             self.counts.rows += came.num_rows
             yield from self._take_in(came, watermark)
             watermark = self._newest_mark(watermark)
-        ready = self._ready(watermark, end)
+        mark = BEYOND if end else LOWEST if watermark is None else watermark
+        ready, useless = self._events(self._pending.take_below(mark))
+        if settings.corrections == "content":
+            # A deletion by identity is the newest version of its event, and rightly left over.
+            yield from self._side(useless, REJECTED, side.NOTHING_TO_TAKE_BACK)
         if end:
             self._changed = self._closed = True
         found = list(self._settled(ready, watermark, end))
@@ -178,20 +176,31 @@ class Lane:
             yield from self._told(found, watermark)
         else:
             for table in found:
-                self.counts.matches += table.num_rows
-                self._tally(table, "matches")
-                yield self._shown(table, MATCHED)
+                matched = self._in_time(table)
+                self.counts.matches += matched.num_rows
+                self._tally(matched, "matches")
+                yield side.shown(self.work, table)
         yield from self._refused(self._stage.stops())
         unused = self._stage.refused()
         if unused is not None:
-            yield from self._side(as_json(unused, self.work.partition_by), REJECTED)
-        self._check_limits()
+            self.counts.rejected += unused.num_rows
+            if settings.late:
+                yield side.unused(self.work, unused)
+        yield from self._check_limits()
         self.counts.partials = self._stage.partials
         self.counts.pending = len(self._pending)
         self.counts.keys = self._stage.keys
         spent = self._stage.spent()
         self.counts.extended, self.counts.unextended = spent[:2]
         self.counts.promised, self.counts.followed = spent[2:]
+
+    def _in_time(self, found: pa.Table) -> pa.Table:
+        """Matches; partial matches that ran out of their window are counted apart."""
+        if not self.work.settings.timeouts:
+            return found
+        matched = found.filter(pc.not_equal(found[STATUS], TIMEOUT))
+        self.counts.within += found.num_rows - matched.num_rows
+        return matched
 
     def _tally(self, told: pa.Table, what: str) -> None:
         """Count by pattern."""
@@ -301,17 +310,18 @@ class Lane:
     def _take_in(self, came: pa.Table, watermark: int | None) -> Iterator[pa.Table]:
         """Rows into `pending`; what cannot go there is counted and shown."""
         came, untimed = intake.parted(came, self._untimed(came))
-        yield from self._side(untimed, REJECTED)
+        yield from self._side(untimed, REJECTED, intake.NO_TIME)
         mark = BEYOND if self._closed else LOWEST if watermark is None else watermark
         came, late = intake.in_time(self._with_times(came), mark)
         yield from self._side(late, LATE)
         if self._shed:
-            came = self._without_shed(came)
+            came, shed = self._without_shed(came)
+            yield from self._side(shed, SHED, self._too_many)
         if not self.work.settings.corrections:
             self._pending.add(came)
             return
         came, unknown = intake.parted(came, flat(came, SIGN).to_numpy() == 0)
-        yield from self._side(unknown, REJECTED)
+        yield from self._side(unknown, REJECTED, side.UNKNOWN)
         self._pending.add(came)
         self._correct()
 
@@ -327,13 +337,11 @@ class Lane:
             )
         return untimed
 
-    def _side(self, rows: pa.Table, status: str) -> Iterator[pa.Table]:
-        if status == LATE:
-            self.counts.late += rows.num_rows
-        else:
-            self.counts.rejected += rows.num_rows
+    def _side(self, rows: pa.Table, status: str, text: str = "") -> Iterator[pa.Table]:
+        """Rows that come to nothing, counted as their status says, and shown where asked for."""
+        setattr(self.counts, status, getattr(self.counts, status) + rows.num_rows)
         if self.work.settings.late and rows.num_rows:
-            yield self._shown(rows, status)
+            yield side.aside(self.work, rows, status, text, self._closed)
 
     def _correct(self) -> None:
         """Withdrawals against what is pending, in any order of arrival."""
@@ -346,20 +354,12 @@ class Lane:
         self.counts.corrected += gone.num_rows
         self._pending.replace([kept])
 
-    def _ready(self, watermark: int | None, end: bool) -> pa.Table:
-        """Rows that the watermark has passed leave `pending`; unmatched withdrawals are errors."""
-        mark = BEYOND if end else LOWEST if watermark is None else watermark
-        return self._events(self._pending.take_below(mark), settled=True)
-
-    def _events(self, rows: pa.Table, settled: bool) -> pa.Table:
+    def _events(self, rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Events, and withdrawals that found nothing to withdraw."""
         rows = self._plain(rows)
         if not self.work.settings.corrections:
-            return rows
-        events, others = intake.parted(rows, flat(rows, SIGN).to_numpy() <= 0)
-        if settled and self.work.settings.corrections == "content":
-            # A deletion by identity is the newest version of its event, and rightly left over.
-            self.counts.rejected += others.num_rows
-        return events
+            return rows, rows.slice(0, 0)
+        return intake.parted(rows, flat(rows, SIGN).to_numpy() <= 0)
 
     def _refused(self, refused: list[dict[str, str]]) -> Iterator[pa.Table]:
         """Orders that cannot be carried out, counted and shown."""
@@ -367,21 +367,21 @@ class Lane:
             return
         self.counts.bad_edits += len(refused)
         if self.work.settings.late:
-            rows = [json.dumps(told, ensure_ascii=False) for told in refused]
-            keys = [self.work.schema.field(name) for name in self.work.partition_by]
-            nothing = {f.name: pa.nulls(len(rows), f.type) for f in keys}
-            yield self._shown(pa.table({**nothing, TEXT: rows}), REFUSED)
+            yield side.refused(self.work, refused)
 
     # -- limits ----------------------------------------------------------------------------------
 
-    def _without_shed(self, came: pa.Table) -> pa.Table:
+    @property
+    def _too_many(self) -> str:
+        return f"its key had more rows in state than key_limit = {self.work.settings.key_limit:,}"
+
+    def _without_shed(self, came: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Rows of other keys, and of those that are left out."""
         starts, codes = self._groups(came)
         wanted = np.array(
             [key_at(came, int(first), self.work.partition_by) not in self._shed for first in starts]
         )
-        keep = wanted[codes]
-        self.counts.shed += int((~keep).sum())
-        return came.filter(pa.array(keep))
+        return intake.parted(came, ~wanted[codes])
 
     def _groups(self, table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """A row of each key, and the number of its key for each row."""
@@ -389,7 +389,7 @@ class Lane:
         _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
         return firsts, inverse
 
-    def _check_limits(self) -> None:
+    def _check_limits(self) -> Iterator[pa.Table]:
         limit = self.work.settings.key_limit
         sizes = dict(self._stage.sizes())
         if len(self._pending) + sum(sizes.values()) <= limit:
@@ -414,9 +414,10 @@ class Lane:
         self._last = {key: time for key, time in self._last.items() if key not in over}
         self._changed = True
         self._stage.drop(over)
-        before = len(self._pending)
-        self._pending.replace([self._without_shed(self._pending.table())])
-        self.counts.shed += sum(over.values()) - (before - len(self._pending))
+        kept, shed = self._without_shed(self._pending.table())
+        self._pending.replace([kept])
+        self.counts.shed += sum(over.values()) - shed.num_rows  # the stage's, no longer rows
+        yield from self._side(shed, SHED, self._too_many)
 
     # -- output ----------------------------------------------------------------------------------
 
@@ -437,7 +438,7 @@ class Lane:
         for op, rows, what in (("-", went, "retracted"), ("+", came, "matches")):
             if rows.num_rows:
                 self._tally(rows, what)
-                yield self._shown(rows, MATCHED, op)
+                yield side.shown(self.work, rows, op=op)
         self.counts.matches += came.num_rows
         self.counts.retracted += went.num_rows
         self._changed |= bool(came.num_rows or went.num_rows)
@@ -448,34 +449,12 @@ class Lane:
         rows, sigma = self._pending.table(), self.work.settings.speculation
         if sigma is not None:
             rows, _ = intake.parted(rows, numbers(rows, AT) >= (watermark or 0) + sigma)
-        visible = self._events(rows, settled=False)
+        visible, _ = self._events(rows)
         stage, found = self._stage, []
         if visible.num_rows:
             stage = stage.copy()
             found = list(stage.insert(told_apart(visible)))
         return [*found, *stage.standing()]
-
-    def _shown(self, table: pa.Table, status: str, op: str = "+") -> pa.Table:
-        """Rows found, or rows put aside, as rows of the output."""
-        rows = table.num_rows
-        columns: dict[str, Any] = {}
-        for name in self.work.output.names:
-            kind = self.work.output.field(name).type
-            if name == OP and self.work.settings.speculative:
-                columns[name] = pa.array([op] * rows, kind)
-            elif name == MATCH_ID and self.work.settings.speculative:
-                known = MATCH in table.column_names
-                columns[name] = table[MATCH] if known else pa.nulls(rows, kind)
-            elif name == STATUS and self.work.settings.late:
-                columns[name] = pa.array([status] * rows, kind)
-            elif name == SHOWN and self.work.settings.late:
-                aside = status != MATCHED
-                columns[name] = table[TEXT] if aside else pa.nulls(rows, kind)
-            elif status == MATCHED or name in self.work.partition_by:
-                columns[name] = table[name]
-            else:
-                columns[name] = pa.nulls(rows, kind)
-        return pa.table(columns).cast(self.work.output)
 
 
 def is_end(order: str) -> bool:

@@ -13,6 +13,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from ensue.automaton.plan import PREFIX
+from ensue.operator.intake import REASON
+from ensue.operator.intake import TEXT as SENTENCE
 from ensue.operator.protocol import Key
 from ensue.operator.status import STATUS
 
@@ -21,6 +23,7 @@ SEQUENCE = PREFIX + "sequence"  # which of two versions of an event is the newer
 SIGN = PREFIX + "sign"  # +1 an event, -1 its withdrawal (CDC), 0 an operation nobody knows
 TEXT = PREFIX + "text"  # the row as JSON, where late rows are shown
 OP, MATCH_ID, SHOWN = "op", "match_id", "event"
+BEHIND = (STATUS, SHOWN, REASON, SENTENCE)  # columns behind what is found, where late=True
 KEY_LIMIT = 1_000_000
 NAME = "pattern"  # of the only pattern of a stream, where it is given none
 END = "end"  # ending of the name of an order to close the stream
@@ -41,6 +44,7 @@ class Settings:
     nulls: str = "reject"  # or "fail"
     delay: int | None = None  # of the watermark, where rows tell the time; None: Spark alone does
     name: str = NAME  # of the pattern, in counts
+    timeouts: bool = False  # what is found has a status: matched, or timeout
 
     @property
     def speculative(self) -> bool:
@@ -58,6 +62,7 @@ class Counts:
     retracted: int = 0  # matches
     corrected: int = 0  # rows
     shed: int = 0
+    within: int = 0  # partial matches that ran out of their window, where these are told
     bad_edits: int = 0
     extended: int = 0  # partial matches, under a budget
     unextended: int = 0
@@ -196,7 +201,7 @@ class Work(ABC):
         if self.settings.speculative:
             fields = [pa.field(OP, pa.string()), pa.field(MATCH_ID, pa.string()), *fields]
         if self.settings.late:
-            fields += [pa.field(STATUS, pa.string()), pa.field(SHOWN, pa.string())]
+            fields += [pa.field(name, pa.string()) for name in BEHIND]
         return pa.schema(fields)
 
 

@@ -11,7 +11,7 @@ automaton  automata by hand
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -67,6 +67,7 @@ def matches_work(
         warm_missing()  # compiled once here, not by every worker
     if planned.query.row_semantics:
         warm_rows(planned.correlated)
+    settings = replace(settings, timeouts=listing is not None and listing.timeouts)
     recipe = matches_recipe(planned, listing, schema, settings.speculative, budget)
     keys = planned.query.partition_by
     return EvaluatorWork(schema, recipe.found, keys, time, settings, description, recipe)

@@ -34,6 +34,7 @@ _HELP = {
     "retracted": "matches taken back (with changes: told as -)",
     "corrected": "rows that a correction removed or replaced",
     "shed": "rows left out because their key passed key_limit",
+    "within": "partial matches told that ran out of their window (timeouts=True)",
     "bad_edits": "edits of patterns that were refused",
     "extended": "partial matches extended under a budget",
     "unextended": "extensions of partial matches left out because the budget was spent",

@@ -35,11 +35,11 @@ from ensue.run.lanes import state
 from ensue.run.lanes.edits import PATTERN, VERSION, Read, edits_work
 from ensue.run.lanes.hashes import Hashes, covers
 from ensue.run.lanes.work import (
+    BEHIND,
     IDENTITY,
     MATCH_ID,
     OP,
     SEQUENCE,
-    SHOWN,
     SIGN,
     TEXT,
     Settings,
@@ -127,7 +127,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: StreamOptio
     carried = [F.col(quoted(n)) for n in work.found.names if not n.startswith(PREFIX)]
     values = [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
     ahead = [OP, MATCH_ID] if work.settings.speculative else []
-    behind = [STATUS, SHOWN] if work.settings.late else []
+    behind = list(BEHIND) if work.settings.late else []
     return found.select(*ahead, *carried, *values, *behind)
 
 
@@ -153,7 +153,7 @@ def no_edits(options: StreamOptions, task: Task) -> None:
 def own_names(df: DataFrame, options: StreamOptions) -> None:
     """Columns that a stream adds must not be there already."""
     added = [OP, MATCH_ID] if options.emit == "changes" else []
-    added += [STATUS, SHOWN] if options.late else []
+    added += BEHIND if options.late else []
     added += [PATTERN, VERSION] if options.edits else []
     for name in (*df.columns, ""):
         if name in added:
@@ -364,7 +364,7 @@ def _normal(frame: DataFrame, name: str) -> Column:
 def _measured(planned: Plan, found: DataFrame, work: Work) -> DataFrame:
     """Measures over what the lanes found, between the columns that the stream adds."""
     ahead = [OP, MATCH_ID] if work.settings.speculative else []
-    behind = [STATUS, SHOWN] if work.settings.late else []
+    behind = list(BEHIND) if work.settings.late else []
     inner = list(work.found.names)
     show: Callable[[Column], Column] = lambda value: value  # noqa: E731
     if work.settings.late:
