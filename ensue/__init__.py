@@ -1,5 +1,23 @@
 """Ensue finds, counts and ranks patterns of events: in tables, on Spark.
 
+    >>> import ensue, pyarrow as pa
+    >>> shop = pa.table({"user": [1, 1, 2], "ts": [0, 5, 0], "kind": ["view", "pay", "view"]})
+    >>> bought = ensue.pattern("view -> pay", types="kind").partition_by("user").order_by("ts")
+    >>> bought.count(shop)
+    1
+    >>> bought.matches(shop).select(["user", "first", "last"]).to_pylist()
+    [{'user': 1, 'first': 0, 'last': 5}]
+
+Say a pattern with `ensue.pattern` (text), `ensue.begin` (step by step), `ensue.sase` or `ensue.sql`
+(a whole statement with MATCH_RECOGNIZE). Ask it with `matches`, `count`, `aggregate`, `summarize`
+or `matcher`; look at it with `explain`, `plot`, `show` and `timeline`; ask `why` where it found
+nothing. `ensue.workload` runs many patterns as one, `ensue.graph` finds paths, `ensue.quantify`
+computes what the structure of a stream adds up to, `ensue.Automaton` draws automata by hand.
+
+An Arrow, pandas or Polars table, a file or a Spark DataFrame goes in, and a table of the same kind
+comes out. Examples in docstrings take `import ensue, pyarrow as pa` and `from ensue import quantify
+as q` as given.
+
 A public name is loaded when it is first used, so that `import ensue` costs next to nothing: Numba,
 sqlglot and Arrow come with the first pattern, pyspark with the first DataFrame. Spark's workers
 gain as much, since each loads the rooms that its own job needs and no others.

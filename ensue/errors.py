@@ -49,7 +49,19 @@ class Place:
 
 
 class EnsueError(Exception):
-    """Base of all. `problem` says what is wrong, `remedy` what to do, `place` where."""
+    """Base of all. `problem` says what is wrong, `remedy` what to do, `place` where.
+
+    Examples:
+        >>> try:
+        ...     ensue.pattern("a b+ (c")
+        ... except ensue.EnsueError as problem:
+        ...     print(problem)
+        ...
+        line 1, column 6: '(' is never closed
+          a b+ (c
+               ^
+        What to do: close it
+    """
 
     def __init__(self, problem: str, *, remedy: str = "", place: Place | None = None) -> None:
         self.problem = problem
@@ -59,14 +71,43 @@ class EnsueError(Exception):
 
     @property
     def line(self) -> int | None:
+        """The line of your text where it went wrong, from 1; None where there is no text.
+
+        Examples:
+            >>> try:
+            ...     ensue.pattern("a b+ )")
+            ... except ensue.EnsueError as problem:
+            ...     print(problem.line, problem.column)
+            ...
+            1 6
+        """
         return self.place.line if self.place else None
 
     @property
     def column(self) -> int | None:
+        """The column of that line, from 1; None where there is no text.
+
+        Examples:
+            >>> try:
+            ...     ensue.pattern("a b+ )")
+            ... except ensue.EnsueError as problem:
+            ...     print(problem.line, problem.column)
+            ...
+            1 6
+        """
         return self.place.column if self.place else None
 
     def at(self, place: Place) -> Self:
-        """The same error at another place."""
+        """The same error at another place.
+
+        Examples:
+            >>> from ensue.errors import Place
+            >>> wrong = ensue.EnsueError("no such column").at(Place("a = 1", 1, 3))
+            >>> print(wrong)
+            line 1, column 3: no such column
+              a = 1
+                ^
+        """
         return type(self)(self.problem, remedy=self.remedy, place=place)
 
     def _message(self) -> str:

@@ -38,7 +38,19 @@ from ensue.scalar.arrow_kinds import from_arrow
 
 
 class Automaton:
-    """An augmented finite automaton; see the module."""
+    """An augmented finite automaton; see the module.
+
+    Examples:
+        >>> pair = (
+        ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+        ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+        ...     .arc("q1", "q2", when="kind = 'b'")
+        ...     .final("q2")
+        ... )
+        >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+        >>> pair.matches(events).select(["first", "last", "n"]).to_pylist()
+        [{'first': 1, 'last': 2, 'n': 1}]
+    """
 
     def __init__(
         self,
@@ -76,6 +88,16 @@ class Automaton:
 
         An arc with `epsilon` consumes no event; one `at_end_of_window` is taken when the window of
         a partial match ends with nothing in it that ended the match.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> pair.arc("q1", "q2", when="kind = 'c'", name="or c").explain().count("->")
+            3
         """
         made = make_arc(
             self._machine.fields, source, target, when, set, epsilon, at_end_of_window, name
@@ -86,11 +108,36 @@ class Automaton:
         return self._with(replace(self._machine, arcs=(*self._machine.arcs, made)))
 
     def start(self, *states: str) -> Automaton:
-        """Start states; without this, the source of the first arc."""
+        """Start states; without this, the source of the first arc.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> late = pair.start("q0", "q1")
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> late.matches(events).select(["first", "last"]).to_pylist()
+            [{'first': 1, 'last': 2}, {'first': 2, 'last': 2}, {'first': 3, 'last': 3}]
+        """
         return self._with(replace(self._machine, starts=states))
 
     def final(self, *states: str) -> Automaton:
-        """States that end a match; several may be."""
+        """States that end a match; several may be.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> pair.final("q1").matches(events).num_rows
+            2
+        """
         return self._with(replace(self._machine, finals=self._machine.finals | frozenset(states)))
 
     def _with(self, machine: RegisterAutomaton) -> Automaton:
@@ -103,10 +150,37 @@ class Automaton:
 
     @property
     def machine(self) -> RegisterAutomaton:
+        """The automaton as it runs: states, arcs and registers; `.dump()` prints it.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> print(pair.machine.dump())
+            states 3, arcs 2
+            register n: bigint
+             q0 start -> q1 when kind = 'a' set n = n + 1
+             q1 -> q2 when kind = 'b'
+             q2 accept
+        """
         return self._machine
 
     def plot(self) -> Picture:
-        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
+        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> pair.plot().svg[:4]
+            '<svg'
+        """
         return Picture(self._machine.view())
 
     def _repr_svg_(self) -> str:
@@ -118,7 +192,19 @@ class Automaton:
         )
 
     def explain(self, data: Any = None) -> str:
-        """States and arcs, where each fence is answered, and which tier runs."""
+        """States and arcs, where each fence is answered, and which tier runs.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> print(pair.explain(events).splitlines()[-2])
+            runs: compiled
+        """
         machine = self._machine
         lines = machine.dump().splitlines()
         kinds = self._events
@@ -144,6 +230,17 @@ class Automaton:
 
         A Spark DataFrame gives a DataFrame; a streaming one takes the options of streams
         (docs/streaming.md).
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> pair.matches(events).select(["first", "last", "n"]).to_pylist()
+            [{'first': 1, 'last': 2, 'n': 1}]
         """
         if "budget" in stream:
             raise refusal(Task.AUTOMATON, Way.BUDGET)
@@ -182,6 +279,20 @@ class Automaton:
         `equal_times="reject"` refuses an event whose timestamp is taken; otherwise `tie=` and then
         the content of rows orders them. `keep_rows=False` keeps events as their triggering sets
         only. With `arc_watermark=True`, arcs may come late: `advance(t, on="patterns")`.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> matcher = pair.matcher(events.schema)
+            >>> matcher.insert(events).column("op").to_pylist()
+            ['+']
+            >>> matcher.retract(events.slice(0, 1)).column("op").to_pylist()
+            ['-']
         """
         if equal_times not in ("content", "reject"):
             raise errors.QueryError(
@@ -198,7 +309,22 @@ class Automaton:
         return AutomatonMatcher(self, settings, schema, speculation)
 
     def restore(self, state: bytes, **options: Any) -> AutomatonMatcher:
-        """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`."""
+        """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`.
+
+        Examples:
+            >>> pair = (
+            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
+            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+            ...     .arc("q1", "q2", when="kind = 'b'")
+            ...     .final("q2")
+            ... )
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> matcher = pair.matcher(events.schema)
+            >>> _ = matcher.insert(events.slice(0, 1))
+            >>> again = pair.restore(matcher.snapshot())
+            >>> again.insert(events.slice(1)).num_rows
+            1
+        """
         with restoring():
             parts = unpack(KIND, state)
             schema = parts.schema("schema")

@@ -17,6 +17,11 @@ def begin(step: object, after_match: str | None = None, *, trust: str = "all") -
     """A pattern step by step, in FlinkCEP's words: `begin("a").where("x > 1").followed_by("b")`.
 
     `trust` is that of `pattern`.
+
+    Examples:
+        >>> q = ensue.begin("a").where("x > 1").followed_by("b").where("x < a.x").order_by("ts")
+        >>> q.count(pa.table({"ts": [1, 2, 3], "x": [5, 7, 3]}))
+        2
     """
     steps = begin_steps(step)
     draft = builder.Draft(steps.node(), define=steps.define(), events=True, fence=fence_of(trust))

@@ -8,7 +8,7 @@ same, and so are the answers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,35 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.api.files import SUFFIXES
+from ensue.api.graph_given import (
+    Expression,
+    counted,
+    hops_of,
+    many,
+    plain,
+    queries_of,
+    read_path,
+    semantics_of,
+    starts_of,
+    whole,
+)
 from ensue.api.tables import is_spark, to_arrow
 from ensue.automaton.paths import PathPrograms
 from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
-from ensue.front.paths import parse_path
 from ensue.operator.budget import Budget
 from ensue.paths import search as engine
-from ensue.paths.asked import Asked, Starts
+from ensue.paths.asked import Asked
 from ensue.paths.budget import Retrieval, retrieve
-from ensue.paths.candidates import THRESHOLD, Read
+from ensue.paths.candidates import THRESHOLD
 from ensue.paths.embed import Embedder
 from ensue.paths.explain import explain_local
 from ensue.paths.graph_read import TEXT_SUFFIXES, build_graph, read_triples
 from ensue.paths.graph_store import GraphStore
-from ensue.paths.plan import UNBOUNDED
 from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.progress import waiting
-from ensue.query.paths import PathQuery, Semantics
-
-Expression = str | Sequence[str] | Mapping[str, str]
 
 
 def graph(
@@ -63,6 +70,16 @@ def graph(
     "drop" or "error"; `missing` (asked from an unknown node) "note" or "error". On Spark, a graph
     above `worker_memory` is not copied to the workers but expanded by joins; `plan` "copy" or
     "join" decides it by hand.
+
+    Examples:
+        >>> films = pa.table({
+        ...     "subject": ["Alien", "Dark Star", "Alien"],
+        ...     "relation": ["written_by", "written_by", "directed_by"],
+        ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+        ... })
+        >>> g = ensue.graph(films)
+        >>> g
+        <ensue graph in process: 3 edges, 2 labels>
     """
     if missing not in ("note", "error"):
         raise errors.QueryError(f"missing={missing!r} is not a setting", remedy="use note or error")
@@ -87,7 +104,18 @@ def graph(
 
 
 class Graph:
-    """A labelled, directed graph that answers regular path queries; see docs/graph.md."""
+    """A labelled, directed graph that answers regular path queries; see docs/graph.md.
+
+    Examples:
+        >>> films = pa.table({
+        ...     "subject": ["Alien", "Dark Star", "Alien"],
+        ...     "relation": ["written_by", "written_by", "directed_by"],
+        ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+        ... })
+        >>> g = ensue.graph(films)
+        >>> g.labels
+        ('written_by', 'directed_by')
+    """
 
     def __init__(self, store: GraphStore | None, spark: Any, missing: str) -> None:
         self._store = store
@@ -99,22 +127,51 @@ class Graph:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every edge label, in order of appearance."""
+        """Every edge label, in order of appearance.
+
+        Examples:
+            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> g = ensue.graph(pa.table(film))
+            >>> g.labels
+            ('written_by',)
+        """
         return tuple(self._spark.labels if self._spark is not None else self._local.store.labels)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done about duplicates, nulls and dangling edges."""
+        """What was done about duplicates, nulls and dangling edges.
+
+        Examples:
+            >>> twice = {"subject": ["a", "a"], "relation": ["r", "r"], "object": ["b", "b"]}
+            >>> ensue.graph(pa.table(twice)).notes
+            ('1 edges that repeat another in every column were dropped',)
+        """
         return tuple(self._spark.notes if self._spark is not None else self._local.store.notes)
 
     @property
     def node_count(self) -> int:
+        """How many nodes the graph has.
+
+        Examples:
+            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> g = ensue.graph(pa.table(film))
+            >>> g.node_count
+            2
+        """
         if self._spark is not None:
             return int(self._spark.node_count)
         return self._local.store.node_count
 
     @property
     def edge_count(self) -> int:
+        """How many edges the graph has, after duplicates were dropped.
+
+        Examples:
+            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> g = ensue.graph(pa.table(film))
+            >>> g.edge_count
+            1
+        """
         if self._spark is not None:
             return int(self._spark.edge_count)
         return self._local.store.edge_count
@@ -129,7 +186,21 @@ class Graph:
         return self._engine
 
     def save(self, folder: str | Path) -> Path:
-        """Arrow files that `ensue.graph(folder)` maps back; workers of a host share them."""
+        """Arrow files that `ensue.graph(folder)` maps back; workers of a host share them.
+
+        Examples:
+            >>> import tempfile
+            >>> films = pa.table({
+            ...     "subject": ["Alien", "Dark Star", "Alien"],
+            ...     "relation": ["written_by", "written_by", "directed_by"],
+            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+            ... })
+            >>> g = ensue.graph(films)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     ensue.graph(g.save(folder))
+            ...
+            <ensue graph in process: 3 edges, 2 labels>
+        """
         return self._local.store.save(Path(folder))
 
     def __repr__(self) -> str:
@@ -154,6 +225,17 @@ class Graph:
         `expression` may be several, as a list or by name; then a column `query` says which one.
         `start` and `end` are a node or many (None: any); `start` may give each query its own, by
         name. `limit` is per start and query.
+
+        Examples:
+            >>> films = pa.table({
+            ...     "subject": ["Alien", "Dark Star", "Alien"],
+            ...     "relation": ["written_by", "written_by", "directed_by"],
+            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+            ... })
+            >>> g = ensue.graph(films)
+            >>> again = g.paths("written_by/^written_by", start="Alien", semantics="no_return")
+            >>> again["nodes"].to_pylist()
+            [['Alien', "O'Bannon", 'Dark Star']]
         """
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
@@ -179,7 +261,18 @@ class Graph:
         limit: int | None = None,
         max_partials: int = engine.MAX_PARTIALS,
     ) -> Any:
-        """Each distinct pair of start and end that a path joins, without enumerating paths."""
+        """Each distinct pair of start and end that a path joins, without enumerating paths.
+
+        Examples:
+            >>> films = pa.table({
+            ...     "subject": ["Alien", "Dark Star", "Alien"],
+            ...     "relation": ["written_by", "written_by", "directed_by"],
+            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+            ... })
+            >>> g = ensue.graph(films)
+            >>> g.ends("written_by|directed_by", start="Alien")["end"].to_pylist()
+            ["O'Bannon", 'Scott']
+        """
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
             return self._spark.ends(asked)
@@ -202,10 +295,20 @@ class Graph:
         """Per start: the number of paths, or with of="ends" of distinct ends; no path is kept.
 
         Exact: decimal(38,0), and past that an error, or text of any length on request.
+
+        Examples:
+            >>> films = pa.table({
+            ...     "subject": ["Alien", "Dark Star", "Alien"],
+            ...     "relation": ["written_by", "written_by", "directed_by"],
+            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+            ... })
+            >>> g = ensue.graph(films)
+            >>> g.counts("written_by", start="Alien").to_pylist()
+            [{'start': 'Alien', 'count': Decimal('1')}]
         """
         asked = self._asked(expression, start, end, max_hops, semantics, None, max_partials)
         if self._spark is not None:
-            return self._spark.counts(asked, _counted(of), as_text)
+            return self._spark.counts(asked, counted(of), as_text)
         request, rows = self._count(asked, of)
         store = self._local.store
         return count_table(store, request, rows, asked.names, start is None, as_text)
@@ -221,10 +324,21 @@ class Graph:
         semantics: str = "walk",
         max_partials: int = engine.MAX_PARTIALS,
     ) -> int:
-        """The number of paths (or distinct ends) over all starts and queries, exact at any size."""
+        """The number of paths (or distinct ends) over all starts and queries, exact at any size.
+
+        Examples:
+            >>> films = pa.table({
+            ...     "subject": ["Alien", "Dark Star", "Alien"],
+            ...     "relation": ["written_by", "written_by", "directed_by"],
+            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+            ... })
+            >>> g = ensue.graph(films)
+            >>> g.count("(written_by|^written_by)+", start="Alien", max_hops=10)
+            93
+        """
         asked = self._asked(expression, start, end, max_hops, semantics, None, max_partials)
         if self._spark is not None:
-            return int(self._spark.count(asked, _counted(of)))
+            return int(self._spark.count(asked, counted(of)))
         return sum(map(sum, self._count(asked, of)[1]))
 
     def retrieve(
@@ -251,6 +365,18 @@ class Graph:
         `unknown`: a label that the graph does not have is read as the "nearest" by the embedder
         if they are `threshold` alike; else, or with "drop", that expression alone is dropped, as
         is one that cannot be read. `found.repairs` lists them. "error" refuses the call.
+
+        Examples:
+            >>> films = pa.table({
+            ...     "subject": ["Alien", "Dark Star", "Alien"],
+            ...     "relation": ["written_by", "written_by", "directed_by"],
+            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
+            ... })
+            >>> g = ensue.graph(films)
+            >>> ways = ("written_by", "directed_by")
+            >>> asked = ensue.Question("who made [Alien]", "Alien", ways)
+            >>> g.retrieve(asked, budget=ensue.Budget(work=10)).answers()
+            [['Scott', "O'Bannon"]]
         """
         many = [questions] if isinstance(questions, Question) else list(questions)
         strange = next((q for q in many if not isinstance(q, Question)), None)
@@ -259,13 +385,13 @@ class Graph:
                 f"{strange!r} is not a question",
                 remedy="give ensue.Question(text, start, expressions), one or a list of them",
             )
-        read = {text: _read(text) for q in many for text in q.expressions}
+        read = {text: read_path(text) for q in many for text in q.expressions}
         return retrieve(
             self._local,
             many,
             read,
-            _semantics(semantics),
-            _hops(max_hops),
+            semantics_of(semantics),
+            hops_of(max_hops),
             budget,
             embedder,
             label_texts,
@@ -277,8 +403,15 @@ class Graph:
         )
 
     def plot(self, expression: Expression) -> Picture:
-        """The automaton of an expression, or of several, as a picture: `.svg`, `.save(path)`."""
-        return Picture(PathPrograms.compile(_queries(expression)[0]).view())
+        """The automaton of an expression, or of several, as a picture: `.svg`, `.save(path)`.
+
+        Examples:
+            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> g = ensue.graph(pa.table(film))
+            >>> g.plot("written_by/^written_by").svg[:4]
+            '<svg'
+        """
+        return Picture(PathPrograms.compile(queries_of(expression)[0]).view())
 
     def explain(
         self,
@@ -291,7 +424,14 @@ class Graph:
         limit: int | None = None,
         max_partials: int = engine.MAX_PARTIALS,
     ) -> str:
-        """What would run for paths, end points and counts, and why."""
+        """What would run for paths, end points and counts, and why.
+
+        Examples:
+            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> g = ensue.graph(pa.table(film))
+            >>> "2 nodes, 1 edges" in g.explain("written_by+", start="Alien")
+            True
+        """
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
             return Explanation(self._spark.explain(asked))
@@ -308,26 +448,26 @@ class Graph:
         max_partials: int,
     ) -> Asked:
         """The arguments of a question, checked."""
-        queries, names = _queries(expression)
+        queries, names = queries_of(expression)
         return Asked(
             queries,
             names,
-            _starts(start, names or [queries[0].text]),
+            starts_of(start, names or [queries[0].text]),
             None if end is None else many(end),
-            _hops(max_hops),
-            _semantics(semantics),
-            None if limit is None else _whole("limit", "paths", limit, 1, "or None"),
-            _whole("max_partials", "partial paths", max_partials, 1),
+            hops_of(max_hops),
+            semantics_of(semantics),
+            None if limit is None else whole("limit", "paths", limit, 1, "or None"),
+            whole("max_partials", "partial paths", max_partials, 1),
             self._absence,
         )
 
     def _count(self, asked: Asked, of: str) -> tuple[engine.Request, list[list[int]]]:
         request = asked.request(self._local, turn=False)
-        warm_up("ends" if _counted(of) == "ends" else "counts")
+        warm_up("ends" if counted(of) == "ends" else "counts")
         return request, self._local.counts(request, of)
 
     def _absence(self, what: str, names: list[Any], count: int) -> None:
-        names = [_plain(name) for name in names]
+        names = [plain(name) for name in names]
         if self._missing == "note":
             text = self._absent(what, names, count)
             warnings.warn(text, errors.MissingNodeWarning, stacklevel=5)
@@ -342,101 +482,3 @@ class Graph:
     def _absent(self, what: str, names: list[Any], count: int) -> str:
         shown = ", ".join(repr(name) for name in names) + (", ..." if count > len(names) else "")
         return f"{what}: the graph has no node {shown} ({count:,} not found)"
-
-
-def _starts(start: Any, names: list[str]) -> tuple[Starts, ...] | None:
-    if start is None:
-        return None
-    if not isinstance(start, Mapping):
-        return (Starts(range(len(names)), many(start)),)
-    numbers = {name: number for number, name in enumerate(names)}
-    unknown = [name for name in start if name not in numbers]
-    if unknown:
-        raise errors.QueryError(
-            f"start names the query {unknown[0]!r}, which is not asked",
-            remedy=f"name one of {', '.join(names)}",
-        )
-    return tuple(
-        Starts((numbers[name],), many(nodes), f"start of {name!r}") for name, nodes in start.items()
-    )
-
-
-def many(given: Any) -> Any:
-    """A list or Arrow array of nodes from one node, a collection or a column."""
-    if isinstance(given, pa.Scalar):
-        return [given.as_py()]
-    if isinstance(given, (pa.Array, pa.ChunkedArray, list)):
-        return given
-    if isinstance(given, np.ndarray):
-        return given.tolist()
-    if isinstance(given, (tuple, set, frozenset)):
-        return list(given)
-    if hasattr(given, "to_list"):
-        return given.to_list()
-    if hasattr(given, "__arrow_c_array__") or hasattr(given, "__arrow_c_stream__"):
-        return pa.chunked_array(given)
-    if isinstance(given, (range, KeysView, ValuesView, Iterator)):
-        return list(given)
-    return [given]
-
-
-def _plain(value: Any) -> Any:
-    return value.as_py() if isinstance(value, pa.Scalar) else value
-
-
-def _queries(expression: Expression) -> tuple[tuple[PathQuery, ...], list[str] | None]:
-    """The parsed queries, and their names where several were given."""
-    if isinstance(expression, str):
-        return (parse_path(expression),), None
-    if isinstance(expression, Mapping):
-        names, texts = list(expression), list(expression.values())
-    elif not isinstance(expression, Iterable):
-        raise errors.QueryError(
-            f"a path expression is text, not {type(expression).__name__}",
-            remedy="write for example 'written_by/^written_by', or several as a list or by name",
-        )
-    else:
-        texts = list(expression)
-        names = list(dict.fromkeys(texts))
-        texts = names
-    if not texts:
-        raise errors.QueryError(
-            "no path expression was given", remedy="give one, or several as a list or by name"
-        )
-    return tuple(parse_path(text) for text in texts), names
-
-
-def _read(text: str) -> Read:
-    try:
-        return parse_path(text)
-    except errors.EnsueError as problem:
-        return problem
-
-
-def _semantics(name: str) -> Semantics:
-    try:
-        return Semantics(name)
-    except ValueError:
-        raise errors.QueryError(
-            f"semantics={name!r} is not known",
-            remedy="use " + ", ".join(s.value for s in Semantics),
-        ) from None
-
-
-def _hops(max_hops: int | None) -> int | None:
-    return None if max_hops is None else _whole("max_hops", "steps", max_hops, 0, "or None")
-
-
-def _whole(name: str, what: str, value: Any, least: int, otherwise: str = "") -> int:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise errors.QueryError(
-            f"{name}={value!r} is not a number of {what}",
-            remedy=f"give {least} or more" + (f", {otherwise}" if otherwise else ""),
-        )
-    return min(int(value), UNBOUNDED)  # kernels count in 32 bits; nothing is as long or as many
-
-
-def _counted(of: str) -> str:
-    if of not in ("paths", "ends"):
-        raise errors.QueryError(f"of={of!r} cannot be counted", remedy="use paths or ends")
-    return of

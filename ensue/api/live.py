@@ -13,7 +13,8 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.api.tables import in_kind, to_arrow
 from ensue.api.together import together
-from ensue.api.workload import Workload, grouped, past, workload
+from ensue.api.workload import Workload, workload
+from ensue.api.workload_run import grouped, past
 from ensue.automaton.share import unite
 from ensue.operator.arrange import arrange
 from ensue.operator.budget import Budget

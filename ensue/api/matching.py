@@ -108,7 +108,17 @@ def summary_of(
 
 @restoring()
 def restore(state: bytes) -> Any:
-    """Restore a matcher or a summary from a snapshot."""
+    """Restore a matcher or a summary from a snapshot.
+
+    Examples:
+        >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+        >>> matcher = ensue.pattern("a ->> b", types="kind").order_by("ts").within(9).matcher()
+        >>> _ = matcher.insert(events.slice(0, 1))
+        >>> again = ensue.restore(matcher.snapshot())
+        >>> _ = again.insert(events.slice(1))
+        >>> again.advance(100).num_rows
+        2
+    """
     kind = kind_of(state)
     if kind == SUMMARY.name:
         query, asked = _asked(state)

@@ -10,49 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, overload
 
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.look import check_frame, data_lines, show, timeline
+from ensue.api.look import check_frame, show, timeline
+from ensue.api.looking import Looking
 from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
-from ensue.api.order import check_order, key_hint
-from ensue.api.row_ids import with_row_ids
+from ensue.api.order import check_order
 from ensue.api.tables import Frame, in_kind, index_names, is_spark, no_stream_options, to_arrow
-from ensue.api.tune import settings_lines
-from ensue.api.why import Why
-from ensue.automaton.plan import Plan, plan
-from ensue.automaton.view import Shown, View
-from ensue.draw.diagram import Picture
-from ensue.draw.table import Explanation
 from ensue.draw.timeline import Timeline
 from ensue.front import builder
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
-from ensue.missing.explain import explain_missing
 from ensue.operator.as_of import END, asked
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
-from ensue.query import nodes
-from ensue.query.binding import bind
 from ensue.query.depth import roomy
 from ensue.query.query import Query, Rows
-from ensue.query.sql import definitions_sql, query_sql
-from ensue.query.words import clauses
-from ensue.rows.engine_choice import choose_row_engine
-from ensue.rows.engines import AutomatonEngine, Engine
-from ensue.rows.explain import explain
-from ensue.run import choose, local
+from ensue.run import local
 from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
 from ensue.run.matcher import Matcher
 from ensue.run.timeouts import run as timed_out_rows
 from ensue.scalar.fence import fence_of
-from ensue.sequences.explain import explain_sequence
 from ensue.sequences.limits import check_listing
 from ensue.summary.options import SummaryOptions
 
@@ -63,18 +46,37 @@ def pattern(text: str, *, types: str | None = None, trust: str = "all") -> Patte
     A blank means "the next row". With `types`, a symbol means `types = 'symbol'`, and `define`
     adds to that. Symbols keep their spelling. With `trust="pattern"`, this and all that is said
     later may call the functions of docs/functions.md only (docs/security.md).
+
+    Examples:
+        >>> import ensue, pyarrow as pa
+        >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+        >>> ensue.pattern("view -> pay", types="kind").order_by("ts").count(shop)
+        1
     """
     node = parse_pattern(builder.as_text(text, "pattern"))
     return Pattern(builder.Draft(node, types=types, fence=fence_of(trust)))
 
 
 def sase(text: str, *, types: str = "type", trust: str = "all") -> Pattern:
-    """A pattern from SASE text: `SEQ(A a, B+ b[], C c) WHERE [id] AND ... WITHIN 10 minutes`."""
+    """A pattern from SASE text: `SEQ(A a, B+ b[], C c) WHERE [id] AND ... WITHIN 10 minutes`.
+
+    Examples:
+        >>> shop = pa.table({"ts": [1, 2], "type": ["view", "pay"], "user": [7, 7]})
+        >>> ensue.sase("SEQ(view v, pay p) WHERE [user] WITHIN 10").order_by("ts").count(shop)
+        1
+    """
     return Pattern(replace(parse_sase(text, types), fence=fence_of(trust)))
 
 
-class Pattern(Why):
-    """A query in the making; see the module."""
+class Pattern(Looking):
+    """A query in the making; see the module.
+
+    Examples:
+        >>> ticks = pa.table({"ts": [1, 2, 3, 4], "price": [9, 8, 7, 8]})
+        >>> falls = ensue.pattern("a down+").define(down="price < PREV(price)").order_by("ts")
+        >>> falls.measures(low="LAST(down.price)").matches(ticks).to_pylist()
+        [{'low': 7}]
+    """
 
     def _plain(self) -> Pattern:
         """The same pattern without measures: its matches are listed."""
@@ -89,104 +91,6 @@ class Pattern(Why):
         found.query = query
         return found
 
-    # -- looking at it ---------------------------------------------------------------------------
-
-    @cached_property
-    def query(self) -> Query:
-        """The frozen query; raises where the parts do not fit together."""
-        return self._draft.build()
-
-    @cached_property
-    def plan(self) -> Plan:
-        return plan(self.query)
-
-    @property
-    def program(self) -> Shown:
-        """The automaton that recognises the pattern; `.dump()` prints it."""
-        return self.plan.automaton
-
-    @roomy
-    def sql(self, dialect: str = "spark") -> str:
-        """The query as SQL with MATCH_RECOGNIZE."""
-        return query_sql(self.query, dialect=dialect)
-
-    @roomy
-    def explain(self, data: Any = None) -> str:
-        """What would run, where each condition is evaluated, and why; exact with the data given."""
-        told = self._explained(data)
-        if data is not None:
-            told += data_lines(self.query, data) + key_hint(self._draft, data)
-        return Explanation(told)
-
-    def _explained(self, data: Any) -> str:
-        keys = ", ".join(self.query.partition_by)
-        order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
-        grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
-        told = (
-            f"{grouped}, sorted by {order} in the worker",
-            choose.for_matches(self.query).reason,
-        )
-        if self.query.missing is not None:
-            return explain_missing(self.plan, *told) + settings_lines(data)
-        if not self.query.row_semantics:
-            return explain_sequence(self.plan, *told) + settings_lines(data)
-        engine: Engine | None = None
-        planned = self.plan
-        if not planned.correlated:
-            engine = AutomatonEngine(planned)
-        elif data is not None:
-            planned, schema = self._prepared(data)
-            engine = choose_row_engine(planned, schema)
-        return explain(planned, engine, *told) + settings_lines(data)
-
-    def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
-        if is_spark(data):
-            from ensue.run.spark import batch
-
-            return batch.prepared_schema(self.query, data)
-        table = to_arrow(data)
-        bound = plan(bind(self.query, table.column_names))
-        return bound, local.prepare(bound, table.slice(0, 0)).schema
-
-    @roomy
-    def plot(self) -> Picture:
-        """The automaton as a picture: `.svg`, `.dot`, `.save(path)`."""
-        return Picture(self._view())
-
-    def _view(self) -> View:
-        return self.program.view().with_conditions(definitions_sql(self.query))
-
-    def show(self, data: Any, rows: int = 20, **options: Any) -> None:
-        """Print the matches as a table, in a notebook as HTML; options are those of `matches`."""
-        show(self.matches(data, **options), rows)
-
-    def timeline(self, data: Any, value: str | None = None) -> Timeline:
-        """The matches drawn over the data: `.svg`, `.save(path)`; `value` is drawn as a line."""
-        return timeline(self, data, value)
-
-    def studio(self, data: Any = None, **options: Any) -> Any:
-        """The pattern and the data in the studio (docs/studio.md).
-
-        A widget in Jupyter and marimo. Elsewhere a page in the browser, `port=` and `browser=`
-        say how, until `.stop()`.
-        """
-        # A layer above this one, so found by name when it is asked for.
-        return import_module("ensue.studio.widget").open_studio(self, data, **options)
-
-    def with_row_ids(self, data: Any, name: str = "row") -> Any:
-        """The data with the number of each row in its partition: what `events.row` says."""
-        return with_row_ids(self.query, data, name)
-
-    def _repr_svg_(self) -> str:
-        return self.plot().svg
-
-    def __repr__(self) -> str:
-        try:
-            said = clauses(self.query)
-        except errors.EnsueError:  # its parts do not fit together (yet)
-            said = [nodes.pattern_text(self._draft.meant, folds=False)]
-        return f"<ensue pattern: {'; '.join(said)}>"
-
     @roomy
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Pattern) and self.query == other.query
@@ -194,6 +98,31 @@ class Pattern(Why):
     @roomy
     def __hash__(self) -> int:
         return hash(self.query)
+
+    def show(self, data: Any, rows: int = 20, **options: Any) -> None:
+        """Print the matches as a table, in a notebook as HTML; options are those of `matches`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.measures(took="LAST(ts) - FIRST(ts)").show(shop)
+             took
+             ────
+                2
+            1 row
+        """
+        show(self.matches(data, **options), rows)
+
+    def timeline(self, data: Any, value: str | None = None) -> Timeline:
+        """The matches drawn over the data: `.svg`, `.save(path)`; `value` is drawn as a line.
+
+        Examples:
+            >>> ticks = pa.table({"ts": [1, 2, 3, 4], "price": [9, 8, 7, 8]})
+            >>> falls = ensue.pattern("a down+").define(down="price < PREV(price)").order_by("ts")
+            >>> falls.timeline(ticks, value="price").svg[:4]
+            '<?xm'
+        """
+        return timeline(self, data, value)
 
     # -- running it ------------------------------------------------------------------------------
 
@@ -251,6 +180,12 @@ class Pattern(Why):
         per end event with the graph of its matches, which `ensue.expand` lists.
 
         `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.matches(shop).select(["first", "last"]).to_pylist()
+            [{'first': 1, 'last': 3}]
         """
         query = self.query
         if observe is not None:
@@ -308,6 +243,13 @@ class Pattern(Why):
 
         `found` is what `matches(data, budget=...)` gave, in process; only the stretches of `data`
         around these matches are matched again, without a budget.
+
+        Examples:
+            >>> many = pa.table({"ts": range(6), "kind": list("aaabbb")})
+            >>> q = ensue.pattern("a ->> b", types="kind").order_by("ts").within(9).allow_missing(0)
+            >>> few = q.matches(many, ensue.Budget(work=2))
+            >>> q.recover(many, few).num_rows
+            9
         """
         if is_spark(data):
             raise errors.UnsupportedError(
@@ -317,7 +259,14 @@ class Pattern(Why):
         return in_kind(local.recover(self.query, to_arrow(data), to_arrow(found)), data)
 
     def count(self, data: Any) -> int:
-        """The number of matches over all partitions, exact at any size."""
+        """The number of matches over all partitions, exact at any size.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.count(shop)
+            1
+        """
         if self.query.row_semantics:
             listing = self._plain()
             listing._notices = self._notices
@@ -371,6 +320,12 @@ class Pattern(Why):
         One row, or one per group: `by` partition columns, and windows of time (`every`, and every
         `slide`) over the end of a match. Counts and sums of integers are exact: decimal(38,0), or
         text of any size with `big="text"`. On a stream, its options go beside (docs/streaming.md).
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.aggregate(shop, n="count(*)", total="sum(pay.ts)").to_pylist()
+            [{'n': Decimal('1'), 'total': Decimal('3')}]
         """
         stream: dict[str, Any] = {}
         if is_spark(data) and data.isStreaming:
@@ -416,6 +371,14 @@ class Pattern(Why):
         DataFrame a DataFrame of one row per key. A streaming one takes further options
         (docs/streaming.md). In process, `speculation`, `delay` or `id` make it take events in any
         order, and corrections; they mean what they mean to `matcher`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view ->> pay", types="kind").order_by("ts").within(10)
+            >>> summary = q.summarize(size=100)
+            >>> _ = summary.insert(shop)
+            >>> summary.count()
+            1
         """
         query = self.query
         if query.missing is not None:
@@ -471,6 +434,13 @@ class Pattern(Why):
 
         `aggregate={"n": "count(*)"}` gives changes of totals in place of matches; `by`, `every`,
         `slide` and `big` are those of `aggregate`.
+
+        Examples:
+            >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
+            >>> matcher = ensue.pattern("a ->> b", types="kind").order_by("ts").within(9).matcher()
+            >>> _ = matcher.insert(events)
+            >>> matcher.advance(3).column("op").to_pylist()
+            ['+']
         """
         options = MatcherOptions(speculation, delay, id, history, settle, budget)
         groups = (by, every, slide, big)
@@ -480,6 +450,13 @@ class Pattern(Why):
         """Matches that would appear ('+') and disappear ('-') if `new` replaced this pattern.
 
         A dry run on given data: nothing is changed. Measures are left out of the comparison.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> soon = q.within(1)
+            >>> q.diff(soon, shop).column("op").to_pylist()
+            ['-']
         """
         before, after = listings(self.query, new.query)
         if is_spark(data):

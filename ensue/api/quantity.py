@@ -38,13 +38,28 @@ _STREAM = PREFIX + "stream"
 
 
 class Quantity:
-    """A quantitative query; see `ensue.quantify`."""
+    """A quantitative query; see `ensue.quantify`.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> block = q.sum("x", over="x > 0")
+        >>> f = q.iter("max", q.split("a", block, q.event("x = 0")))
+        >>> f.eval(x)
+        5
+    """
 
     def __init__(self, stage: Question) -> None:
         self.stage = stage
 
     @staticmethod
     def of(automaton: Automaton) -> Quantity:
+        """A query of an automaton that is there already.
+
+        Examples:
+            >>> same = q.Quantity.of(q.sum("x").automaton)
+            >>> same.eval(pa.table({"x": [1, 2]}))
+            3
+        """
         return Quantity(AutomatonQuestion(automaton))
 
     # -- looking at it ---------------------------------------------------------------------------
@@ -56,13 +71,23 @@ class Quantity:
 
         With a table (also of Spark's) or a schema, predicates are decided with the types of its
         columns. Without, for all types they may have: where those differ, UndecidedError says so.
+
+        Examples:
+            >>> print(q.sum("x").check())
+            rank 0, size 4, 1 kinds of event
+            constant space: unambiguous and parallel-consistent (Theorem 4)
         """
         schema = None if table is None else _schema(table)
         reports = self.allowing(allow, assume).stage.reports(schema)
         return max(reports, key=lambda report: report.rank)
 
     def checked(self) -> Quantity:
-        """The query itself, checked now as far as that is possible without its columns' types."""
+        """The query itself, checked now as far as that is possible without its columns' types.
+
+        Examples:
+            >>> q.sum("x").checked()
+            <quantitative query: sum(x)>
+        """
         # Types may decide what is undecided, and so may a declaration: `eval` will ask again. What
         # is refused here is refused for all types.
         with contextlib.suppress(errors.UndecidedError):
@@ -70,17 +95,34 @@ class Quantity:
         return self
 
     def allowing(self, allow: str | None = None, assume: str | None = None) -> Quantity:
-        """The query with a cost accepted, or a declaration made."""
+        """The query with a cost accepted, or a declaration made.
+
+        Examples:
+            >>> vague = q.choose(q.event("k LIKE 'a%'", 1), q.event("k LIKE 'b%'", 2))
+            >>> vague.allowing(assume="unambiguous").eval(pa.table({"k": ["boat"]}))
+            2
+        """
         if allow is None and assume is None:
             return self
         return Quantity(self.stage.allowing(allow, assume))
 
     def explain(self, table: Any) -> str:
-        """How each part will be evaluated, and why."""
+        """How each part will be evaluated, and why.
+
+        Examples:
+            >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+            >>> print(q.sum("x").explain(x).splitlines()[0])
+            sum(x): compiled: one loop over 64-bit slots
+        """
         return Explanation("\n".join(self.stage.bind(_schema(table)).explain()))
 
     def plot(self) -> Picture:
-        """The query as a picture with everything inside it: `.svg`, `.dot`, `.save(path)`."""
+        """The query as a picture with everything inside it: `.svg`, `.dot`, `.save(path)`.
+
+        Examples:
+            >>> q.sum("x").plot().svg[:4]
+            '<svg'
+        """
         return Picture(view_of(self.stage))
 
     def _repr_svg_(self) -> str:
@@ -88,6 +130,12 @@ class Quantity:
 
     @property
     def automaton(self) -> Automaton:
+        """The streaming automaton of the query; a pipeline (`>>`) has several, and is refused.
+
+        Examples:
+            >>> q.sum("x").automaton.states
+            ('none', 'some')
+        """
         if not isinstance(self.stage, AutomatonQuestion):
             raise errors.UnsupportedError(
                 "this query is a pipeline of several automata", remedy="ask its parts"
@@ -125,6 +173,11 @@ class Quantity:
 
         With partition columns, a table of them and `value`. With threads, one long sequence is cut
         and put together again where the folds are associative.
+
+        Examples:
+            >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+            >>> q.sum("x").eval(x)
+            8
         """
         stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
         if not isinstance(threads, int) or threads < 1:
@@ -160,6 +213,11 @@ class Quantity:
 
         An Arrow array in the order given (with keys or order: in the arranged order, see `label`),
         and what `label` gives where the table is a DataFrame of Spark's. Takes what `label` takes.
+
+        Examples:
+            >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+            >>> q.sum("x").stream(x).to_pylist()
+            [1, 3, 3, 8, 8]
         """
         if is_spark(table):
             return self.label(table, **how)
@@ -179,6 +237,11 @@ class Quantity:
         """The events, arranged, with the value of the stream up to each in a column.
 
         A pattern can then be sought in it: `q.matches(f.label(table, "level"))`.
+
+        Examples:
+            >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+            >>> q.sum("x").label(x, "so_far").column("so_far").to_pylist()
+            [1, 3, 3, 8, 8]
         """
         stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
         options = _taken(table, stream)
@@ -206,6 +269,11 @@ class Quantity:
 
         A row has the columns of the event that ends the block; of a window of time, whose end no
         event marks, the partition columns and `window_start`.
+
+        Examples:
+            >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+            >>> q.windows(q.sum("x"), until="x = 0").values(x).column("value").to_pylist()
+            [3, 5]
         """
         stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
         options = _taken(table, stream)
@@ -227,6 +295,10 @@ class Quantity:
 
         `output` is "every" (a row per event), "defined" (per event where the query is defined: the
         ends of blocks) or "demand" (nothing until `result()`).
+
+        Examples:
+            >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+            >>> running = q.sum("x").operator(x, output="demand")
         """
         operator = choose.quantities(self.stage, _names(partition_by), output)
         operator.open(None, _schema(schema))

@@ -104,6 +104,17 @@ def sql(
     `trust="pattern"` is for statements of people who may ask for patterns and for nothing else:
     one SELECT with row patterns over the tables `reads` (in process those given), and only the
     functions of docs/functions.md (docs/security.md).
+
+    Examples:
+        >>> import ensue, pandas as pd
+        >>> ticks = pd.DataFrame({"ts": [1, 2, 3], "price": [9, 8, 7]})
+        >>> ensue.sql('''
+        ...     SELECT low FROM ticks MATCH_RECOGNIZE (
+        ...         ORDER BY ts MEASURES LAST(b.price) AS low
+        ...         PATTERN (a b+) DEFINE b AS price < PREV(price))
+        ... ''', ticks=ticks)
+           low
+        0    7
     """
     texts = [text] if isinstance(text, str) else list(text)
     given = check_tables(spark, tables, named)

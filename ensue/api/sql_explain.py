@@ -46,6 +46,12 @@ def explain(
 
     With `spark`, or with tables given as `ensue.sql` takes them, types are known and the answer is
     exact; without either, nothing but the text is read. No match is computed.
+
+    Examples:
+        >>> clause = "PARTITION BY k ORDER BY ts PATTERN (A B) DEFINE B AS x > A.x"
+        >>> text = f"SELECT * FROM t MATCH_RECOGNIZE ({clause})"
+        >>> print(ensue.explain(text).splitlines()[0])
+        Row pattern: one match per start row, by preference (SQL:2016)
     """
     given = check_tables(spark, tables, named)
     patterns = read_patterns(text, dialect, spark, given)

@@ -23,6 +23,9 @@ def tune(spark: Any, apply: bool = False) -> Any:
     """Which settings of a session help Ensue, which are set, and what runs on its executors.
 
     Prints as a list; `apply=True` sets what helps, for this session. Runs two small jobs.
+
+    Examples:
+        >>> print(ensue.tune(spark))  # doctest: +SKIP
     """
     from ensue.run.spark.tune import tune as on_spark
 

@@ -37,6 +37,12 @@ class Why(Wording):
         "I expected these rows to match": `rows={"A": 0, "B": [1, 2]}` names rows by their number in
         the partition, `events={"A": ts}` by their order value; `key` is the partition's. One row
         then, with the first rule that they break; from a DataFrame in Arrow.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2], "kind": ["view", "cart"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.why(shop).select(["variable", "reason", "text"]).to_pylist()
+            [{'variable': 'pay', 'reason': 'end', 'text': 'pay: the partition ended'}]
         """
         query = self._draft.build()
         if rows is not None or events is not None:
@@ -74,6 +80,12 @@ class Why(Wording):
 
         One row per variable (`place` is its number in the pattern) and reason, `stopped` of them;
         the last row, with no variable, is of those that matched (docs/why.md).
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2], "kind": ["view", "cart"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.funnel_of_attempts(shop).column("reached").to_pylist()
+            [1, 0, 0]
         """
         query = self._draft.build()
         with self._placed(data):
@@ -91,6 +103,12 @@ class Why(Wording):
 
         An attempt is a start row at which no match begins; it lacks what `why(per="start")` says
         it waits for, and what must follow that (docs/why.md).
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2], "kind": ["view", "cart"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.nearest(shop, 1).column("missing").to_pylist()
+            [['pay']]
         """
         query = self._draft.build()
         with self._placed(data):
@@ -108,6 +126,12 @@ class Why(Wording):
 
         `key` is the value of the partition column, a tuple of several, or a mapping. A table of the
         first `limit` steps (docs/why.md); of a DataFrame, whose partition is collected, in Arrow.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> q.trace(shop).num_rows > 0
+            True
         """
         query = self._draft.build()
         with self._placed(data):

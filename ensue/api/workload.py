@@ -14,41 +14,31 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import pyarrow as pa
 
 from ensue import errors
-from ensue.api.look import data_lines, show
+from ensue.api.look import show
 from ensue.api.matching import can_observe, opened
 from ensue.api.order import check_order
 from ensue.api.pattern import Pattern
 from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, schema_of, to_arrow
 from ensue.api.together import together
-from ensue.api.workload_why import WorkloadWhy
-from ensue.automaton.share import unite
-from ensue.automaton.share_plan import SharingPlan, sharing_plan
-from ensue.automaton.view import View
-from ensue.draw.diagram import Picture
-from ensue.draw.table import Explanation
-from ensue.operator import ties
-from ensue.operator.arrange import arrange
+from ensue.api.workload_looking import WorkloadLooking
+from ensue.api.workload_run import grouped, run_group
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
-from ensue.operator.protocol import Events, Snapshot
+from ensue.operator.protocol import Snapshot
 from ensue.query import rules
-from ensue.query.query import Query
-from ensue.run import choose, local, nothing
+from ensue.run import nothing
 from ensue.run.asked import Asked
 from ensue.run.branch import MatcherOptions as Running
 from ensue.run.matcher import Matcher
 from ensue.shared import given
 from ensue.shared.controller import ALONE, WORKLOADS
-from ensue.shared.groups import Group, bounded, groups
+from ensue.shared.groups import bounded
 from ensue.shared.listing import PATTERN
-from ensue.shared.offsets import cuts, joined, unite_parts
 from ensue.shared.options import MAX_MATCHES, Report, Sharing, joined_report
-from ensue.shared.recall import Estimate
 
 _ONE = "the pattern"
 _SHOWN = 10  # patterns of which repr says more than their number
@@ -65,6 +55,14 @@ def workload(
 
     Pass a mapping, or pairs, when a name is not a valid Python identifier. `weights` say how much a
     match of a pattern is worth when something has to be shed (1 unless said).
+
+    Examples:
+        >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+        >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+        >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+        >>> load = ensue.workload(bought=bought, kept=kept)
+        >>> load.count(shop)
+        {'bought': 1, 'kept': 1}
     """
     if not isinstance(patterns, Iterable):
         raise errors.QueryError(
@@ -91,8 +89,17 @@ def workload(
     return Workload(found, Sharing(dict(weights or {}), seed))
 
 
-class Workload(WorkloadWhy):
-    """See `workload`; nothing runs until a verb is called."""
+class Workload(WorkloadLooking):
+    """See `workload`; nothing runs until a verb is called.
+
+    Examples:
+        >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+        >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+        >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+        >>> load = ensue.workload(bought=bought, kept=kept)
+        >>> load.matches(shop).column("pattern").to_pylist()
+        ['bought', 'kept']
+    """
 
     def __init__(self, patterns: Mapping[str, Pattern], options: Sharing) -> None:
         self.patterns = dict(patterns)
@@ -143,6 +150,14 @@ class Workload(WorkloadWhy):
         the past: they are matched in this process without the bound to learn what partial matches
         are worth (and what "50%" is of), before `data` is matched under it. Their matches are not
         given. `observe`, a `pyspark.sql.Observation`, is told what the budget cost on Spark.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.matches(shop).select(["pattern", "last"]).to_pylist()
+            [{'pattern': 'bought', 'last': 3}, {'pattern': 'kept', 'last': 2}]
         """
         if observe is not None:
             can_observe(data, self._queries().values(), budget)
@@ -207,6 +222,14 @@ class Workload(WorkloadWhy):
         """Aggregates over the matches of each pattern: one row per pattern (and group).
 
         Exactly and never listing matches without a budget; over the matches found with one.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.aggregate(shop, n="count(*)").column("pattern").to_pylist()
+            ['bought', 'kept']
         """
         if budget is not None:
             return self._aggregate_found(data, budget, by, aggregates)
@@ -226,12 +249,34 @@ class Workload(WorkloadWhy):
         return in_kind(together(parts), data)
 
     def count(self, data: Any) -> dict[str, int]:
-        """The number of matches of each pattern, exact at any size."""
+        """The number of matches of each pattern, exact at any size.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.count(shop)
+            {'bought': 1, 'kept': 1}
+        """
         rows = data if is_spark(data) else to_arrow(data)
         return {name: pattern.count(rows) for name, pattern in self.patterns.items()}
 
     def show(self, data: Any, rows: int = 20, **options: Any) -> None:
-        """Print the matches as a table, in a notebook as HTML; options are those of `matches`."""
+        """Print the matches as a table, in a notebook as HTML; options are those of `matches`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.show(shop)
+             pattern   match_number   first   last   events
+             ───────────────────────────────────────────────────────
+             bought               1       1      3   view 0 · pay 2
+             kept                 1       1      2   view 0 · cart 1
+            2 rows
+        """
         show(self.matches(data, **options), rows)
 
     def _aggregate_found(
@@ -277,6 +322,13 @@ class Workload(WorkloadWhy):
         """An in-process operator over rows that arrive in order; patterns may come and go.
 
         `history` teaches it as in `matches`. Rows out of order, and corrections: `matcher`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> live = load.live(shop.schema)
         """
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
@@ -302,18 +354,35 @@ class Workload(WorkloadWhy):
 
         Options are those of a pattern's `matcher`. Under a `budget` the patterns share their
         partial matches and what is shed of them; `report` says what that cost.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> matcher = load.matcher()
+            >>> _ = matcher.insert(shop)
+            >>> matcher.advance(10).column("pattern").to_pylist()
+            ['bought', 'kept']
         """
         if budget is not None:
             WORKLOADS.read(budget, self.patterns)
         how = Running(speculation, delay, id, history, settle, budget)
         return opened(Asked(self._queries(), sharing=self.options), how, schema)
 
-    # -- looking ---------------------------------------------------------------------------------
-
     def revise(
         self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()
     ) -> Workload:
-        """The workload with patterns added or removed."""
+        """The workload with patterns added or removed.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> list(load.revise(remove=["kept"]).patterns)
+            ['bought']
+        """
         for name in remove:
             if name not in self.patterns:
                 raise errors.QueryError(
@@ -323,45 +392,6 @@ class Workload(WorkloadWhy):
         kept = [(name, p) for name, p in self.patterns.items() if name not in remove]
         weights = {n: w for n, w in self.options.weights.items() if n not in remove}
         return workload([*kept, *(add or {}).items()], weights=weights, seed=self.options.seed)
-
-    def _queries(self) -> dict[str, Query]:
-        return {name: pattern.query for name, pattern in self.patterns.items()}
-
-    @property
-    def plans(self) -> list[SharingPlan]:
-        """The shared plan of each group of event patterns."""
-        return [
-            sharing_plan(unite(group.queries), self.options.share)
-            for group in grouped(self._queries(), None)
-            if not group.rows
-        ]
-
-    def plot(self) -> Picture:
-        """The shared plans as a picture, row patterns each by its own: `.svg`, `.save(path)`."""
-        parts = [shared.view() for shared in self.plans]
-        for name, pattern in self.patterns.items():
-            if pattern.query.row_semantics:
-                parts.append(replace(pattern.program.view(), title=name))
-        return Picture(parts[0] if len(parts) == 1 else View(parts=tuple(parts)))
-
-    def _repr_svg_(self) -> str:
-        return self.plot().svg
-
-    def explain(self, data: Any = None) -> str:
-        """Groups, what they share, the pattern-sharing degrees, and what cannot be shared."""
-        from ensue.shared.explain import explain_group
-
-        table = None if data is None or is_spark(data) else to_arrow(data)
-        lines = []
-        for number, group in enumerate(grouped(self._queries(), table), 1):
-            lines.append(f"group {number}: " + ", ".join(group.queries))
-            lines.extend(
-                "  " + line for line in explain_group(group.queries, group.rows, group.alone)
-            )
-        if table is not None:
-            for name, query in self._queries().items():
-                lines.append(f"{name}: " + data_lines(query, table).rstrip())
-        return Explanation("\n".join(lines) + "\n")
 
 
 def _check_by(names: Sequence[str], columns: Sequence[str]) -> None:
@@ -412,79 +442,3 @@ def _history(history: Any, budget: Budget | None, data: Any) -> Any:
 
 def _dropped(found: Any) -> Any:
     return found.drop_columns([PATTERN]) if isinstance(found, pa.Table) else found.drop(PATTERN)
-
-
-# -- running in process --------------------------------------------------------------------------
-
-
-def grouped(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]:
-    if table is None:
-        return groups(queries, None, None)
-    empty = table.slice(0, 0)
-    return groups(queries, table.column_names, lambda plan: local.prepare(plan, empty).schema)
-
-
-def run_group(
-    group: Group,
-    table: pa.Table,
-    options: Sharing,
-    budget: Budget | None,
-    history: pa.Table | None = None,
-    notices: Notices | None = None,
-) -> tuple[dict[str, pa.Table], Report | None]:
-    notices = notices or Notices()
-    if history is not None:
-        given.check_history(group.queries.values(), table.schema, history.schema)
-    if group.rows:
-        from ensue.shared.rows import run_rows
-
-        return run_rows(
-            group.queries,
-            table,
-            options,
-            budget,
-            local.prepare,
-            local.finish,
-            history=history,
-            notices=notices,
-        )
-    group.refuse_budget(budget)
-    if group.alone:
-        (name, query), *_ = group.queries.items()
-        found = local.run(query, table, notices=notices, explain_nothing=False)
-        return {name: found}, None
-    parted = cuts(group.queries) if options.share and budget is None else {}
-    union = unite_parts(group.queries, parted)
-    prepared = local.prepare(union.plan, table)
-    evaluator = choose.shared(union, options)
-    evaluator.parts = {name: [] for cut in parted.values() for name in cut.parts}
-    evaluator.open(union.plan, prepared.schema, budget)
-    first = union.plan.query
-    if history is not None:
-        evaluator.learn(past(first, local.prepare(union.plan, history)))
-    arranged, starts = arrange(prepared, first.partition_by, first.order_by)
-    ties.check(union.plan, arranged, notices)
-    pieces: dict[int, list[pa.Table]] = {}
-    complete = np.ones(len(starts) - 1, np.bool_)
-    for index, piece in evaluator.found(Events(arranged, starts, complete)):
-        pieces.setdefault(index, []).append(piece)
-    found = {}
-    for index, (member, empty) in enumerate(
-        zip(union.members, evaluator.own_schemas(arranged.schema), strict=True)
-    ):
-        if member.name not in evaluator.parts:
-            listed = pa.concat_tables(pieces.get(index, [empty.empty_table()]))
-            found[member.name] = local.finish(member.plan, listed)
-    report = evaluator.report()
-    exact = {name: e for name, e in report.patterns.items() if name not in evaluator.parts}
-    for name, cut in parted.items():
-        whole, count = joined(cut, evaluator.parts, union.plan, arranged, starts)
-        found[name] = local.finish(cut.planned, whole)
-        exact[name] = Estimate(count, 0.0, 1.0, 1.0, 1.0)
-    return found, replace(report, patterns=exact)
-
-
-def past(query: Query, history: pa.Table) -> Events:
-    """Rows of the past as complete partitions."""
-    arranged, starts = arrange(history, query.partition_by, query.order_by)
-    return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))

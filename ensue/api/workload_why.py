@@ -19,19 +19,55 @@ class WorkloadWhy:
     patterns: dict[str, Pattern]
 
     def why(self, data: Any, per: str = "partition") -> Any:
-        """Why each pattern did not match: the rows of its `why`, with the column `pattern`."""
+        """Why each pattern did not match: the rows of its `why`, with the column `pattern`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.why(shop.slice(0, 1)).column("variable").to_pylist()
+            ['pay', 'cart']
+        """
         return self._each(data, lambda pattern, rows: pattern.why(rows, per))
 
     def funnel_of_attempts(self, data: Any) -> Any:
-        """How far the attempts of each pattern get, with the column `pattern`."""
+        """How far the attempts of each pattern get, with the column `pattern`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.funnel_of_attempts(shop).column("pattern").to_pylist()
+            ['bought', 'bought', 'bought', 'kept', 'kept', 'kept']
+        """
         return self._each(data, lambda pattern, rows: pattern.funnel_of_attempts(rows))
 
     def nearest(self, data: Any, n: int = 10) -> Any:
-        """The `n` attempts of each pattern that lack least, with the column `pattern`."""
+        """The `n` attempts of each pattern that lack least, with the column `pattern`.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.nearest(shop.slice(0, 2), 1).select(["pattern", "missing"]).to_pylist()
+            [{'pattern': 'bought', 'missing': ['pay']}]
+        """
         return self._each(data, lambda pattern, rows: pattern.nearest(rows, n))
 
     def trace(self, data: Any, pattern: str, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
-        """The search for one of the patterns through one partition, step by step."""
+        """The search for one of the patterns through one partition, step by step.
+
+        Examples:
+            >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
+            >>> bought = ensue.pattern("view -> pay", types="kind").order_by("ts")
+            >>> kept = ensue.pattern("view -> cart", types="kind").order_by("ts")
+            >>> load = ensue.workload(bought=bought, kept=kept)
+            >>> load.trace(shop, "bought").num_rows > 0
+            True
+        """
         if pattern not in self.patterns:
             raise errors.QueryError(
                 f"there is no pattern {pattern!r} to trace",

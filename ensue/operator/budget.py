@@ -26,6 +26,14 @@ class Budget:
     `latency` is processing time per event, of the whole workload or (a mapping) per pattern;
     `work` counts partial matches asked about an event. A share such as "50%" is of the unbounded
     run.
+
+    Examples:
+        >>> shop = pa.table({"ts": range(6), "kind": ["a", "a", "a", "b", "b", "b"]})
+        >>> q = ensue.pattern("a ->> b", types="kind").order_by("ts").within(100)
+        >>> ensue.Budget(latency="50 ms", memory="256 MB")
+        Budget(latency='50 ms', memory='256 MB', work=None)
+        >>> q.matches(shop, ensue.Budget(work=1000)).num_rows
+        9
     """
 
     latency: str | Mapping[str, str] | None = None

@@ -94,7 +94,12 @@ class Events:
 
 @dataclass(frozen=True)
 class Watermark:
-    """No event with an order value below `time` will come."""
+    """No event with an order value below `time` will come.
+
+    Examples:
+        >>> late = ensue.pattern("a -> b", types="kind").order_by("ts").within(10).matcher()
+        >>> _ = late.advance(ensue.Watermark(100))
+    """
 
     time: object
 

@@ -32,6 +32,10 @@ class Question:
     """A question, the node it is about, and expressions that may answer it.
 
     `weights` says how much the asker trusts each expression (an LLM's own score); 1 where absent.
+
+    Examples:
+        >>> ensue.Question("who wrote [Alien]", "Alien", ("written_by", "directed_by")).expressions
+        ('written_by', 'directed_by')
     """
 
     text: str

@@ -67,7 +67,7 @@ class _Named(Protocol):
     ) -> Quantity: ...
 
 
-def _named(name: str, what: str) -> _Named:
+def _named(name: str, what: str, example: str, value: str) -> _Named:
     def query(
         value: Given, *, over: Given = None, where: Given = None, start: Any = MISSING
     ) -> Quantity:
@@ -78,25 +78,46 @@ def _named(name: str, what: str) -> _Named:
 
     query.__name__ = query.__qualname__ = name
     query.__doc__ = (
-        f"{what} over one or more events that all satisfy `over`; with a start, also over none."
+        f"{what} over one or more events that all satisfy `over`; with a start, also over none.\n\n"
+        f"Examples:\n    >>> q.{example}\n    {value}"
     )
     return query
 
 
-sum = _named("sum", "The sum")
-product = _named("product", "The product")
-max = _named("max", "The greatest value")
-min = _named("min", "The least value")
-last = _named("last", "The last value that is not null")
-first = _named("first", "The first value that is not null")
-any = _named("any", "Whether one of the values is true,")
-all = _named("all", "Whether all values are true,")
+sum = _named("sum", "The sum", 'sum("x").eval(pa.table({"x": [1, 2, 3]}))', "6")
+product = _named("product", "The product", 'product("x").eval(pa.table({"x": [2, 3]}))', "6")
+max = _named("max", "The greatest value", 'max("x").eval(pa.table({"x": [1, 3, 2]}))', "3")
+min = _named("min", "The least value", 'min("x").eval(pa.table({"x": [1, 3, 2]}))', "1")
+last = _named(
+    "last", "The last value that is not null", 'last("x").eval(pa.table({"x": [1, 3, None]}))', "3"
+)
+first = _named(
+    "first",
+    "The first value that is not null",
+    'first("x").eval(pa.table({"x": [None, 3, 2]}))',
+    "3",
+)
+any = _named(
+    "any",
+    "Whether one of the values is true,",
+    'any("x > 2").eval(pa.table({"x": [1, 3]}))',
+    "True",
+)
+all = _named(
+    "all", "Whether all values are true,", 'all("x > 2").eval(pa.table({"x": [1, 3]}))', "False"
+)
 
 
 def count(
     value: Given = None, *, over: Given = None, where: Given = None, start: Any = MISSING
 ) -> Quantity:
-    """The number of events, or of values that are not null."""
+    """The number of events, or of values that are not null.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> q.count(where="x > 0").eval(x)
+        3
+    """
     fold = folds.FOLDS["rows" if value is None else "count"]
     empty = start is not MISSING
     if empty and not (isinstance(start, int) and -_MOST <= start <= _MOST):
@@ -112,7 +133,13 @@ def count(
 
 
 def mean(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    """The mean of the values that are not null; null where there is none."""
+    """The mean of the values that are not null; null where there is none.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> q.mean("x", where="x > 0").eval(pa.table({"x": [1, 2, 0]}))
+        1.5
+    """
     weights = (value,)
     whole = read_operation("CASE WHEN b > 0 THEN a / b END", 2, "mean")
     return _aggregate(
@@ -126,12 +153,22 @@ def mean(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
 
 
 def variance(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    """The sample variance (Welford); null for fewer than two values."""
+    """The sample variance (Welford); null for fewer than two values.
+
+    Examples:
+        >>> q.variance("x").eval(pa.table({"x": [1.0, 2.0, 3.0]}))
+        1.0
+    """
     return _moments("variance", value, over, where, "CASE WHEN a > 1 THEN c / (a - 1) END")
 
 
 def stddev(value: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    """The sample standard deviation; null for fewer than two values."""
+    """The sample standard deviation; null for fewer than two values.
+
+    Examples:
+        >>> q.stddev("x").eval(pa.table({"x": [1.0, 2.0, 3.0]}))
+        1.0
+    """
     return _moments("stddev", value, over, where, "CASE WHEN a > 1 THEN sqrt(c / (a - 1)) END")
 
 
@@ -143,12 +180,24 @@ def _moments(name: str, value: Given, over: Given, where: Given, finish: str) ->
 
 
 def argmax(value: Given, key: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    """The value at the event with the greatest key, the first of those."""
+    """The value at the event with the greatest key, the first of those.
+
+    Examples:
+        >>> bids = pa.table({"who": ["ann", "bob"], "bid": [3, 9]})
+        >>> q.argmax("who", "bid").eval(bids)
+        'bob'
+    """
     return _argument("argmax", value, key, over, where)
 
 
 def argmin(value: Given, key: Given, *, over: Given = None, where: Given = None) -> Quantity:
-    """The value at the event with the least key, the first of those."""
+    """The value at the event with the least key, the first of those.
+
+    Examples:
+        >>> bids = pa.table({"who": ["ann", "bob"], "bid": [3, 9]})
+        >>> q.argmin("who", "bid").eval(bids)
+        'ann'
+    """
     return _argument("argmin", value, key, over, where)
 
 
@@ -162,7 +211,12 @@ def _argument(name: str, value: Given, key: Given, over: Given, where: Given) ->
 def quantile(
     value: Given, part: float, *, error: float = 0.01, over: Given = None, where: Given = None
 ) -> Quantity:
-    """The value at place `part` * (n - 1) of the sorted ones, to a relative `error`."""
+    """The value at place `part` * (n - 1) of the sorted ones, to a relative `error`.
+
+    Examples:
+        >>> round(q.quantile("x", 0.5).eval(pa.table({"x": range(101)})))
+        50
+    """
     if not _number(part) or not 0 <= part <= 1:
         raise errors.QueryError(f"the quantile {part}", remedy="give a number from 0 to 1")
     if not _number(error) or not LEAST_ERROR <= error < 1:
@@ -182,5 +236,10 @@ def _number(given: Any) -> bool:
 
 
 def prefix_sum(value: Given, *, start: Any = 0) -> Quantity:
-    """The sum of all values so far; `stream` gives it at every event."""
+    """The sum of all values so far; `stream` gives it at every event.
+
+    Examples:
+        >>> q.prefix_sum("x").stream(pa.table({"x": [1, 2, 3]})).to_pylist()
+        [1, 3, 6]
+    """
     return sum(value, start=start)

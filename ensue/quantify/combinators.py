@@ -65,7 +65,12 @@ def _names(parts: tuple[Quantity, ...]) -> str:
 
 
 def event(predicate: Given | Predicate = None, value: Given | Weight = None) -> Quantity:
-    """Defined on one event that satisfies the predicate; its value there."""
+    """Defined on one event that satisfies the predicate; its value there.
+
+    Examples:
+        >>> q.event("x > 0", "x * 10").eval(pa.table({"x": [3]}))
+        30
+    """
     condition = read_predicate(predicate)
     step = Step("before", "after", condition, (Action(REPLACE, (read_weight(value),)),))
     return Quantity.of(_one_move((step,), f"event({condition})"))
@@ -77,6 +82,12 @@ def split(
     """Defined where the stream can be cut into one stretch per part; op of their values.
 
     Checked when built: if a stream can be cut in two ways, the error shows one.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> block = q.sum("x", over="x > 0")
+        >>> q.split("a", block, q.event("x = 0")).eval(x.slice(0, 3))
+        3
     """
     some_parts(parts, "split")
     operation = read_operation(op, len(parts), "split")
@@ -103,6 +114,12 @@ def iter(
 
     Without a start at least one stretch is needed, and its value begins the fold. `fold` is a name
     (sum, max, count, ...), SQL over `state` and `value`, or a callable of two.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> block = q.sum("x", over="x > 0")
+        >>> q.iter("max", q.split("a", block, q.event("x = 0"))).eval(x)
+        5
     """
     return _checked(_iterated(read_fold(fold), automaton_of(f, "iter"), start), allow, assume)
 
@@ -154,7 +171,13 @@ def _reading(source: str, target: str, f: Automaton, fold: Fold, slot: int = 0) 
 
 
 def choose(*options: Quantity, allow: str | None = None, assume: str | None = None) -> Quantity:
-    """The value of the one option that is defined; their domains must not meet."""
+    """The value of the one option that is defined; their domains must not meet.
+
+    Examples:
+        >>> sign = q.choose(q.event("x > 0", 1), q.event("x <= 0", -1))
+        >>> q.iter("sum", sign).eval(pa.table({"x": [5, 7, -2]}))
+        1
+    """
     some_parts(options, "choose", most=None)
     automata = [automaton_of(f, "choose") for f in options]
     moves = tuple(_reading("before", "after", f, REPLACE) for f in automata)
@@ -164,7 +187,13 @@ def choose(*options: Quantity, allow: str | None = None, assume: str | None = No
 def combine(
     op: Given | Operation, *parts: Quantity, allow: str | None = None, assume: str | None = None
 ) -> Quantity:
-    """op of the values of all parts on the same stream; their domains must be the same."""
+    """op of the values of all parts on the same stream; their domains must be the same.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> q.combine("a / b", q.sum("x"), q.count()).eval(x)
+        1.6
+    """
     some_parts(parts, "combine")
     operation = read_operation(op, len(parts), "combine")
     stages = [stage_of(f, "combine") for f in parts]
@@ -180,7 +209,13 @@ def _called(operation: Operation, automata: tuple[Automaton, ...], name: str) ->
 
 
 def apply(op: Given | Operation, f: Quantity) -> Quantity:
-    """op of the value of f."""
+    """op of the value of f.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> q.apply("a * 100", q.sum("x")).eval(x)
+        800
+    """
     operation = read_operation(op, 1, "apply")
     stage = stage_of(f, "apply")
     if not isinstance(stage, AutomatonQuestion):
@@ -240,6 +275,11 @@ def windows(
     say partial=False, the window that is open at the end counts too; of time it is emitted as soon
     as a watermark has passed its end. Without it a watermark ends nothing: a table, its pieces and
     a stream give the same values.
+
+    Examples:
+        >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
+        >>> q.windows(q.sum("x"), rows=2).values(x).column("value").to_pylist()
+        [3, 5]
     """
     kinds = [kind for kind in (rows, time, until) if kind is not None]
     if len(kinds) != 1:
@@ -273,7 +313,13 @@ def windows(
 
 
 def group_by(key: str | tuple[str, ...] | list[str], f: Quantity) -> Quantity:
-    """f for each value of the key; `eval` gives a table of keys and values."""
+    """f for each value of the key; `eval` gives a table of keys and values.
+
+    Examples:
+        >>> spent = pa.table({"user": ["ann", "bob", "ann"], "x": [1, 2, 3]})
+        >>> q.group_by("user", q.sum("x")).eval(spent).to_pydict()
+        {'user': ['ann', 'bob'], 'value': [4, 2]}
+    """
     keys = (key,) if isinstance(key, str) else tuple(key or ())
     if not keys or [name for name in keys if not isinstance(name, str)]:
         raise errors.QueryError(

@@ -141,6 +141,9 @@ def monoid(fold: str | Callable[..., Any], identity: Any, *, samples: Sequence[A
     """A fold declared to be associative with an identity, so that it may run in parallel.
 
     That is tried out on values of the identity's type, or on `samples`: the values that occur.
+
+    Examples:
+        >>> longest = q.monoid("greatest(state, value)", 0, samples=[1, 2, 3])
     """
     read = read_fold(fold)
     require_monoid(read, identity, samples)
@@ -206,6 +209,11 @@ def disjoint(
     """Predicates declared to exclude each other; `complete`: one of them always holds.
 
     For what no solver decides: Python callables, and SQL functions such as LIKE.
+
+    Examples:
+        >>> a, b = q.disjoint("k LIKE 'a%'", "k LIKE 'b%'")
+        >>> q.choose(q.event(a, 1), q.event(b, 2)).eval(pa.table({"k": ["boat"]}))
+        2
     """
     group = next(_groups)
     read = [read_predicate(p) for p in predicates]

@@ -33,7 +33,13 @@ EXPONENTIAL = "exponential space"
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, and how the query may run."""
+    """What was found, and how the query may run.
+
+    Examples:
+        >>> report = q.sum("x").check()
+        >>> report.rank, report.tokens, report.constant_space
+        (0, True, True)
+    """
 
     rank: int
     size: int
@@ -45,15 +51,32 @@ class Report:
 
     @property
     def constant_space(self) -> bool:
+        """Whether memory stays the same however long the stream is.
+
+        Examples:
+            >>> q.sum("x").check().constant_space
+            True
+        """
         return self.inconsistency is None and (self.ambiguity is None or self.rank == 0)
 
     @property
     def tokens(self) -> bool:
-        """Whether the token evaluation of Theorem 4 applies."""
+        """Whether the token evaluation of Theorem 4 applies.
+
+        Examples:
+            >>> q.sum("x").check().tokens
+            True
+        """
         return self.ambiguity is None and self.inconsistency is None
 
     @property
     def space(self) -> str:
+        """How much memory the query needs, and the theorem that says so.
+
+        Examples:
+            >>> q.sum("x").check().space
+            'constant space: unambiguous and parallel-consistent (Theorem 4)'
+        """
         if self.tokens:
             return "constant space: unambiguous and parallel-consistent (Theorem 4)"
         if self.constant_space:

@@ -85,7 +85,13 @@ class Ties(Enum):
 
 
 class Unordered(Enum):
-    """The word for an order that is left open on purpose."""
+    """The word for an order that is left open on purpose.
+
+    Examples:
+        >>> log = pa.table({"kind": ["a", "x", "b"]})
+        >>> ensue.pattern("a -> b", types="kind").order_by(ensue.UNORDERED).count(log)
+        1
+    """
 
     UNORDERED = "UNORDERED"
 

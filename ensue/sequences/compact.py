@@ -115,7 +115,17 @@ Graph = Sequence[Mapping[str, Any]]
 
 
 def expand(graph: Graph, limit: int | None = None) -> Iterator[list[tuple[str, int]]]:
-    """The matches of a compact row's graph, lazily: (label, row) of each event, in order."""
+    """The matches of a compact row's graph, lazily: (label, row) of each event, in order.
+
+    Examples:
+        >>> many = pa.table({"ts": range(4), "kind": ["a", "a", "b", "b"]})
+        >>> q = ensue.pattern("a ->> b", types="kind").order_by("ts")
+        >>> for row in q.matches(many, compact=True).to_pylist():
+        ...     print(row["last"], len(list(ensue.expand(row["graph"]))))
+        ...
+        2 2
+        3 2
+    """
     if isinstance(graph, pa.ListScalar):
         graph = graph.as_py()
     elif isinstance(graph, np.ndarray):  # as pandas holds a list, its integers with nulls as floats
