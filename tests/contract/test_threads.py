@@ -35,7 +35,8 @@ INSIDE = {  # evaluators, stages of streams and stores: held by an operator, or 
     "TotalsInPieces", "Tracks",
 }  # fmt: skip
 SHARED = {"Turns", "Cleansed"}  # what these classes inherit
-TURNS_INSIDE = {"RevisionEvaluator", "Planner"}  # of AutomatonMatcher, of Graph
+# Of an AutomatonMatcher, and of a Graph.
+TURNS_INSIDE = {"RevisionEvaluator", "Planner", "Embedders", "Remembered"}
 Row = dict[str, Any]
 
 

@@ -17,6 +17,7 @@ from ensue.operator.match_names import MATCH
 from ensue.operator.status import LATE, MATCHED, REFUSED, REJECTED, SHED, STATUS
 from ensue.run.lanes.rows import as_json
 from ensue.run.lanes.work import MATCH_ID, OP, SHOWN, TEXT, Work
+from ensue.scalar.moments import values_of
 
 _REASONS = {LATE: LATE, REJECTED: REJECTED, REFUSED: REJECTED, SHED: SHED}
 UNKNOWN = "its operation is not known: it is no insert, update or delete"
@@ -55,7 +56,7 @@ def aside(work: Work, rows: pa.Table, status: str, text: str, closed: bool = Fal
     texts = [text] * rows.num_rows
     if status == LATE:
         by = "the stream was closed before it came" if closed else ""
-        texts = passed(work.time, rows[work.time].to_pylist(), by)
+        texts = passed(work.time, values_of(rows[work.time]), by)
     told = [*work.partition_by, TEXT]
     found = pa.table({name: rows[name] for name in told})
     return shown(work, found.append_column(SENTENCE, pa.array(texts, pa.string())), status)
