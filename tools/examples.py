@@ -2,7 +2,8 @@
 
 A block that starts with `>>>` is a doctest; any other is run as it stands. A block that cannot run
 here says why in a comment above it: `<!-- not run: needs a cluster -->`. `spark` is a local session
-where a page reads it. Pages run in an empty folder, so that they may write files.
+where a page reads it. Pages run in an empty folder, so that they may write files; the pictures that
+a page of the gallery saves are kept beside it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import doctest
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -68,6 +70,8 @@ def run_page(page: Path) -> Outcome:
                 names["spark"] = local_session()
             for block in blocks:
                 outcome.failed += not run_block(block, page, names)
+            for picture in Path(folder).glob("*.svg") if page.parent.name == "gallery" else ():
+                shutil.copy(picture, page.parent / "pictures")
         finally:
             os.chdir(before)
     return outcome

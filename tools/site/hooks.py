@@ -1,4 +1,5 @@
-"""What the site needs beyond its pages: navigation by folder, pages of the API, links to sources.
+"""What the site needs beyond its pages: navigation by folder, pages of the API, links to sources,
+and the gallery's pages as notebooks.
 
 MkDocs calls the functions named `on_...`. The API pages are written while the site is built: one
 for each public name and each documented module, from its docstrings.
@@ -6,6 +7,7 @@ for each public name and each documented module, from its docstrings.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -50,6 +52,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, text in _api_pages().items():
         files.append(File.generated(config, path, content=text))
+    for story in _stories():
+        path, text = f"gallery/{story.stem}.ipynb", story.read_text("utf-8")
+        files.append(File.generated(config, path, content=as_notebook(text)))
     for path, source in FROM_ROOT.items():
         files.append(File.generated(config, path, content=(ROOT / source).read_text("utf-8")))
     return files
@@ -59,6 +64,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Point links that leave `docs/` at the repository, or at the page made of that file."""
     path = page.file.src_uri
     source = FROM_ROOT.get(path)
+    if DOCS / path in _stories():
+        name = posixpath.basename(path).removesuffix(".md")
+        markdown = f"{markdown}\n[Download this page as a notebook]({name}.ipynb)\n"
     folder = ROOT if source else (DOCS / path).parent
 
     def pointed(link: re.Match[str]) -> str:
@@ -77,6 +85,28 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
         return f"]({SOURCES}/{name}{part})"
 
     return _LINK.sub(pointed, _CODE.sub(_plain_bars, markdown))
+
+
+def _stories() -> list[Path]:
+    """The pages of the gallery that run."""
+    return sorted((DOCS / "gallery").glob("[0-9]*.md"))
+
+
+def as_notebook(text: str) -> str:
+    """A page as a Jupyter notebook: its Python without prompts and answers, the rest as text."""
+    cells: list[dict[str, Any]] = []
+    for number, part in enumerate(re.split(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)):
+        lines = part.strip().splitlines()
+        if number % 2:
+            said = [line[4:] for line in lines if line.startswith((">>>", "..."))] or lines
+            code = {"metadata": {}, "execution_count": None, "outputs": []}
+            cells.append({"cell_type": "code", **code, "source": "\n".join(said)})
+        elif lines:
+            shown = [line for line in lines if not line.startswith("![")]
+            cells.append({"cell_type": "markdown", "metadata": {}, "source": "\n".join(shown)})
+    return json.dumps(
+        {"nbformat": 4, "nbformat_minor": 4, "metadata": {}, "cells": cells}, indent=1
+    )
 
 
 def _plain_bars(code: re.Match[str]) -> str:
