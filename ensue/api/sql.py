@@ -21,7 +21,7 @@ from ensue.api.sql_statement import Hidden, Statement
 from ensue.api.sql_tables import over_tables
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
-from ensue.front.clause import Clause, MatchTable
+from ensue.front.clause import Clause, MatchTable, clause_of
 from ensue.front.translate import spark_sql
 from ensue.operator.as_of import LATEST
 from ensue.operator.budget import Budget
@@ -138,7 +138,7 @@ def sql(
 def _one(
     session: Session, text: str, dialect: str, budget: Budget | None, as_of: Any, among: int
 ) -> Frame:
-    if dialect == "spark" and not re.search(r"\bpattern\b", text, re.IGNORECASE):
+    if dialect == "spark" and not _OF_PATTERNS.search(text):
         _refuse(budget, "the statement has no row pattern, so nothing can be shed")
         return session.sql(text)  # Spark's own, whatever sqlglot knows of it
     tree = statement.parse_statement(text, dialect)
@@ -156,9 +156,7 @@ class OnSpark(Statement["Frame"]):
     notices: Notices = field(default_factory=Notices)
 
     def run(self, tree: exp.Expression) -> Frame:
-        patterns = [
-            n for n in tree.find_all(MatchTable, exp.Window) if statement.clause_of(n) is not None
-        ]
+        patterns = [n for n in tree.find_all(MatchTable, exp.Window) if clause_of(n) is not None]
         if not patterns:
             _refuse(self.budget, "the statement has no row pattern, so nothing can be shed")
             text = self.text if self.dialect == "spark" else self._spark_sql(tree)
@@ -248,7 +246,6 @@ class OnSpark(Statement["Frame"]):
         return runner.frame(self.session, self._spark_sql(tree), self._used(tree))
 
     def _spark_sql(self, tree: exp.Expression) -> str:
-        window_clause.refuse_left(tree, self.text)
         for node in tree.find_all(exp.In):
             _name_literal(node.args.get("query"))
         return spark_sql(tree, self.text, self.dialect)
@@ -256,6 +253,10 @@ class OnSpark(Statement["Frame"]):
     def _used(self, tree: exp.Expression) -> dict[str, Frame]:
         named = {table.name for table in tree.find_all(exp.Table)}
         return {name: found for name, found in self.tables.items() if name in named}
+
+
+# Words without which a text has nothing for us to read, and goes to Spark as it is.
+_OF_PATTERNS = re.compile(r"\bpattern\b|\b(final|running)\s+\w+\s*\(", re.IGNORECASE)
 
 
 def check_tables(

@@ -77,6 +77,18 @@ class Clause:
         return errors.Place.at_offset(self.text, self.start if offset is None else offset)
 
 
+def clause_of(node: exp.Expression) -> Clause | None:
+    """The row pattern clause of a table or of a window."""
+    return node.meta.get(CLAUSE) if node._meta else None
+
+
+def clause_in(node: exp.Expression) -> Clause:
+    """The clause of a node that has one."""
+    clause = clause_of(node)
+    assert clause is not None
+    return clause
+
+
 class ClauseParser:
     """Mixed into a sqlglot parser of any dialect."""
 

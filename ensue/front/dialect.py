@@ -83,7 +83,9 @@ def parse_frame(parser: Any) -> exp.Expression | None:
     if call is None:
         parser._retreat(index)
         return None
-    return exp.Anonymous(this=FRAME, expressions=[exp.Literal.string(current.text.upper()), call])
+    framed = exp.Anonymous(this=FRAME, expressions=[exp.Literal.string(current.text.upper()), call])
+    framed.meta["start"] = current.start
+    return framed
 
 
 @lru_cache(maxsize=16)
