@@ -22,6 +22,7 @@ from ensue.api.sql_tables import over_tables
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable, clause_of
+from ensue.front.placing import located
 from ensue.front.translate import spark_sql
 from ensue.operator.as_of import LATEST
 from ensue.operator.budget import Budget
@@ -90,7 +91,8 @@ def sql(
 ) -> Any:
     """The result of a statement in which MATCH_RECOGNIZE may stand anywhere a table may.
 
-    `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle or flink.
+    `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle, flink, duckdb
+    or bigquery.
     Without `spark`, the active session runs it. Several statements, as a list, share a budget and
     give a list of results. Under a budget whole start rows are shed, which needs AFTER MATCH SKIP
     TO NEXT ROW. `as_of` is the time by which SHOW TIMEOUT MATCHES calls attempts over: by default
@@ -220,7 +222,7 @@ class OnSpark(Statement["Frame"]):
                 wanted = window_clause.wanted(window)
                 source = windows.add_columns(window.window, source, wanted, window.zero_if_none)
             except errors.EnsueError as problem:
-                raise front.located(problem, window.clause) from None
+                raise located(problem, window.clause) from None
             self.answered(window.window.query, source, window.hidden)
         table = self.register(source.drop(*hidden) if hidden else source)
         return window_clause.put_together(taken, table, columns)

@@ -18,6 +18,7 @@ from ensue import errors
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause, MatchTable, clause_in
+from ensue.front.placing import located
 from ensue.query.query import Query
 
 TABLE = "ensue_matches_"
@@ -60,7 +61,7 @@ class Statement(ABC, Generic[Frame]):
             found = self.matched(asked, source)
             self.answered(asked.query, source, asked.hidden)
         except errors.EnsueError as problem:
-            raise front.located(problem, clause) from None
+            raise located(problem, clause) from None
         return statement.replace_with_table(node, self.register(found))
 
     def register(self, found: Frame) -> str:

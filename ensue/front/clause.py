@@ -123,6 +123,8 @@ class ClauseParser:
         alias = self._parse_table_alias()
         if alias:
             node.set("alias", alias)
+        elif self._prev.token_type == TokenType.ALIAS:
+            raise self._expected(clause, "a name after AS")
         return node
 
     # -- in a window -----------------------------------------------------------------------------
@@ -247,7 +249,7 @@ class ClauseParser:
 
     def _variable(self: Any, clause: Clause, what: str) -> Name:
         token = self._curr
-        good = token and (token.text.isidentifier() or token.token_type in _QUOTED)
+        good = token and (token.text.isidentifier() or (token.text and token.token_type in _QUOTED))
         if not good:
             raise self._expected(clause, what)
         self._advance()

@@ -227,6 +227,11 @@ class _Reader:
                 f"{self._scope.where}: {problem}", remedy=remedy, place=self._place(node)
             )
         function, arguments, distinct = call.function, call.arguments, call.distinct
+        stars = [given for given in arguments if isinstance(given, exp.Star) or given.is_star]
+        if stars and (function != "count" or len(arguments) > 1):
+            raise self._error(
+                node, "* stands only inside COUNT", f"write {function}(x), x a column", None
+            )
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             return c.Aggregate(function, (), None, final=final)
         if (
@@ -313,6 +318,8 @@ class _Reader:
 
     def _column(self, node: exp.Column) -> tuple[c.Column, str | None]:
         parts = node.parts
+        if not all(part.name for part in parts if not isinstance(part, exp.Star)):
+            raise self._error(node, "a name is empty", "write a name between the quotes", None)
         variable = self._variable(parts[0]) if len(parts) > 1 else None
         if variable is not None:
             parts = parts[1:]
@@ -333,8 +340,17 @@ class _Reader:
         if not node.expressions:
             return None
         argument = node.expressions[0]
-        variable = self._variable(argument.this) if isinstance(argument, exp.Column) else None
-        if variable is None or len(node.expressions) > 1:
+        single = isinstance(argument, exp.Column) and len(argument.parts) == 1
+        if not single or len(node.expressions) > 1:
+            said = ", ".join(given.sql("spark") for given in node.expressions)
+            raise self._error(
+                node,
+                f"{self._scope.where}: CLASSIFIER takes one variable, not {said}",
+                "write CLASSIFIER() or CLASSIFIER(A)",
+                "CLASSIFIER",
+            )
+        variable = self._variable(argument.this)
+        if variable is None:
             raise self._unknown(argument)
         return variable
 
@@ -359,6 +375,15 @@ class _Reader:
                 return visit(node.this)
             case exp.Try():
                 return visit(self._tried(node))
+            case exp.Placeholder() | exp.Parameter():
+                raise self._error(
+                    node,
+                    f"{node.sql('spark')} is a parameter",
+                    "write its value into the text",
+                    None,
+                )
+            case exp.Star():
+                raise self._error(node, "* stands only inside COUNT", "name a column", "*")
             case exp.Literal():
                 return literal(node)
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:

@@ -309,7 +309,7 @@ class _ClauseReader:
             if not isinstance(node, exp.Anonymous):
                 return node
             name = node.name.upper()
-            if name == "MATCH_SEQUENCE_NUMBER":
+            if name in ("MATCH_SEQUENCE_NUMBER", "MATCH_ROW_NUMBER"):
                 return exp.Count(this=exp.Star())
             if name in ("MATCH_ROWTIME", "MATCH_PROCTIME") and self._order:
                 return exp.Anonymous(this="LAST", expressions=[exp.column(self._order[0].column)])
@@ -323,6 +323,12 @@ class _ClauseReader:
         """Sub-queries replaced by hidden columns of the input."""
 
         def change(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, (exp.Any, exp.All)) and isinstance(node.this.unnest(), exp.Query):
+                raise errors.NavigationError(
+                    f"{scope.where}: {node.key.upper()} (SELECT ...) cannot stand here",
+                    remedy="write A.x IN (SELECT ...), or A.x > (SELECT max(x) FROM ...)",
+                    place=self._clause.place(start_of(node)),
+                )
             if isinstance(node, exp.In) and node.args.get("query") is not None:
                 return self._hidden_membership(node, scope)
             if isinstance(node, (exp.Subquery, exp.Select)):
@@ -428,14 +434,3 @@ class _ClauseReader:
 
 def _is_aggregate(node: exp.Expression) -> bool:
     return isinstance(node, exp.AggFunc) or bool(node._meta and OVER_ALL in node.meta)
-
-
-def located(problem: errors.EnsueError, clause: Clause) -> errors.EnsueError:
-    """An error about a column, found when the input's columns are known, with its place."""
-    name: Any = re.search(r"'([^']+)'", problem.problem)
-    if problem.place is not None or name is None:
-        return problem
-    found = re.compile(rf"\b{re.escape(name[1])}\b", re.IGNORECASE).search(
-        clause.text, clause.start
-    )
-    return problem.at(clause.place(found.start() if found else None))

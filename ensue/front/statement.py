@@ -22,7 +22,9 @@ from ensue.front.dialect import row_dialect, syntax_errors
 from ensue.front.places import check_places
 from ensue.query.depth import check_brackets, roomy
 
-DIALECTS = ("spark", "databricks", "trino", "snowflake", "oracle", "flink")
+DIALECTS = (
+    "spark", "databricks", "trino", "snowflake", "oracle", "flink", "duckdb", "bigquery",
+)  # fmt: skip
 # Flink's SQL is closest to Spark's in quoting and functions; what differs is in `front/sql.py`.
 _BASE = {"flink": "spark"}
 MAX_TEXT = 4_000_000
@@ -80,7 +82,7 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
     tree: Any = trees[0]
     if isinstance(tree, exp.Command) and "MATCH_RECOGNIZE" in text.upper():
         raise errors.UnsupportedError(
-            f"MATCH_RECOGNIZE cannot stand inside a {tree.name.upper()} statement",
+            f"MATCH_RECOGNIZE cannot stand inside {tree.name.upper()}",
             remedy="use it in a query, INSERT, CREATE TABLE AS or CREATE TEMPORARY VIEW",
             place=errors.Place.at_offset(text, 0),
         )

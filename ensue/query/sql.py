@@ -17,7 +17,7 @@ from ensue.query.duration import MICROSECONDS
 from ensue.query.query import Measure, OrderKey, Query, Window, WindowKind
 
 _LONGEST = 120
-_NULLS_FIRST = {"trino": False}  # where the direction does not matter
+_NULLS_FIRST = {"trino": False, "duckdb": False}  # where the direction does not matter
 
 
 @lru_cache(maxsize=1)
