@@ -12,6 +12,8 @@ from ensue.aggregate.collect import ArrayAgg
 from ensue.aggregate.count import Count
 from ensue.aggregate.distinct import Distinct
 from ensue.aggregate.extrema import Extremum, Quantifier
+from ensue.aggregate.maps import MapAgg, MapUnion, MultimapAgg
+from ensue.aggregate.ranked import Ranked
 from ensue.aggregate.total import Sum
 
 __all__ = ["Aggregate", "get", "names"]
@@ -28,10 +30,20 @@ _ALL: tuple[Aggregate, ...] = (
     Extremum("max_by", greatest=True, by=True),
     Quantifier("bool_and", greatest=False),
     Quantifier("bool_or", greatest=True),
+    Ranked("min_n", greatest=False),
+    Ranked("max_n", greatest=True),
+    Ranked("min_by_n", greatest=False, by=True),
+    Ranked("max_by_n", greatest=True, by=True),
+    MapAgg(),
+    MultimapAgg(),
+    MapUnion(),
 )
 _BY_NAME = {aggregate.name: aggregate for aggregate in _ALL}
 # For the rest, a value that comes twice changes nothing: DISTINCT is the aggregate itself.
-_DISTINCT = {name: Distinct(_BY_NAME[name]) for name in ("count", "sum", "avg", "array_agg")}
+_DISTINCT = {
+    name: Distinct(_BY_NAME[name])
+    for name in ("count", "sum", "avg", "array_agg", "min_n", "max_n")
+}
 
 
 def get(name: str, distinct: bool = False) -> Aggregate:

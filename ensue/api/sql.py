@@ -21,7 +21,8 @@ from ensue.api.sql_statement import Hidden, Statement
 from ensue.api.sql_tables import over_tables
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
-from ensue.front.clause import Clause, MatchTable
+from ensue.front.clause import Clause, MatchTable, clause_of
+from ensue.front.placing import located
 from ensue.front.translate import spark_sql
 from ensue.operator.as_of import LATEST
 from ensue.operator.budget import Budget
@@ -90,7 +91,8 @@ def sql(
 ) -> Any:
     """The result of a statement in which MATCH_RECOGNIZE may stand anywhere a table may.
 
-    `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle or flink.
+    `dialect` names the SQL of the text: spark, databricks, trino, snowflake, oracle, flink, duckdb
+    or bigquery.
     Without `spark`, the active session runs it. Several statements, as a list, share a budget and
     give a list of results. Under a budget whole start rows are shed, which needs AFTER MATCH SKIP
     TO NEXT ROW. `as_of` is the time by which SHOW TIMEOUT MATCHES calls attempts over: by default
@@ -138,7 +140,7 @@ def sql(
 def _one(
     session: Session, text: str, dialect: str, budget: Budget | None, as_of: Any, among: int
 ) -> Frame:
-    if dialect == "spark" and not re.search(r"\bpattern\b", text, re.IGNORECASE):
+    if dialect == "spark" and not _OF_PATTERNS.search(text):
         _refuse(budget, "the statement has no row pattern, so nothing can be shed")
         return session.sql(text)  # Spark's own, whatever sqlglot knows of it
     tree = statement.parse_statement(text, dialect)
@@ -156,9 +158,7 @@ class OnSpark(Statement["Frame"]):
     notices: Notices = field(default_factory=Notices)
 
     def run(self, tree: exp.Expression) -> Frame:
-        patterns = [
-            n for n in tree.find_all(MatchTable, exp.Window) if statement.clause_of(n) is not None
-        ]
+        patterns = [n for n in tree.find_all(MatchTable, exp.Window) if clause_of(n) is not None]
         if not patterns:
             _refuse(self.budget, "the statement has no row pattern, so nothing can be shed")
             text = self.text if self.dialect == "spark" else self._spark_sql(tree)
@@ -222,7 +222,7 @@ class OnSpark(Statement["Frame"]):
                 wanted = window_clause.wanted(window)
                 source = windows.add_columns(window.window, source, wanted, window.zero_if_none)
             except errors.EnsueError as problem:
-                raise front.located(problem, window.clause) from None
+                raise located(problem, window.clause) from None
             self.answered(window.window.query, source, window.hidden)
         table = self.register(source.drop(*hidden) if hidden else source)
         return window_clause.put_together(taken, table, columns)
@@ -248,7 +248,6 @@ class OnSpark(Statement["Frame"]):
         return runner.frame(self.session, self._spark_sql(tree), self._used(tree))
 
     def _spark_sql(self, tree: exp.Expression) -> str:
-        window_clause.refuse_left(tree, self.text)
         for node in tree.find_all(exp.In):
             _name_literal(node.args.get("query"))
         return spark_sql(tree, self.text, self.dialect)
@@ -256,6 +255,10 @@ class OnSpark(Statement["Frame"]):
     def _used(self, tree: exp.Expression) -> dict[str, Frame]:
         named = {table.name for table in tree.find_all(exp.Table)}
         return {name: found for name, found in self.tables.items() if name in named}
+
+
+# Words without which a text has nothing for us to read, and goes to Spark as it is.
+_OF_PATTERNS = re.compile(r"\bpattern\b|\b(final|running)\s+\w+\s*\(", re.IGNORECASE)
 
 
 def check_tables(

@@ -15,8 +15,8 @@ from sqlglot import exp
 from ensue import errors
 from ensue.front import sql as front
 from ensue.front import window_clause
-from ensue.front.clause import Clause, MatchTable
-from ensue.front.statement import clause_in, clause_of, parse_statement
+from ensue.front.clause import Clause, MatchTable, clause_in, clause_of
+from ensue.front.statement import parse_statement
 from ensue.front.translate import start_of
 from ensue.scalar import fence
 from ensue.scalar.functions import CATALOGUE, FORMS
@@ -38,6 +38,7 @@ _PARTS = (
 _NODES = {*_AGGREGATES.split(), *_OVER.split(), *_PARTS.split(), *PARSED, *CATALOGUE, *FORMS}
 # Called by their names: the match's own functions, aggregates that the parser has no node for.
 _CALLED = {"first", "last", "prev", "next", "classifier", "match_number", "every", "some", "mean"}
+_CALLED |= {"map_agg", "multimap_agg", "map_union"}
 _NAMES = {*CATALOGUE, *FORMS, *SYNONYMS, *_CALLED}
 
 

@@ -17,7 +17,8 @@ from sqlglot import exp
 from ensue import errors
 from ensue.front import sql as front
 from ensue.front import statement, window_clause
-from ensue.front.clause import Clause, MatchTable
+from ensue.front.clause import Clause, MatchTable, clause_in
+from ensue.front.placing import located
 from ensue.query.query import Query
 
 TABLE = "ensue_matches_"
@@ -47,11 +48,10 @@ class Statement(ABC, Generic[Frame]):
             elif select is not None:
                 tree = self.pattern_window(select)
             else:
-                window_clause.refuse_left(tree, self.text)
                 return tree
 
     def _match_table(self, node: MatchTable) -> exp.Expression:
-        clause = statement.clause_in(node)
+        clause = clause_in(node)
         asked = front.read_table(node, self.dialect)
         below = statement.input_query(node, asked.hidden)
         source = self.input_of(below, clause, node)
@@ -61,7 +61,7 @@ class Statement(ABC, Generic[Frame]):
             found = self.matched(asked, source)
             self.answered(asked.query, source, asked.hidden)
         except errors.EnsueError as problem:
-            raise front.located(problem, clause) from None
+            raise located(problem, clause) from None
         return statement.replace_with_table(node, self.register(found))
 
     def register(self, found: Frame) -> str:

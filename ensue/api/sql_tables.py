@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,4 +101,21 @@ class OnTables(Statement[pa.Table]):
         return self.frame(below)
 
     def frame(self, tree: exp.Expression) -> pa.Table:
-        return answer(duckdb_sql(tree, self.text, self.dialect), self.tables)
+        printed = duckdb_sql(tree, self.text, self.dialect)
+        shown = [name for name in self.tables if not name.startswith(TABLE)]
+        try:
+            return answer(printed, self.tables, shown)
+        except errors.QueryError as problem:
+            raise problem.at(self._place_of(problem.problem)) from None
+
+    def _place_of(self, said: str) -> errors.Place:
+        """Of the first name that an error speaks of, as far as the text has it."""
+        names = (found[1] or found[2] for found in re.finditer(r'"([^"]+)"|name (\w+)', said))
+        for name in names:
+            found = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", self.text, re.IGNORECASE)
+            if found is not None:
+                return errors.Place.at_offset(self.text, found.start())
+        inner = re.search(r"\(\s*SELECT", self.text, re.IGNORECASE) if "ubquery" in said else None
+        if inner is not None:
+            return errors.Place.at_offset(self.text, inner.start())
+        return errors.Place.at_offset(self.text, 0)

@@ -77,6 +77,18 @@ class Clause:
         return errors.Place.at_offset(self.text, self.start if offset is None else offset)
 
 
+def clause_of(node: exp.Expression) -> Clause | None:
+    """The row pattern clause of a table or of a window."""
+    return node.meta.get(CLAUSE) if node._meta else None
+
+
+def clause_in(node: exp.Expression) -> Clause:
+    """The clause of a node that has one."""
+    clause = clause_of(node)
+    assert clause is not None
+    return clause
+
+
 class ClauseParser:
     """Mixed into a sqlglot parser of any dialect."""
 
@@ -111,6 +123,8 @@ class ClauseParser:
         alias = self._parse_table_alias()
         if alias:
             node.set("alias", alias)
+        elif self._prev.token_type == TokenType.ALIAS:
+            raise self._expected(clause, "a name after AS")
         return node
 
     # -- in a window -----------------------------------------------------------------------------
@@ -235,7 +249,7 @@ class ClauseParser:
 
     def _variable(self: Any, clause: Clause, what: str) -> Name:
         token = self._curr
-        good = token and (token.text.isidentifier() or token.token_type in _QUOTED)
+        good = token and (token.text.isidentifier() or (token.text and token.token_type in _QUOTED))
         if not good:
             raise self._expected(clause, what)
         self._advance()

@@ -7,6 +7,7 @@ by name instead of being read as the aggregates they share it with.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -49,20 +50,51 @@ def syntax_errors(text: str, problem: str) -> Iterator[None]:
         yield
     except ParseError as found:
         detail = found.errors[0] if found.errors else {}
-        what = str(detail.get("description", found)).rstrip(".")
-        if what.startswith("Required keyword"):
-            what = "something is missing here"
+        token = str(detail.get("highlight") or "")
+        column = max(1, int(detail.get("col") or 1) - max(0, len(token) - 1))
+        raise errors.ConditionSyntaxError(
+            f"{problem}: {_told(str(detail.get('description', found)), token)}",
+            remedy="check the text at the mark",
+            place=errors.Place(text, detail.get("line") or 1, column),
+        ) from None
+    except TokenError:
+        quote, offset = _unclosed(text)
+        what = f"{quote!r} is never closed" if quote else "a part of it cannot be read"
         raise errors.ConditionSyntaxError(
             f"{problem}: {what}",
-            remedy="check the text at the mark",
-            place=errors.Place(text, detail.get("line") or 1, max(1, detail.get("col") or 1)),
+            remedy="check quotes and comments",
+            place=errors.Place.at_offset(text, offset),
         ) from None
-    except TokenError as found:
-        raise errors.ConditionSyntaxError(
-            f"{problem}: {found}",
-            remedy="check quotes and brackets",
-            place=errors.Place.at_offset(text, 0),
-        ) from None
+
+
+def _told(description: str, token: str) -> str:
+    """What the parser says, in words of ours."""
+    found = repr(token) if token else "the end of the text"
+    what = description.rstrip(".")
+    if what.startswith("Expecting "):
+        return f"expected {what.removeprefix('Expecting ')}, found {found}"
+    if what.startswith("Expected ") and " but got " in what:
+        return f"expected {what[9 : what.index(' but got ')]}, found {found}"
+    if what.startswith("Required keyword"):
+        return f"something is missing at {found}"
+    if "Unexpected token" in what or "<" in what:
+        return f"{found} cannot stand here"
+    return what
+
+
+def _unclosed(text: str) -> tuple[str, int]:
+    """The quote or comment that has no end, and where it begins."""
+    for found in _OPENING.finditer(text):
+        if found.lastgroup == "open":
+            return found[0][:2] if found[0].startswith("/*") else found[0][0], found.start()
+    return "", 0
+
+
+_OPENING = re.compile(
+    r"""--[^\n]*|/\*(?:.|\n)*?\*/|'(?:\\.|''|[^'\\])*'|"(?:\\.|""|[^"\\])*"|`(?:``|[^`])*`"""
+    r"""|(?P<open>/\*|['"`])""",
+    re.DOTALL,
+)
 
 
 def _named(name: str) -> Callable[..., exp.Expression]:
@@ -83,7 +115,9 @@ def parse_frame(parser: Any) -> exp.Expression | None:
     if call is None:
         parser._retreat(index)
         return None
-    return exp.Anonymous(this=FRAME, expressions=[exp.Literal.string(current.text.upper()), call])
+    framed = exp.Anonymous(this=FRAME, expressions=[exp.Literal.string(current.text.upper()), call])
+    framed.meta["start"] = current.start
+    return framed
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from ensue import errors
+from ensue.front import aggregates
 from ensue.front.dialect import FRAME, is_aggregate, row_dialect, syntax_errors
 from ensue.front.trees import CHAINED, function_name, literal, operands
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
@@ -27,22 +28,6 @@ MAX_TEXT = 4_000_000
 MAX_OFFSET = 1_000_000_000
 # A column that stands for a constant of the whole input (a sub-query): it belongs to no variable.
 CONSTANT_COLUMN = "_ensue_constant_"
-_AGGREGATES: dict[type[exp.Expression], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.ArrayAgg: "array_agg",
-    exp.ArrayUniqueAgg: "collect_set",
-    exp.ArgMax: "max_by",
-    exp.ArgMin: "min_by",
-    exp.CountIf: "count_if",
-    exp.AnyValue: "min",  # any value will do; this one does not depend on the order of rows
-    exp.LogicalAnd: "bool_and",
-    exp.LogicalOr: "bool_or",
-}
-_LOGICAL = {"EVERY": exp.LogicalAnd, "SOME": exp.LogicalOr}  # Spark's names, kept by the parser
 _FORBIDDEN = (exp.Subquery, exp.Select, exp.Window, exp.Exists, exp.Union)
 
 
@@ -154,13 +139,11 @@ class _Reader:
         if name == "CLASSIFIER":
             variable = self._classifier_variable(node)
             return c.Navigate(c.Classifier(), variable)
-        if name in _LOGICAL and len(node.expressions) == 1:
-            return self._aggregate(_LOGICAL[name](this=node.expressions[0]), final)
-        if isinstance(node, exp.Filter) and type(node.this) in _AGGREGATES:
+        if isinstance(node, exp.Filter) and aggregates.is_known(node.this):
             aggregate = self._aggregate(node.this, final)
             where = self._row_argument(node.expression.this, "FILTER", aggregate.variable)
             return replace(aggregate, where=where)
-        if type(node) in _AGGREGATES:
+        if aggregates.is_known(node):
             return self._aggregate(node, final)
         if isinstance(node, (exp.Lag, exp.Lead)):
             raise self._neighbour(node)
@@ -168,7 +151,7 @@ class _Reader:
             raise errors.UnsupportedFunctionError(
                 f"{self._scope.where}: the aggregate {node.sql('spark')!r} is not supported over "
                 "the rows of a match",
-                remedy="use one of " + ", ".join(sorted(_AGGREGATES.values())),
+                remedy=f"use one of {aggregates.names()}",
                 place=self._place(node),
             )
         return None
@@ -237,29 +220,17 @@ class _Reader:
         return arguments[0], int(offset.name)
 
     def _aggregate(self, node: Any, final: bool) -> c.Aggregate:
-        function = _AGGREGATES[type(node)]
-        inner, distinct = node.this, False
-        if isinstance(inner, exp.Order):
+        call = aggregates.called(node)
+        if call.refused is not None:
+            problem, remedy = call.refused
             raise errors.UnsupportedFunctionError(
-                f"{self._scope.where}: ORDER BY inside {function} is not supported, the rows of a "
-                "match have their order",
-                remedy="leave it out, or sort the array: array_sort(...)",
-                place=self._place(node),
+                f"{self._scope.where}: {problem}", remedy=remedy, place=self._place(node)
             )
-        if isinstance(inner, exp.Distinct):
-            distinct, arguments = True, list(inner.expressions)
-        else:
-            arguments = [inner] if inner is not None else []
-            extra = node.args.get("expression")
-            if extra is not None:
-                arguments.append(extra)
-            arguments.extend(node.args.get("expressions") or [])
-        if node.args.get("count") or (function in ("min", "max") and len(arguments) > 1):
-            raise errors.UnsupportedFunctionError(
-                f"{self._scope.where}: {function} of the n least or greatest values is not "
-                "supported",
-                remedy="leave n out, or take a slice of array_sort(array_agg(...))",
-                place=self._place(node),
+        function, arguments, distinct = call.function, call.arguments, call.distinct
+        stars = [given for given in arguments if isinstance(given, exp.Star) or given.is_star]
+        if stars and (function != "count" or len(arguments) > 1):
+            raise self._error(
+                node, "* stands only inside COUNT", f"write {function}(x), x a column", None
             )
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             return c.Aggregate(function, (), None, final=final)
@@ -347,6 +318,8 @@ class _Reader:
 
     def _column(self, node: exp.Column) -> tuple[c.Column, str | None]:
         parts = node.parts
+        if not all(part.name for part in parts if not isinstance(part, exp.Star)):
+            raise self._error(node, "a name is empty", "write a name between the quotes", None)
         variable = self._variable(parts[0]) if len(parts) > 1 else None
         if variable is not None:
             parts = parts[1:]
@@ -367,8 +340,17 @@ class _Reader:
         if not node.expressions:
             return None
         argument = node.expressions[0]
-        variable = self._variable(argument.this) if isinstance(argument, exp.Column) else None
-        if variable is None or len(node.expressions) > 1:
+        single = isinstance(argument, exp.Column) and len(argument.parts) == 1
+        if not single or len(node.expressions) > 1:
+            said = ", ".join(given.sql("spark") for given in node.expressions)
+            raise self._error(
+                node,
+                f"{self._scope.where}: CLASSIFIER takes one variable, not {said}",
+                "write CLASSIFIER() or CLASSIFIER(A)",
+                "CLASSIFIER",
+            )
+        variable = self._variable(argument.this)
+        if variable is None:
             raise self._unknown(argument)
         return variable
 
@@ -393,6 +375,15 @@ class _Reader:
                 return visit(node.this)
             case exp.Try():
                 return visit(self._tried(node))
+            case exp.Placeholder() | exp.Parameter():
+                raise self._error(
+                    node,
+                    f"{node.sql('spark')} is a parameter",
+                    "write its value into the text",
+                    None,
+                )
+            case exp.Star():
+                raise self._error(node, "* stands only inside COUNT", "name a column", "*")
             case exp.Literal():
                 return literal(node)
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:

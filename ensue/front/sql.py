@@ -19,11 +19,14 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.front import integers
-from ensue.front.clause import OVER_ALL, Clause, Item, MatchTable, Name
+from ensue.front.aggregates import by_name
+from ensue.front.clause import OVER_ALL, Clause, Item, MatchTable, Name, clause_in
+from ensue.front.dialect import FRAME
 from ensue.front.expressions import CONSTANT_COLUMN, Scope, from_sqlglot, parse_condition
 from ensue.front.grammar import parse_pattern
-from ensue.front.statement import base_dialect, clause_in, parse_statement
+from ensue.front.statement import base_dialect, parse_statement
 from ensue.front.translate import spark_sql, start_of
+from ensue.front.trees import function_name, is_of_the_match
 from ensue.query import condition as c
 from ensue.query import nodes, rules
 from ensue.query.depth import roomy
@@ -134,6 +137,7 @@ class _ClauseReader:
             for name, members in clause.subsets
         )
         variables = (*labels, *(name for name, _ in subsets))
+        self._variables = variables
         keys = [self._order_key(ordered) for ordered in clause.order_by]
         # A column that comes again decides nothing.
         self._order = tuple({key.column.casefold(): key for key in reversed(keys)}.values())[::-1]
@@ -279,7 +283,7 @@ class _ClauseReader:
             tree = integers.divide_integers(tree, self._integer_columns)
         checked = from_sqlglot(tree, scope, self._clause.text, item.start)
         self._no_aggregate_of_aggregates(checked, item, scope)
-        text = spark_sql(tree, self._clause.text, self._dialect)
+        text = spark_sql(by_name(tree), self._clause.text, self._dialect)
         if base_dialect(self._dialect) in ("spark", "databricks"):
             return checked
         return parse_condition(text, replace(scope, fold=True))
@@ -305,7 +309,7 @@ class _ClauseReader:
             if not isinstance(node, exp.Anonymous):
                 return node
             name = node.name.upper()
-            if name == "MATCH_SEQUENCE_NUMBER":
+            if name in ("MATCH_SEQUENCE_NUMBER", "MATCH_ROW_NUMBER"):
                 return exp.Count(this=exp.Star())
             if name in ("MATCH_ROWTIME", "MATCH_PROCTIME") and self._order:
                 return exp.Anonymous(this="LAST", expressions=[exp.column(self._order[0].column)])
@@ -319,6 +323,12 @@ class _ClauseReader:
         """Sub-queries replaced by hidden columns of the input."""
 
         def change(node: exp.Expression) -> exp.Expression:
+            if isinstance(node, (exp.Any, exp.All)) and isinstance(node.this.unnest(), exp.Query):
+                raise errors.NavigationError(
+                    f"{scope.where}: {node.key.upper()} (SELECT ...) cannot stand here",
+                    remedy="write A.x IN (SELECT ...), or A.x > (SELECT max(x) FROM ...)",
+                    place=self._clause.place(start_of(node)),
+                )
             if isinstance(node, exp.In) and node.args.get("query") is not None:
                 return self._hidden_membership(node, scope)
             if isinstance(node, (exp.Subquery, exp.Select)):
@@ -334,6 +344,7 @@ class _ClauseReader:
     def _hidden_membership(self, node: exp.In, scope: Scope) -> exp.Expression:
         """`A.x IN (SELECT ...)` as the column `x IN (SELECT ...)` of the rows of A."""
         value = from_sqlglot(node.this.copy(), scope, self._clause.text)
+        moved = any(is_of_the_match(n, "FIRST", "LAST") for n in node.this.walk())
         atoms = c.atoms(value)
         variables = {a.variable if isinstance(a, c.Navigate) else "" for a in atoms}
         plain = all(
@@ -342,7 +353,7 @@ class _ClauseReader:
             and (a.anchor, a.offset, a.shift, a.final) == (c.Anchor.LAST, 0, 0, False)
             for a in atoms
         )
-        if not plain or len(variables) > 1:
+        if not plain or moved or len(variables) > 1:
             raise errors.NavigationError(
                 f"{scope.where}: the value of IN (SELECT ...) may name columns of one row only",
                 remedy="put the IN inside the navigation, as in LAST(A.x IN (SELECT ...))",
@@ -360,6 +371,7 @@ class _ClauseReader:
         return hidden
 
     def _hide(self, value: exp.Expression) -> str:
+        self._refuse_reading_the_match(value)
         for name, known in self._hidden.items():
             if known == value:
                 return name
@@ -368,6 +380,28 @@ class _ClauseReader:
         name = f"{CONSTANT_COLUMN if constant else HIDDEN}{len(self._hidden) + 1}"
         self._hidden[name] = value.copy()
         return name
+
+    def _refuse_reading_the_match(self, value: exp.Expression) -> None:
+        """A hidden column is computed before there is a match."""
+        sources = {
+            name.casefold()
+            for node in value.find_all(exp.Table, exp.Subquery, exp.CTE)
+            for name in (node.alias, node.name)
+        }
+        node: Any
+        for node in value.walk():
+            said = function_name(node) if is_of_the_match(node) else None
+            said = node.expressions[0].name if said == FRAME else said
+            if isinstance(node, exp.Column) and node.table and node.table not in sources:
+                name = node.table if not self._fold else node.table.upper()
+                said = node.sql("spark") if name in self._variables else None
+            if said is not None:
+                raise errors.NavigationError(
+                    f"{said} reads the match, in an expression that is computed before there is "
+                    "one: a sub-query, or ORDER BY",
+                    remedy="compare outside of it: A.x = (SELECT max(x) FROM t)",
+                    place=self._clause.place(start_of(node)),
+                )
 
     # -- places of errors ------------------------------------------------------------------------
 
@@ -400,14 +434,3 @@ class _ClauseReader:
 
 def _is_aggregate(node: exp.Expression) -> bool:
     return isinstance(node, exp.AggFunc) or bool(node._meta and OVER_ALL in node.meta)
-
-
-def located(problem: errors.EnsueError, clause: Clause) -> errors.EnsueError:
-    """An error about a column, found when the input's columns are known, with its place."""
-    name: Any = re.search(r"'([^']+)'", problem.problem)
-    if problem.place is not None or name is None:
-        return problem
-    found = re.compile(rf"\b{re.escape(name[1])}\b", re.IGNORECASE).search(
-        clause.text, clause.start
-    )
-    return problem.at(clause.place(found.start() if found else None))

@@ -17,11 +17,14 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from ensue import errors
-from ensue.front.clause import CLAUSE, Clause, ClauseParser, MatchTable
+from ensue.front.clause import ClauseParser, MatchTable
 from ensue.front.dialect import row_dialect, syntax_errors
+from ensue.front.places import check_places
 from ensue.query.depth import check_brackets, roomy
 
-DIALECTS = ("spark", "databricks", "trino", "snowflake", "oracle", "flink")
+DIALECTS = (
+    "spark", "databricks", "trino", "snowflake", "oracle", "flink", "duckdb", "bigquery",
+)  # fmt: skip
 # Flink's SQL is closest to Spark's in quoting and functions; what differs is in `front/sql.py`.
 _BASE = {"flink": "spark"}
 MAX_TEXT = 4_000_000
@@ -79,29 +82,18 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
     tree: Any = trees[0]
     if isinstance(tree, exp.Command) and "MATCH_RECOGNIZE" in text.upper():
         raise errors.UnsupportedError(
-            f"MATCH_RECOGNIZE cannot stand inside a {tree.name.upper()} statement",
+            f"MATCH_RECOGNIZE cannot stand inside {tree.name.upper()}",
             remedy="use it in a query, INSERT, CREATE TABLE AS or CREATE TEMPORARY VIEW",
             place=errors.Place.at_offset(text, 0),
         )
+    check_places(tree, text)
     return tree
-
-
-def clause_of(node: exp.Expression) -> Clause | None:
-    """The row pattern clause of a table or of a window."""
-    return node.meta.get(CLAUSE) if node._meta else None
-
-
-def clause_in(node: exp.Expression) -> Clause:
-    """The clause of a node that has one."""
-    clause = clause_of(node)
-    assert clause is not None
-    return clause
 
 
 def next_match_table(tree: exp.Expression) -> MatchTable | None:
     """A MATCH_RECOGNIZE none of whose inputs, the CTEs it sees included, has another inside."""
     for node in tree.find_all(MatchTable):
-        needed = [node.this, *visible_ctes(node)]
+        needed = [node.this, *_read(node.this, visible_ctes(node))]
         if not any(part.find(MatchTable) for part in needed):
             return node
     return None
@@ -135,15 +127,25 @@ def input_query(node: MatchTable, extra: Iterable[tuple[str, exp.Expression]]) -
 
 def with_ctes(select: exp.Select, ctes: list[exp.CTE]) -> exp.Select:
     """The query with the CTEs it reads, directly or through one another."""
-    kept: list[exp.CTE] = []
-    wanted = {table.name.casefold() for table in select.find_all(exp.Table)}
-    for cte in reversed(ctes):
-        if cte.alias.casefold() in wanted:
-            wanted |= {table.name.casefold() for table in cte.find_all(exp.Table)}
-            kept.append(cte)
+    kept = _read(select, ctes)
     if kept:
-        select.set("with_", exp.With(expressions=[cte.copy() for cte in reversed(kept)]))
+        recursive = any(cte.parent and cte.parent.args.get("recursive") for cte in kept)
+        copies = [cte.copy() for cte in kept]
+        select.set("with_", exp.With(expressions=copies, recursive=recursive or None))
     return select
+
+
+def _read(part: exp.Expression, ctes: list[exp.CTE]) -> list[exp.CTE]:
+    """Those of the CTEs that a part of a statement reads, in their order."""
+    kept: set[int] = set()
+    waiting = [part]
+    while waiting:
+        wanted = {table.name.casefold() for table in waiting.pop().find_all(exp.Table)}
+        for place, cte in enumerate(ctes):
+            if place not in kept and cte.alias.casefold() in wanted:
+                kept.add(place)
+                waiting.append(cte)
+    return [cte for place, cte in enumerate(ctes) if place in kept]
 
 
 def replace_with_table(node: MatchTable, name: str) -> Any:

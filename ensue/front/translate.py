@@ -39,7 +39,10 @@ _KEPT = {
     exp.Lambda: "a lambda",
 }
 
-_OTHERS = ("trino", "snowflake", "oracle")  # dialects that are not Spark's own, or close to it
+# Dialects that are not Spark's own, or close to it.
+_OTHERS = ("trino", "snowflake", "oracle", "duckdb", "bigquery")
+# What DECIMAL without a precision is; it is DECIMAL(10, 0) in Spark only.
+_BARE_DECIMALS = {"trino": (38, 0), "duckdb": (18, 3), "bigquery": (38, 9)}
 
 
 @lru_cache(maxsize=4)
@@ -219,9 +222,9 @@ def _regular(node: exp.RegexpLike, text: str, dialect: str) -> exp.Expression:
 
 
 def _cast(node: exp.Cast, text: str, dialect: str) -> exp.Expression:
-    """A DECIMAL without a precision is DECIMAL(10, 0) in Spark only."""
+    """A DECIMAL without a precision is another one in each dialect."""
     bare = node.to.this == exp.DType.DECIMAL and not node.to.expressions
-    if not bare or dialect not in ("trino", "oracle"):
+    if not bare or dialect not in (*_BARE_DECIMALS, "oracle"):
         return node
     if isinstance(node.this, exp.Literal) and node.this.is_string and dialect == "trino":
         return exp.Literal.number(node.this.name.strip())  # DECIMAL '1.50'
@@ -233,7 +236,10 @@ def _cast(node: exp.Cast, text: str, dialect: str) -> exp.Expression:
             "NUMBER without a precision keeps every digit",
             "give it a precision and a scale, such as NUMBER(38, 10), or use BINARY_DOUBLE",
         )
-    node.to.set("expressions", [exp.DataTypeParam(this=exp.Literal.number(n)) for n in (38, 0)])
+    node.to.set(
+        "expressions",
+        [exp.DataTypeParam(this=exp.Literal.number(n)) for n in _BARE_DECIMALS[dialect]],
+    )
     return node
 
 
@@ -313,6 +319,10 @@ def _lost(node: exp.Expression) -> tuple[str, str] | None:
             )
         case exp.ToBoolean() | exp.ParseJSON() if node.args.get("safe"):
             return "a conversion that gives null where it fails", "use TRY_CAST"
+        case exp.DataType(this=exp.DType.BIGDECIMAL):
+            return "decimals have 38 digits", "give it a precision and a scale within them"
+        case exp.DateDiff() if isinstance(node.args.get("unit"), exp.WeekStart):
+            return "weeks begin on Monday", "count days, and divide by 7"
         case exp.DataType(this=exp.DType.TIME):
             return "the type TIME", "keep a timestamp, or a text"
     return None

@@ -6,14 +6,27 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from ensue.front.dialect import FRAME
 from ensue.query import condition as c
 
+OF_THE_MATCH = (
+    "PREV",
+    "NEXT",
+    "CLASSIFIER",
+    "MATCH_NUMBER",
+    FRAME,
+)  # nothing but a clause has them
 CHAINED = (exp.And, exp.Or, exp.DPipe)  # as `condition.CHAINED`
 
 
 def function_name(node: exp.Expression) -> str:
     """FIRST, LAST, PREV, NEXT, CLASSIFIER, MATCH_NUMBER or the frame marker; else ''."""
     return str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
+
+
+def is_of_the_match(node: exp.Expression, *more: str) -> bool:
+    """Whether a node calls a function of the match, or one of `more`."""
+    return isinstance(node, exp.Anonymous) and function_name(node) in (*OF_THE_MATCH, *more)
 
 
 def operands(node: exp.Expression) -> list[exp.Expression]:

@@ -14,12 +14,14 @@ from typing import Any
 from sqlglot import exp
 
 from ensue import errors
-from ensue.front.clause import Clause, MatchTable
+from ensue.front.clause import Clause, MatchTable, clause_in, clause_of
 from ensue.front.dialect import is_aggregate
 from ensue.front.expressions import Scope, from_sqlglot
+from ensue.front.grouped import group_below, is_called_over, own
 from ensue.front.sql import read_clause
-from ensue.front.statement import clause_in, clause_of, visible_ctes, with_ctes
+from ensue.front.statement import visible_ctes, with_ctes
 from ensue.front.translate import shown, start_of
+from ensue.front.trees import is_of_the_match
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.query import Measure, Query
@@ -77,34 +79,7 @@ def next_select(tree: exp.Expression) -> exp.Select | None:
 
 def _own(select: exp.Select, kind: Any) -> Iterator[Any]:
     """Nodes of a kind in a SELECT's own lists, not in queries below it."""
-    parts = [*select.expressions, *(select.args.get("windows") or [])]
-    parts += [select.args[key] for key in ("order", "qualify") if select.args.get(key)]
-    for part in parts:
-        for node in part.walk(prune=lambda n: isinstance(n, exp.Query)):
-            if isinstance(node, kind):
-                yield node
-
-
-def _is_called_over(node: exp.Expression) -> bool:
-    """Whether an aggregate is called OVER a window, or is a part of the aggregate that is."""
-    above: Any = node
-    while isinstance(
-        above.parent, (exp.IgnoreNulls, exp.RespectNulls, exp.Filter, exp.WithinGroup)
-    ):
-        above = above.parent
-    return isinstance(above.parent, exp.Window) and above.parent.this is above
-
-
-def refuse_left(tree: exp.Expression, text: str) -> None:
-    """What is read over a pattern may stand in SELECT, ORDER BY and QUALIFY, and nowhere else."""
-    for window in tree.find_all(exp.Window):
-        if clause_of(window) or isinstance(window.this, exp.Column):
-            raise errors.QueryError(
-                f"{shown(window)} cannot stand here: a row pattern window is computed of the "
-                "rows that FROM, WHERE and GROUP BY left, and read by the SELECT that has it",
-                remedy="name it in a sub-query, and use its name outside",
-                place=errors.Place.at_offset(text, start_of(window) or 0),
-            )
+    return (node for node in own(select) if isinstance(node, kind))
 
 
 def wanted(window: PatternWindow) -> list[str]:
@@ -130,7 +105,8 @@ class _Reader:
     def read(self) -> PatternSelect:
         select = self._select
         self._refuse_nesting()
-        self._refuse_groups()
+        clause = next(filter(None, map(clause_of, _own(select, exp.Window))))
+        group_below(select, clause)
         for window in list(_own(select, exp.Window)):
             if window.args.get("over") or window.parent_select is not select:
                 self._replace(window)
@@ -153,7 +129,7 @@ class _Reader:
                 inside = (
                     "an aggregate"
                     if isinstance(above, exp.Filter)
-                    or (is_aggregate(above) and not _is_called_over(above))
+                    or (is_aggregate(above) and not is_called_over(above))
                     else "another window function"
                     if isinstance(above, exp.Window)
                     else None
@@ -166,19 +142,6 @@ class _Reader:
                         place=self._place_of(reference),
                     )
                 above = above.parent
-
-    def _refuse_groups(self) -> None:
-        select = self._select
-        aggregates = (n for n in _own(select, exp.Expression) if is_aggregate(n))
-        plain = next((n for n in aggregates if not _is_called_over(n)), None)
-        if plain is not None or select.args.get("group") or select.args.get("having"):
-            clause = next(filter(None, map(clause_of, _own(select, exp.Window))))
-            raise errors.UnsupportedError(
-                "a row pattern window stands in a SELECT with GROUP BY, HAVING or an aggregate"
-                + (f" of its rows: {shown(plain)}" if plain is not None else ""),
-                remedy="group in a sub-query, and use the window on its result",
-                place=clause.place() if plain is None else self._place_of(plain),
-            )
 
     def _pattern_of(self, reference: exp.Window) -> Clause | None:
         name = reference.args.get("alias")
@@ -198,7 +161,12 @@ class _Reader:
         key, window = found
         this = reference.this
         if isinstance(this, _WITHOUT_FRAME):
-            plain = exp.Window(this=this, over="OVER", **self._specification(window))
+            plain = exp.Window(
+                this=this,
+                over="OVER",
+                partition_by=window.args.get("partition_by"),
+                order=window.args.get("order"),
+            )
             reference.replace(plain)
             return
         if key not in self._found:
@@ -218,39 +186,15 @@ class _Reader:
         name = reference.args.get("alias")
         window = self._named.get(name.name.casefold()) if name is not None else None
         if window is None or not clause_of(window):
-            if isinstance(reference.this, exp.Column):
-                raise errors.QueryError(
-                    f"{reference.this.sql('spark')} OVER a window that has no row pattern",
-                    remedy="give the window MEASURES and PATTERN, or call a window function",
-                    place=self._place_of(reference),
-                )
             return None
         return window.this.name.casefold(), window
 
-    def _specification(self, window: exp.Window) -> dict[str, Any]:
-        """PARTITION BY and ORDER BY, its own or of the window it builds on."""
-        base = window.args.get("alias")
-        partition, order = window.args.get("partition_by"), window.args.get("order")
-        if base is not None:
-            named = self._named.get(base.name.casefold())
-            clause = clause_of(window)
-            if named is None:
-                raise errors.QueryError(
-                    f"the window {base.name!r} is not declared",
-                    remedy="declare it in the WINDOW clause",
-                    place=clause.place() if clause else None,
-                )
-            partition = partition or named.args.get("partition_by")
-            order = order or named.args.get("order")
-        return {"partition_by": partition or [], "order": order}
-
     def _read_window(self, window: exp.Window) -> PatternWindow:
         clause = clause_in(window)
-        specification = self._specification(window)
-        order = specification["order"]
+        order = window.args.get("order")  # its own, or of the window it builds on
         whole = replace(
             clause,
-            partition_by=specification["partition_by"],
+            partition_by=window.args.get("partition_by") or [],
             order_by=order.expressions if order else [],
         )
         asked = read_clause(whole, self._dialect, self._qualifiers(), window=True)
@@ -265,11 +209,36 @@ class _Reader:
         elif isinstance(frame, exp.Literal) and not frame.is_string and frame.name.isdigit():
             end = int(frame.name)
         elif frame != "UNBOUNDED":
+            self._check_frame(clause, query)
             column = f"{_FRAME}_{len(self._found)}"
             hidden = (*hidden, (column, frame))
         unread = replace(query, measures=())
         window_query = WindowQuery(unread, clause.seek, end, column)
         return PatternWindow(clause, window_query, query.measures or (), hidden)
+
+    def _check_frame(self, clause: Clause, query: Query) -> None:
+        """A frame is known before the pattern is looked for in it."""
+        frame = clause.frame
+        measures = {item.name.text.casefold() for item in clause.measures}
+        variables = {name.casefold() for name in query.variables}
+        why = None
+        for node in frame.walk():
+            if isinstance(node, exp.Column) and len(node.parts) == 1:
+                if node.name.casefold() in measures:
+                    why = f"reads the measure {node.name}"
+            elif isinstance(node, exp.Column) and node.table.casefold() in variables:
+                why = f"reads {shown(node)}, a row of the match"
+            elif is_aggregate(node) or is_of_the_match(node):
+                why = f"calls {shown(node)}"
+        if isinstance(frame, exp.Neg) or (isinstance(frame, exp.Literal) and frame.is_string):
+            why = "is not a number of rows"
+        if why is not None:
+            raise errors.QueryError(
+                f"the end of the frame {why}: {shown(frame)}",
+                remedy="write n FOLLOWING, n a number or an expression of the row that the frame "
+                "begins with; qualify a column that has the name of a measure",
+                place=clause.place(start_of(frame)),
+            )
 
     def _check(self, query: Query, clause: Clause) -> None:
         for node in nodes.walk(query.pattern):

@@ -105,6 +105,7 @@ Argument = Condition | str | bool | int | None | tuple["Argument", ...]
 CHAINED = ("and", "or", "dpipe")  # (a AND b) AND c is a AND (b AND c), nulls and all
 LONG_CHAIN = 100  # operands; a chain of more is a balanced tree, a shorter one as it was written
 TRUE = Literal("boolean", True)
+FALSE = Literal("boolean", False)
 CONDITIONS = (Literal, Column, TypeName, Call, Classifier, MatchNumber, Navigate, Aggregate)
 
 
@@ -155,7 +156,8 @@ def operands(function: str, condition: Condition) -> list[Condition]:
 
 def conjuncts(condition: Condition) -> list[Condition]:
     """The operands of the outermost ANDs."""
-    return [part for part in operands("and", condition) if part != TRUE]
+    parts = [part for part in operands("and", condition) if part != TRUE]
+    return [FALSE] if FALSE in parts else parts  # `x / 0 > 0 AND false` never divides
 
 
 def _as_condition(argument: Argument) -> Condition:

@@ -113,6 +113,9 @@ def _range_interval(text: str, unit: str) -> int | None:
     if (first == "DAY") != bool(found[2]):
         return None
     clock = [Decimal(part) for part in (found[3], found[4], found[5]) if part is not None]
+    bounds = [24 if first == "DAY" else None, *[60] * (len(clock) - 1)]
+    if any(most is not None and value >= most for value, most in zip(clock, bounds, strict=True)):
+        return None
     units = ["HOUR", "MINUTE", "SECOND"]
     start = 1 if first == "MINUTE" else 0
     if last not in units or len(clock) != units.index(last) + 1 - start:

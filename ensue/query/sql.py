@@ -17,7 +17,7 @@ from ensue.query.duration import MICROSECONDS
 from ensue.query.query import Measure, OrderKey, Query, Window, WindowKind
 
 _LONGEST = 120
-_NULLS_FIRST = {"trino": False}  # where the direction does not matter
+_NULLS_FIRST = {"trino": False, "duckdb": False}  # where the direction does not matter
 
 
 @lru_cache(maxsize=1)
@@ -200,8 +200,10 @@ def _aggregate_sql(node: c.Aggregate, quote_all: bool) -> exp.Expression:
             star = exp.Column(this=star, table=_variable_sql(node.variable))
         arguments = [star]
     if node.distinct:
-        arguments = [exp.Distinct(expressions=arguments)]
-    value: exp.Expression = exp.Anonymous(this=node.function.upper(), expressions=arguments)
+        several = len(arguments) if node.function == "count" else 1
+        arguments = [exp.Distinct(expressions=arguments[:several]), *arguments[several:]]
+    name = node.function.removesuffix("_n").upper()  # max_n is max(x, n)
+    value: exp.Expression = exp.Anonymous(this=name, expressions=arguments)
     if node.final:
         value = exp.MatchRecognizeMeasure(this=value, window_frame="FINAL")
     if node.where is not None:

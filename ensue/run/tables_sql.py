@@ -7,7 +7,8 @@ Its time zone is UTC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -24,8 +25,8 @@ _CLOSED = {
 }
 
 
-def answer(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """The rows of a query in DuckDB's SQL over the tables."""
+def answer(text: str, tables: Mapping[str, pa.Table], shown: Sequence[str]) -> pa.Table:
+    """The rows of a query in DuckDB's SQL over the tables; errors list those `shown`."""
     duckdb = needed("duckdb", "SQL over tables in process")
     with duckdb.connect(":memory:", config=_CLOSED) as connection:
         connection.execute("SET TimeZone = 'UTC'")
@@ -35,8 +36,14 @@ def answer(text: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         try:
             return connection.sql(text).to_arrow_table()
         except duckdb.Error as problem:
-            first = str(problem).strip().split("\n\n")[0]
             raise errors.QueryError(
-                f"the statement cannot be run over the tables given: {first}",
-                remedy=f"the tables are: {', '.join(tables)}",
+                f"the statement cannot be run over the tables given: {_told(str(problem))}",
+                remedy=f"the tables are: {', '.join(shown)}",
             ) from None
+
+
+def _told(message: str) -> str:
+    """The first lines of an error, without its class and without tables that nobody gave."""
+    lines = re.sub(r"^[\w ]+ Error: ", "", message.strip()).split("\n\n")[0].splitlines()
+    kept = [line.strip().rstrip(".") for line in lines if not line.startswith("Did you mean")]
+    return "; ".join(kept)

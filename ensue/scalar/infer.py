@@ -172,6 +172,10 @@ class _Typer:
         if "string" in names and "boolean" not in names:
             raise _mismatch(usage, nodes, call)
         operands = tuple(self._boolean(node, call, usage) for node in nodes)
+        decided = call.function == "or"
+        if any(part.operation == "literal" and part.value is decided for part in operands):
+            # Spark's optimizer does the same: `x / 0 > 0 AND false` never divides.
+            return Typed("literal", k.BOOLEAN, call, value=decided)
         return Typed(call.function, k.BOOLEAN, call, operands)
 
     def negation(self, call: Call) -> Typed:
@@ -316,6 +320,15 @@ _FORMS: dict[str, Callable[[_Typer, Call], Typed]] = {
 }
 
 
+def _decimal(precision: int, scale: int) -> Kind:
+    if precision > k.MAX_PRECISION:
+        raise errors.LimitError(
+            f"a number has {precision} digits; the limit is {k.MAX_PRECISION}",
+            remedy="write it as a double, such as 1e40, or as a text",
+        )
+    return k.decimal(precision, scale)
+
+
 def _literal(literal: Literal) -> Typed:
     value: Any = literal.value
     match literal.kind:
@@ -323,11 +336,11 @@ def _literal(literal: Literal) -> Typed:
             fitting = [i for i in (k.INT, k.BIGINT) if k.bounds(i)[0] <= value <= k.bounds(i)[1]]
             if fitting:
                 return Typed("literal", fitting[0], literal, value=value)
-            kind, value = k.decimal(len(str(abs(value)))), Decimal(value)
+            kind, value = _decimal(len(str(abs(value))), 0), Decimal(value)
         case "decimal":
             _, digits, exponent = value.as_tuple()
             scale = max(0, -int(exponent))
-            kind = k.decimal(max(len(digits) + max(0, int(exponent)), scale, 1), scale)
+            kind = _decimal(max(len(digits) + max(0, int(exponent)), scale, 1), scale)
         case "double":
             kind = k.DOUBLE
         case "string":

@@ -120,7 +120,7 @@ def argument_lists(function: Aggregate) -> list[list[tuple[pa.DataType, Any]]]:
     pairs = [[kind, TYPES[2]] for kind in TYPES] + [[TYPES[2], kind] for kind in TYPES]
     found = [
         arguments
-        for arguments in [[], *singles, *pairs]
+        for arguments in [[], *singles, *pairs, *([*pair, TYPES[2]] for pair in pairs)]
         if len(arguments) in function.arity and accepts(function, [kind for kind, _ in arguments])
     ]
     assert found

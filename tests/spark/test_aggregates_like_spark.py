@@ -258,4 +258,5 @@ def test_like_spark(by_spark: dict[Case, pa.Array], case: Case) -> None:
 
 
 def test_every_aggregate_is_compared() -> None:
-    assert {name for name, _, _ in cases()} == set(aggregate.names())
+    of_trino = {"max_n", "min_n", "max_by_n", "min_by_n", "map_agg", "multimap_agg", "map_union"}
+    assert {name for name, _, _ in cases()} == set(aggregate.names()) - of_trino

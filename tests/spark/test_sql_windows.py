@@ -139,7 +139,7 @@ def test_more_refusals_in_windows(spark: Any) -> None:
     for text, words in [
         (f"SELECT nope OVER w FROM {VALUES} WINDOW w AS {good}", "no measure"),
         (f"SELECT v OVER w FROM {VALUES} WINDOW w AS (ORDER BY id), u AS {good}", "no row pattern"),
-        (f"SELECT val OVER w FROM {VALUES} GROUP BY id WINDOW w AS {good}", "GROUP BY"),
+        (f"SELECT v, val OVER w FROM {VALUES} GROUP BY id WINDOW w AS {good}", "GROUP BY"),
         (
             f"SELECT val OVER w FROM {VALUES} WINDOW w AS "
             + window("PATTERN (A)", frame="ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"),
@@ -152,3 +152,18 @@ def test_more_refusals_in_windows(spark: Any) -> None:
     ]:
         with pytest.raises(errors.EnsueError, match=words):
             ensue.sql(text, spark=spark)
+
+
+def test_a_window_over_groups_and_windows_that_build_on_each_other(spark: Any) -> None:
+    text = f"""SELECT v % 20 AS rest, count(*) AS n, sum(v) AS total, low OVER w AS low,
+          sum(count(*)) OVER (base ROWS UNBOUNDED PRECEDING) AS running
+        FROM {VALUES} WHERE id < 6 GROUP BY v % 20, v HAVING sum(v) > 80
+        WINDOW base AS (ORDER BY v DESC),
+          w AS (base MEASURES LAST(B.v) AS low {UNBOUNDED} PATTERN (A B+) DEFINE B AS v < PREV(v))
+        ORDER BY total"""
+    assert rows(spark, text) == [(10, 1, 90, 70, 1), (10, 2, 140, None, 5), (0, 2, 160, None, 3)]
+
+
+def test_final_outside_a_clause_is_refused_before_spark_sees_it(spark: Any) -> None:
+    with pytest.raises(errors.NavigationError, match="line 1, column 8: FINAL"):
+        rows(spark, f"SELECT FINAL avg(v) FROM {VALUES}")

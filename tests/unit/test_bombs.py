@@ -25,11 +25,24 @@ def test_numbers_of_any_length_are_null_or_a_number(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "made", ["repeat(s, 2000000000)", "lpad(s, 2000000000, s)", "repeat(repeat(s, 4000), 5000)"]
+    "made",
+    [
+        "repeat(s, 2000000000)",
+        "lpad(s, 2000000000, s)",
+        "repeat(repeat(s, 4000), 5000)",
+        "replace(repeat(s, 1000000), 'a', repeat('b', 1000000))",
+        "concat(repeat(s, 5000000), repeat(s, 5000000), s)",
+        "concat_ws(s, repeat(s, 5000000), repeat(s, 5000000), s)",
+    ],
 )
 def test_a_text_that_fills_the_memory_is_refused(made: str) -> None:
     with pytest.raises(errors.LimitError, match="the limit is 16,777,216"):
         rows(f"length({made}) > 1", "ab")
+
+
+def test_rounding_far_above_a_number_is_zero() -> None:
+    assert rows("round(1e300, -2000000000) = 0 AND round(1234567, -7) = 0", "a") == [0]
+    assert rows("round(6e6, -7) = 1e7 AND round(4e6, -7) = 0", "a") == [0]
 
 
 def test_like_with_many_wildcards_is_quick_and_right() -> None:

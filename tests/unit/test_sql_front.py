@@ -55,7 +55,7 @@ def test_sql_and_builder_give_the_same_query_and_program() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_one_clause_means_the_same_in_every_dialect(dialect: str) -> None:
-    quote = '"' if dialect in ("trino", "snowflake", "oracle") else "`"
+    quote = '"' if dialect in ("trino", "snowflake", "oracle", "duckdb") else "`"
     text = clause(
         f"""
         PARTITION BY p ORDER BY ts NULLS FIRST
@@ -94,6 +94,8 @@ def test_one_clause_means_the_same_in_every_dialect(dialect: str) -> None:
         ("trino", False, False),
         ("snowflake", False, True),
         ("oracle", False, True),
+        ("duckdb", False, False),
+        ("bigquery", True, False),
     ],
 )
 def test_nulls_sort_as_the_dialect_says(dialect: str, ascending: bool, descending: bool) -> None:

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from sqlglot import exp
 
 from ensue import errors
 from ensue.front import window_clause
@@ -96,6 +97,25 @@ OWN: dict[str, list[tuple[str, str | None]]] = {
         ("COUNT(DISTINCT a) FILTER (WHERE b > 1)", "COUNT(DISTINCT a) FILTER(WHERE b > 1)"),
         ("TRUNCATE(a, 2)", None),
     ],
+    "duckdb": [
+        ("a // b", "a DIV b"),
+        ("a::DECIMAL", "CAST(a AS DECIMAL(18, 3))"),
+        ("arg_max(a, b)", "MAX_BY(a, b)"),
+        ("arg_max(a, b, 3)", None),
+        ("regexp_matches(a, 'x')", "a RLIKE 'x'"),
+        ("string_agg(a, ',' ORDER BY b)", "LISTAGG(a, ',') WITHIN GROUP (ORDER BY b NULLS LAST)"),
+        ("array_agg(a ORDER BY b)", None),
+    ],
+    "bigquery": [
+        ("DIV(a, b)", "a DIV b"),
+        ("SAFE_DIVIDE(a, b)", "TRY_DIVIDE(a, b)"),
+        ("SAFE_CAST(a AS INT64)", "TRY_CAST(a AS BIGINT)"),
+        ("CAST(a AS NUMERIC)", "CAST(a AS DECIMAL(38, 9))"),
+        ("CAST(a AS BIGNUMERIC)", None),
+        ("REGEXP_CONTAINS(a, r'x')", "a RLIKE 'x'"),
+        ("COUNTIF(a > 1)", "COUNT_IF(a > 1)"),
+        ("DATE_DIFF(a, b, WEEK)", None),
+    ],
     "spark": [
         ("date_add(a, 1)", "DATE_ADD(a, 1)"),
         ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY a)",
@@ -113,6 +133,8 @@ KEYS = {
     "trino": [("a", "a NULLS LAST"), ("a DESC", "a DESC"), ("a NULLS FIRST", "a")],
     "snowflake": [("a", "a NULLS LAST"), ("a DESC", "a DESC NULLS FIRST")],
     "oracle": [("a", "a NULLS LAST"), ("a DESC", "a DESC NULLS FIRST")],
+    "duckdb": [("a", "a NULLS LAST"), ("a DESC", "a DESC"), ("a NULLS FIRST", "a")],
+    "bigquery": [("a", "a"), ("a DESC", "a DESC")],
     "flink": [("a", "a"), ("a DESC", "a DESC")],
     "spark": [("a", "a"), ("a NULLS LAST", "a NULLS LAST")],
 }
@@ -236,13 +258,55 @@ def test_no_aggregate_and_no_window_function_holds_a_pattern_window(place: str) 
             assert re.match(r"m OVER|sum\(v\) OVER", line[(said.column or 1) - 1 :]), text
 
 
-def test_an_aggregate_beside_a_pattern_window_groups_the_rows() -> None:
-    for plain in ("max(v)", "count(*)", "last(v)", "any(v > 1)", "sum(sum(v)) OVER ()"):
-        text = f"SELECT m OVER w AS x, {plain} AS y FROM t WINDOW w AS {PATTERN}"
-        with pytest.raises(errors.UnsupportedError, match="an aggregate of its rows") as problem:
-            taken(text)
-        inside = plain.startswith(("sum(", "any("))
-        assert problem.value.column == (27 if inside else 23)
+@pytest.mark.parametrize(
+    ("text", "below", "above"),
+    [
+        (
+            "SELECT k, count(*) AS n, m OVER w AS m FROM t GROUP BY k HAVING n > 1",
+            "SELECT k AS `k`, COUNT(*) AS `_ensue_group_2` FROM t GROUP BY k HAVING (COUNT(*)) > 1",
+            "SELECT `k` AS `k`, `_ensue_group_2` AS n, `_ensue_over_1` AS m",
+        ),
+        (
+            "SELECT upper(t.k), sum(sum(v)) OVER () AS s, m OVER w AS m FROM t CROSS JOIN u "
+            "GROUP BY 1",
+            "SELECT UPPER(t.k) AS `_ensue_group_1`, SUM(v) AS `_ensue_group_2`, "
+            "COUNT(*) AS `_ensue_group_3` FROM t CROSS JOIN u GROUP BY UPPER(t.k)",
+            "SELECT `_ensue_group_1` AS `upper(t.k)`, SUM(`_ensue_group_2`) OVER () AS s, "
+            "`_ensue_over_1` AS m",
+        ),
+        (
+            "SELECT max(v) AS v, m OVER w AS m FROM t GROUP BY ROLLUP(k) ORDER BY count(*)",
+            "SELECT k AS `k`, MAX(v) AS `_ensue_group_2`, COUNT(*) AS `_ensue_group_3` FROM t "
+            "GROUP BY ROLLUP (k)",
+            "SELECT `_ensue_group_2` AS v, `_ensue_over_1` AS m",
+        ),
+    ],
+)
+def test_a_window_sees_the_rows_that_grouping_leaves(text: str, below: str, above: str) -> None:
+    pattern = """(ORDER BY count(*) MEASURES LAST(k) AS m
+        ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING PATTERN (A B+))"""
+    head, order, rest = text.partition(" ORDER BY")
+    found = taken(f"{head} WINDOW w AS {pattern}{order}{rest}")
+    inner = found.below.args["from_"].this
+    assert isinstance(found.below.expressions[0], exp.Star)
+    assert inner.this.sql("spark") == below
+    assert found.select.sql("spark").startswith(above)
+    assert inner.alias == found.alias == "_ensue_groups"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("SELECT v, m OVER w FROM t GROUP BY k", "v is neither a key"),
+        ("SELECT *, m OVER w FROM t GROUP BY k", r"\* stands beside"),
+        ("SELECT k, m OVER w FROM t GROUP BY ALL", "GROUP BY ALL"),
+        ("SELECT k, m OVER w FROM t GROUP BY 7", "GROUP BY 7 is beyond"),
+    ],
+)
+def test_what_a_grouped_window_cannot_read(text: str, problem: str) -> None:
+    with pytest.raises(errors.QueryError, match=problem) as raised:
+        taken(f"{text} WINDOW w AS {PATTERN}")
+    assert raised.value.line == 1
 
 
 def test_what_is_no_aggregate_may_hold_a_pattern_window() -> None:
@@ -260,11 +324,14 @@ def test_what_is_no_aggregate_may_hold_a_pattern_window() -> None:
         "SELECT id FROM t WHERE m OVER @ > 1",
         "SELECT id FROM t GROUP BY m OVER @",
         "SELECT t.id FROM t JOIN u ON u.id = m OVER @",
-        "SELECT (SELECT m OVER w) AS x FROM t",
+        "SELECT id FROM t GROUP BY id HAVING m OVER @ > 1",
+        "SELECT id FROM t ORDER BY id LIMIT m OVER @",
     ],
 )
 def test_a_pattern_window_stands_in_select_order_by_and_qualify_only(text: str) -> None:
     text = text.replace("@", PATTERN)
-    with pytest.raises(errors.QueryError, match="cannot stand here") as problem:
-        window_clause.refuse_left(parse_statement(text), text)
+    with pytest.raises(
+        errors.QueryError, match=r"stands in (WHERE|GROUP BY|ON|HAVING|LIMIT):"
+    ) as problem:
+        parse_statement(text)
     assert problem.value.column == text.splitlines()[0].index("m OVER") + 1

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ensue.scalar.columns.mapping import Value
 from ensue.scalar.functions.regex import like_parts, re2_regex
+from ensue.scalar.functions.text import MAX_TEXT
 from ensue.scalar.infer import Typed
 
 Operands = list[Value]
@@ -57,7 +58,18 @@ def _substring(operands: Operands, node: Typed) -> Value | None:
     return pc.utf8_slice_codeunits(operands[0], first, min(first + int(length), 2**31 - 1))
 
 
-def _concat(operands: Operands, node: Typed) -> Value:
+def _longest(value: Value) -> int:
+    """Bytes of the longest text; a column that is short as a whole is not looked into."""
+    if isinstance(value, pa.Array) and value.nbytes <= MAX_TEXT // 64:
+        return int(value.nbytes)
+    lengths = pc.binary_length(value)
+    found = lengths if isinstance(value, pa.Scalar) else pc.max(lengths)
+    return found.as_py() or 0
+
+
+def _concat(operands: Operands, node: Typed) -> Value | None:
+    if sum(map(_longest, operands)) > MAX_TEXT:
+        return None  # value by value, which refuses one that is too long
     nothing = b"" if node.kind.name == "binary" else ""
     return pc.binary_join_element_wise(*operands, nothing, null_handling="emit_null")
 
@@ -67,6 +79,8 @@ def _concat_ws(operands: Operands, _node: Typed) -> Value | None:
     texts = [text for text in texts if isinstance(text, pa.Array) or text.is_valid]
     columns = sum(isinstance(text, pa.Array) for text in texts)
     if len(texts) < 2 or not columns or _text(separator) is None:
+        return None
+    if sum(map(_longest, operands)) + len(texts) * _longest(separator) > MAX_TEXT:
         return None
     return pc.binary_join_element_wise(*texts, separator, null_handling="skip")
 
@@ -113,6 +127,8 @@ def _replace(operands: Operands, _node: Typed) -> Value | None:
     search = _text(operands[1])
     replacement = _text(operands[2]) if len(operands) > 2 else ""
     if not search or replacement is None:
+        return None
+    if _longest(operands[0]) * (len(replacement.encode()) // len(search) + 1) > MAX_TEXT:
         return None
     return pc.replace_substring(operands[0], pattern=search, replacement=replacement)
 

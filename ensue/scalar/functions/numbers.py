@@ -101,6 +101,8 @@ def _to_digits(value: Decimal, digits: int) -> Decimal:
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and -exponent <= digits:
         return value
+    if value.adjusted() + 1 < -digits:
+        return Decimal(0)  # rounded far above its first digit
     return value.quantize(Decimal(1).scaleb(-digits), context=EXACT)
 
 

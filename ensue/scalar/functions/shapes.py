@@ -162,6 +162,9 @@ def _escape(call: Call) -> Shape:
     inner = call["this"]
     if not (isinstance(inner, Call) and inner.function in ("like", "ilike")):
         raise unsupported_form("ESCAPE", "something else than LIKE")
+    sign = call["expression"]
+    if isinstance(sign, Literal) and len(str(sign.value)) != 1:
+        raise unsupported_form("LIKE", "an ESCAPE that is not one character")
     shape = _like(inner)
     return Shape(
         shape.name, (*shape.arguments, *_gather(call, ("expression",), ("this",))), shape.negated

@@ -21,7 +21,7 @@ from ensue.scalar.functions.base import (
 )
 from ensue.scalar.functions.regex import java_regex, like, rlike
 
-MAX_TEXT = 1 << 24  # characters that lpad, rpad or repeat make of one value
+MAX_TEXT = 1 << 24  # characters of one value that a function makes longer
 S, N, B = k.STRING, k.INT, k.BOOLEAN
 
 
@@ -69,13 +69,16 @@ def substring(text: Any, start: int, length: int = 2**31 - 1) -> Any:
 
 
 def _concat(*texts: Any) -> Any:
+    _sized(sum(map(len, texts)), "concat")
     return type(texts[0])().join(texts)
 
 
 def _concat_ws(separator: str | None, *texts: str | None) -> str | None:
     if separator is None:
         return None
-    return separator.join(text for text in texts if text is not None)
+    kept = [text for text in texts if text is not None]
+    _sized(sum(map(len, kept)) + len(separator) * len(kept), "concat_ws")
+    return separator.join(kept)
 
 
 def _like(text: str, pattern: str, escape: str = "\\") -> bool:
@@ -91,12 +94,17 @@ def _sized(length: int, name: str) -> None:
     if length > MAX_TEXT:
         raise errors.LimitError(
             f"{name} would make a text of {length:,} characters; the limit is {MAX_TEXT:,}",
-            remedy="give it a smaller number",
+            remedy="make a shorter one",
         )
 
 
 def _replace(text: str, search: str, replacement: str = "") -> str:
-    return text.replace(search, replacement) if search else text
+    if not search:
+        return text
+    if len(replacement) > len(search):
+        grown = text.count(search) * (len(replacement) - len(search))
+        _sized(len(text) + grown, "replace")
+    return text.replace(search, replacement)
 
 
 def _locate(search: str | None, text: str | None, start: int | None = 1) -> int | None:
