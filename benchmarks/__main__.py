@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
@@ -29,7 +32,7 @@ from benchmarks import (
     suse_data,
     suse_worst,
 )
-from benchmarks.harness import OUT, say
+from benchmarks.harness import KEPT, OUT, overview, say
 
 BENCHMARKS = {
     "w1": rows.run_w1,
@@ -57,6 +60,21 @@ BENCHMARKS = {
     **replay.COMMANDS,
 }
 
+# `./dev bench quick`: one of each kind, at sizes that together take minutes.
+QUICK: dict[str, int | None] = {
+    "w1": 200_000,
+    "w2": 200_000,
+    "sequences": 200_000,
+    "sequences-totals": None,
+    "quantify": 100_000,
+    "afa": 20_000,
+    "suse": None,
+    "replay": 100_000,
+    "graph-large": 1_000_000,
+    "growth": None,
+    "cold": None,
+}
+
 
 def _purpose(name: str, run: Callable[..., bool]) -> str:
     """The first line of the benchmark's docstring, without its name."""
@@ -68,7 +86,8 @@ def main(arguments: Sequence[str]) -> int:
     listing = [f"  {name}: {_purpose(name, run)}" for name, run in BENCHMARKS.items()]
     parser = argparse.ArgumentParser(
         prog="./dev bench",
-        description="Benchmarks; `all` runs every one.",
+        description="Benchmarks; `all` runs every one, `quick` one of each kind at a small size, "
+        "and `table` shows all figures that were kept.",
         epilog="\n".join(["benchmarks:", *listing]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -78,25 +97,42 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rows", type=int, help="another number of rows")
     parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up (3)")
     parser.add_argument("--strict", action="store_true", help="fail where a target is missed")
+    parser.add_argument("--keep", action="store_true", help="keep the figures in results/ too")
     given = parser.parse_args(arguments)
     if not given.name:
         parser.print_help()
         return 0
-    unknown = [name for name in given.name if name not in (*BENCHMARKS, "all")]
+    if given.name == ["table"]:
+        return 0 if overview(KEPT) or not given.strict else 1
+    unknown = [name for name in given.name if name not in (*BENCHMARKS, "all", "quick")]
     if unknown:
-        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)} and all")
+        known = ", ".join(BENCHMARKS)
+        parser.error(f"no benchmark {unknown[0]!r}; there are {known}, quick, all and table")
     if not Path("/proc/stat").exists():
         parser.error("CPU and memory are read from /proc, which only Linux has")
     names = list(BENCHMARKS) if "all" in given.name else given.name
+    quick = names == ["quick"]
+    plan = QUICK if quick else dict.fromkeys(names, given.rows)
+    began = time.time()
 
     with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:
         folder = given.data or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         settings = rows.Settings(folder, given.rows, given.repeat, given.peer)
-        missed = [name for name in names if not BENCHMARKS[name](settings)]
+        missed = []
+        for name, size in plan.items():
+            sized = replace(settings, rows=size, repeat=1 if quick else given.repeat)
+            if not BENCHMARKS[name](sized):
+                missed.append(name)
         for session in settings.session:
             session.stop()
     say(f"figures are in {OUT.relative_to(OUT.parent.parent)}")
+    if given.keep:
+        KEPT.mkdir(exist_ok=True)
+        for path in OUT.glob("*.json"):
+            if path.stat().st_mtime >= began:
+                shutil.copy(path, KEPT)
+        overview(KEPT)
     if missed:
         say(f"targets missed in: {', '.join(missed)}")
     return 1 if missed and given.strict else 0

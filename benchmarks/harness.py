@@ -28,6 +28,9 @@ from benchmarks.processes import Clock
 
 WARM_UP = 3  # a JVM is still compiling its hot loops in the second and third run
 OUT = Path(__file__).parent / "out"
+KEPT = (
+    Path(__file__).parent / "results"
+)  # what `--keep` writes: a record per report, for all to see
 CONSOLE = Console()
 
 
@@ -141,6 +144,36 @@ def _figure(value: float) -> str:
     if value >= 1e4:
         return f"{value / 1e3:.0f} k"
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def overview(folder: Path) -> bool:
+    """One table of all records in a folder: each promise beside its aim, then each comparison."""
+    table = Table(title="All benchmarks", title_justify="left", title_style="bold")
+    table.add_column("benchmark")
+    table.add_column("what")
+    for column in ("ours", "peer or floor", "ratio", "aim", "met", "commit"):
+        table.add_column(column, justify="right")
+    all_met = True
+    for path in sorted(folder.glob("*.json")):
+        record = json.loads(path.read_text())
+        commit = str(record["machine"]["commit"])
+        for target in record["targets"]:
+            all_met &= target["met"]
+            aim = f"{'≤' if target['at_most'] else '≥'} {_figure(target['limit'])}"
+            met = "yes" if target["met"] else "[yellow]no[/yellow]"
+            value = _figure(target["value"])
+            table.add_row(path.stem, target["name"], value, "", "", aim, met, commit)
+        base, *others = record["measurements"]
+        first = median(base["cpu"] or [0.0])
+        for one in others:
+            if not one["cpu"]:
+                continue
+            cpu = median(one["cpu"])
+            ratio = _figure(cpu / max(first, 1e-9))
+            what = f"{one['name']} ÷ {base['name']}"
+            table.add_row(path.stem, what, f"{cpu:.2f} s", f"{first:.2f} s", ratio, "", "", commit)
+    CONSOLE.print(table)
+    return all_met
 
 
 def _write(name: str, title: str, found: Sequence[Measurement], targets: Sequence[Target]) -> None:
