@@ -12,11 +12,11 @@ DOCS = Path(__file__).parents[2] / "docs" / "pictures"
 
 
 def take(browser: Any, url: str, folder: Path) -> list[Path]:
-    """The lanes and a match, and why the rest did not match."""
-    return [
-        _lanes(browser, url, folder / "studio-lanes.png"),
-        _why(browser, url, folder / "studio-why.png"),
-    ]
+    """Each of the main views."""
+    views = {
+        "lanes": _lanes, "why": _why, "compare": _compare, "cost": _cost, "automaton": _automaton
+    }  # fmt: skip
+    return [view(browser, url, folder / f"studio-{name}.png") for name, view in views.items()]
 
 
 def _opened(browser: Any, url: str, theme: Literal["light", "dark"], sample: str) -> Tab:
@@ -44,6 +44,38 @@ def _why(browser: Any, url: str, path: Path) -> Path:
     tab.page.locator("[data-list=attempts] button").first.click()
     tab.details.locator("[data-reason]").first.wait_for()
     tab.page.locator(".funnel").wait_for()
+    return _taken(tab, path)
+
+
+def _compare(browser: Any, url: str, path: Path) -> Path:
+    tab = _opened(browser, url, "light", "Stock ticks")
+    tab.tab("Compare")
+    tab.button("Pin this version").click()
+    tab.write("A B{4,} C{2,}")
+    tab.page.keyboard.press("Escape")
+    changes = tab.page.locator("[data-list=changes] button")
+    changes.nth(1).click()
+    tab.details.get_by_role("heading", name="Conditions here").wait_for()
+    return _taken(tab, path)
+
+
+def _cost(browser: Any, url: str, path: Path) -> Path:
+    tab = _opened(browser, url, "dark", "Shop visits")
+    tab.write("view ->> cart ->> pay")
+    tab.page.keyboard.press("Escape")
+    tab.tab("Cost")
+    curve = tab.page.get_by_role("img", name="Recall by share of the work: 10%: ")
+    tab.page.get_by_label("Budget in percent").fill("35")
+    curve.wait_for()
+    return _taken(tab, path)
+
+
+def _automaton(browser: Any, url: str, path: Path) -> Path:
+    tab = _opened(browser, url, "light", "Stock ticks")
+    tab.tab("Why")
+    tab.page.locator("[data-list=attempts] button").first.click()
+    tab.page.locator("[data-lit=true]").first.wait_for()
+    tab.button("Step back").click()
     return _taken(tab, path)
 
 

@@ -118,6 +118,60 @@ def test_versions_are_compared(tab: Tab) -> None:
     tab.details.get_by_role("heading", name="ann").wait_for()
 
 
+def test_the_automaton_is_lit_step_by_step(tab: Tab) -> None:
+    tab.tab("Why")
+    tab.page.locator("[data-list=attempts]").get_by_role("button", name="bob").click()
+    tab.button("First step").click()
+    told = tab.page.get_by_label("Automaton", exact=True).locator(".asked")
+    told.get_by_text("Step 1 of").wait_for()
+    lit = tab.page.locator("[data-lit=true]")
+    seen = {lit.first.text_content()}
+    for _ in range(3):
+        tab.button("Step forward").click()
+        seen.add(lit.first.text_content())
+    told.get_by_text("Step 4 of").wait_for()
+    tab.button("Step back").click()
+    told.get_by_text("Step 3 of").wait_for()
+    assert len(seen) > 1
+
+
+def test_what_a_budget_keeps_is_drawn(tab: Tab) -> None:
+    tab.tab("Cost")
+    tab.page.get_by_text("A row pattern takes a budget in a stream").wait_for()
+    tab.write("view ->> cart ->> pay")
+    slider = tab.page.get_by_label("Budget in percent")
+    slider.fill("30")
+    tab.page.get_by_role("img", name="Recall by share of the work: 10%: ").wait_for()
+    tab.page.get_by_label("Budget", exact=True).get_by_text("recall").first.wait_for()
+
+
+def test_names_are_completed_and_taken_by_keyboard(tab: Tab) -> None:
+    define = tab.page.get_by_role("textbox", name="Define")
+    define.click()
+    tab.page.keyboard.type("cart: amo")
+    offered = tab.page.locator(".cm-tooltip-autocomplete")
+    offered.get_by_text("amount").wait_for()
+    tab.page.wait_for_timeout(150)  # what pops up under the hands takes no key for a moment
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.type(" > 10")
+    tab.figures.get_by_text("0 matches").wait_for()
+    assert define.inner_text() == "cart: amount > 10"
+
+
+def test_a_server_that_ends_loses_nothing(chromium: Any) -> None:
+    from ensue.studio.server import serve
+
+    with serve({"visits": VISITS}, port=0) as server:
+        one = Tab(chromium).open(server.url)
+        one.figures.wait_for()
+        one.write("view cart+ pay")
+        one.figures.wait_for()
+    one.write("view cart+ pay?")
+    one.page.locator(".banner").get_by_role("button", name="Try again").wait_for()
+    assert one.editor.inner_text() == "view cart+ pay?"
+    one.close()
+
+
 def test_a_long_run_is_cancelled_and_the_page_goes_on(tab: Tab) -> None:
     tab.page.get_by_label("Data").select_option(label="many")
     tab.option("Types column", "")

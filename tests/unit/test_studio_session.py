@@ -178,6 +178,7 @@ def test_a_row_says_what_holds(session: Session) -> None:
     assert [p["holds"] for p in row["variables"][2]["parts"]] == [False, True] or [
         p["text"] for p in row["variables"][2]["parts"] if p["holds"] is False
     ] == ["price > 7"]
+    assert row["variables"][1]["parts"][0]["values"] == "price = 4.0, PREV(price) = 1.0"
     assert dict(row["values"])["note"] == "n9"
     assert "no row 99" in refused(session, "row", **about, key=key, row=99)["message"]
 
@@ -213,6 +214,13 @@ def test_the_cost_and_a_budget(session: Session) -> None:
     assert free["recall"] is None and free["rows"] == 12 and free["stages"]
     bound = ask(session, "cost", source="prices", query=query, budget="50%")
     assert 0 <= bound["recall"] <= 1 and bound["kept"] <= bound["matches"] == free["matches"]
+    options = {"types": "kind", "partition_by": "user_id", "order_by": "ts", "within": "1 hour"}
+    steps = {"language": "pattern", "text": "view ->> cart ->> pay", "options": options}
+    less, more = (
+        ask(session, "cost", source="shop", query=steps, budget=share)["recall"]
+        for share in ("25%", "75%")
+    )
+    assert 0 < less < more < 1
     refusal = refused(session, "cost", source="prices", query=TURNS, budget="50%")
     assert refusal["class"] == "UnsupportedError" and refusal["remedy"]
 

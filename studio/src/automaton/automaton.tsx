@@ -4,9 +4,10 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Graph, TraceStep } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
 import { ErrorNote, Label } from "../ui/pieces";
-import { type Placed, place, shortened } from "./layout";
+import { type Placed, place, scale, shortened } from "./layout";
 
 const STEPS = 3000; // of a trace; what comes after is told, not shown
+const SMALLEST = 0.66; // of a drawing; one that is larger scrolls
 const PACE = 700; // ms per step when it plays
 
 export function AutomatonPane() {
@@ -181,11 +182,11 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
   const [placed, setPlaced] = useState<{ of: Graph; layout: Placed } | null>(null);
   const [failed, setFailed] = useState(false);
   const arrow = useId();
-  const holder = useRef<SVGSVGElement>(null);
+  const holder = useRef<HTMLDivElement>(null);
   const shape = JSON.stringify([graph.states.map((one) => one.label), graph.arcs]);
   useEffect(() => {
     let current = true;
-    place(graph).then(
+    place(graph, roomOf(holder.current)).then(
       (layout) => current && setPlaced({ of: graph, layout }),
       () => current && setFailed(true),
     );
@@ -193,84 +194,107 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
       current = false;
     };
   }, [shape]);
+  const first = placed?.of.states.find((state) => lit.has(state.id))?.id;
+  useEffect(() => {
+    const state = holder.current?.querySelector("[data-lit=true]");
+    if (first && state) state.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [first]);
   if (failed) return <p class="empty">This browser could not lay the automaton out.</p>;
-  if (!placed) return <p class="empty">Laying out…</p>;
+  if (!placed) {
+    return (
+      <div ref={holder}>
+        <p class="empty">Laying out…</p>
+      </div>
+    );
+  }
   const { of, layout } = placed;
+  const smaller = Math.max(SMALLEST, scale(layout, roomOf(holder.current)));
   const isLit = (index: number) => {
     const state = of.states[index];
     return state !== undefined && lit.has(state.id);
   };
   return (
-    <svg
-      ref={holder}
-      class="graph"
-      style={{ width: `${layout.width}px`, minWidth: `${Math.min(layout.width, 900) * 0.6}px` }}
-      viewBox={`0 0 ${layout.width} ${layout.height}`}
-      role="img"
-      aria-label={inWords(of)}
-    >
-      <defs>
-        <marker
-          id={arrow}
-          viewBox="0 0 8 8"
-          refX="7"
-          refY="4"
-          markerWidth="7"
-          markerHeight="7"
-          orient="auto"
-        >
-          <path d="M0 0.5L8 4L0 7.5z" />
-        </marker>
-      </defs>
-      {layout.arcs.map((arc, i) => {
-        const { faint, condition, text } = of.arcs[i]!;
-        return (
-          <g key={i} class={`arc${faint ? " faint" : ""}`}>
-            <title>{condition || text}</title>
-            <path d={arc.path} marker-end={`url(#${arrow})`} />
-            {arc.at && (
-              <text x={arc.at.x} y={arc.at.y}>
-                {arc.text}
+    <div ref={holder} class="holder">
+      <svg
+        class="graph"
+        style={{ width: `${layout.width * smaller}px`, maxWidth: "none" }}
+        viewBox={`0 0 ${layout.width} ${layout.height}`}
+        role="img"
+        aria-label={inWords(of)}
+      >
+        <defs>
+          <marker
+            id={arrow}
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="7"
+            markerHeight="7"
+            orient="auto"
+          >
+            <path d="M0 0.5L8 4L0 7.5z" />
+          </marker>
+        </defs>
+        {layout.arcs.map((arc, i) => {
+          const { faint, condition, text } = of.arcs[i]!;
+          return (
+            <g key={i} class={`arc${faint ? " faint" : ""}`}>
+              <title>{condition || text}</title>
+              <path d={arc.path} marker-end={`url(#${arrow})`} />
+              {arc.at && (
+                <text x={arc.at.x} y={arc.at.y}>
+                  {arc.text}
+                </text>
+              )}
+            </g>
+          );
+        })}
+        {layout.states.map((box, i) => {
+          const state = of.states[i]!;
+          const classes = ["state"];
+          if (state.accept) classes.push("accept");
+          if (state.colour !== null) classes.push(`v${state.colour % 10}`);
+          if (isLit(i)) classes.push("lit");
+          return (
+            <g key={state.id} class={classes.join(" ")} data-lit={isLit(i)}>
+              <title>{[state.text, state.condition, state.note].filter(Boolean).join("\n")}</title>
+              {state.start && (
+                <path
+                  class="enter"
+                  d={
+                    layout.down
+                      ? `M${box.x + box.width / 2} ${box.y - 22}V${box.y - 2}`
+                      : `M${box.x - 22} ${box.y + box.height / 2}H${box.x - 2}`
+                  }
+                  marker-end={`url(#${arrow})`}
+                />
+              )}
+              <rect x={box.x} y={box.y} width={box.width} height={box.height} rx={box.height / 2} />
+              {state.accept && (
+                <rect
+                  class="inner"
+                  x={box.x + 3.5}
+                  y={box.y + 3.5}
+                  width={box.width - 7}
+                  height={box.height - 7}
+                  rx={(box.height - 7) / 2}
+                />
+              )}
+              <text x={box.x + box.width / 2} y={box.y + box.height / 2 + 4}>
+                {shortened(state.label)}
               </text>
-            )}
-          </g>
-        );
-      })}
-      {layout.states.map((box, i) => {
-        const state = of.states[i]!;
-        const classes = ["state"];
-        if (state.accept) classes.push("accept");
-        if (state.colour !== null) classes.push(`v${state.colour % 10}`);
-        if (isLit(i)) classes.push("lit");
-        return (
-          <g key={state.id} class={classes.join(" ")} data-lit={isLit(i)}>
-            <title>{[state.text, state.condition, state.note].filter(Boolean).join("\n")}</title>
-            {state.start && (
-              <path
-                class="enter"
-                d={`M${box.x - 22} ${box.y + box.height / 2}H${box.x - 2}`}
-                marker-end={`url(#${arrow})`}
-              />
-            )}
-            <rect x={box.x} y={box.y} width={box.width} height={box.height} rx={box.height / 2} />
-            {state.accept && (
-              <rect
-                class="inner"
-                x={box.x + 3.5}
-                y={box.y + 3.5}
-                width={box.width - 7}
-                height={box.height - 7}
-                rx={(box.height - 7) / 2}
-              />
-            )}
-            <text x={box.x + box.width / 2} y={box.y + box.height / 2 + 4}>
-              {shortened(state.label)}
-            </text>
-          </g>
-        );
-      })}
-    </svg>
+            </g>
+          );
+        })}
+      </svg>
+    </div>
   );
+}
+
+/** What a drawing may take of its pane, at the first layout before the steps stand below it. */
+function roomOf(holder: Element | null): { width: number; height: number } {
+  const pane = holder?.closest(".drawing");
+  return { width: (pane?.clientWidth ?? 320) - 14, height: (pane?.clientHeight ?? 300) - 14 };
 }
 
 function inWords(graph: Graph): string {
