@@ -3,6 +3,7 @@ those of the documentation."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -89,6 +90,15 @@ def _taken(tab: Tab, path: Path) -> Path:
     return path
 
 
+def _smaller(path: Path) -> None:
+    """With 128 colours: the documentation's pictures are kept in the repository."""
+    with suppress(ImportError):
+        from PIL import Image
+
+        picture = Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        picture.save(path, optimize=True)
+
+
 def main() -> None:
     from ensue.studio.server import serve
 
@@ -98,6 +108,7 @@ def main() -> None:
     DOCS.mkdir(exist_ok=True)
     with serve(port=0) as served, browsing() as browser:
         for path in take(browser, served.url, DOCS):
+            _smaller(path)
             print(f"{path.name}: {path.stat().st_size // 1000} kB")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import ensue
 from tests.studio import browser as browsers
 from tests.studio import pictures
 from tests.studio.browser import Tab
@@ -170,6 +172,52 @@ def test_a_server_that_ends_loses_nothing(chromium: Any) -> None:
     one.page.locator(".banner").get_by_role("button", name="Try again").wait_for()
     assert one.editor.inner_text() == "view cart+ pay?"
     one.close()
+
+
+# What a notebook does for a widget: it gives messages on, here from and to the test.
+HOST = """<!doctype html><meta charset=utf-8><link rel=stylesheet href=widget.css>
+<div id=cell style="height: 800px"></div><script type=module>
+import widget from "./widget.js";
+const heard = new Set();
+const on = (_, one) => heard.add(one), off = (_, one) => heard.delete(one);
+const model = { send: (message) => window.said(message), on, off };
+widget.render({ model, el: document.getElementById("cell") });
+setInterval(async () => {
+  for (const message of await window.hear()) for (const one of heard) one(message);
+}, 30);
+</script>"""
+
+
+def test_the_same_component_in_a_notebook(served: Any, chromium: Any) -> None:
+    from ensue.studio.widget import typed_of, widget
+
+    pattern = ensue.pattern("view cart+ pay", types="kind").within(5)
+    shown = widget({"visits": VISITS}, typed_of(pattern.partition_by("user").order_by("ts")))
+    answers: SimpleQueue[Any] = SimpleQueue()
+    shown.send = answers.put
+    one = Tab(chromium)
+    one.page.expose_function("said", lambda message: shown._taken(shown, message, []))
+    one.page.expose_function(
+        "hear", lambda: [answers.get() for _ in range(min(50, answers.qsize()))]
+    )
+
+    def host(route: Any) -> None:
+        name = route.request.url.rsplit("/", 1)[1]
+        if name:
+            route.fulfill(path=browsers.PAGE.parent / name)
+        else:
+            route.fulfill(body=HOST, content_type="text/html")
+
+    one.page.route("http://notebook.test/**", host)
+    one.open("http://notebook.test/")
+    one.figures.get_by_text("1 match").wait_for()
+    assert one.editor.inner_text() == "view cart+ pay"
+    one.tab("Why")
+    one.page.locator("[data-list=attempts]").get_by_role("button", name="cy").click()
+    one.details.locator("[data-reason=within]").wait_for()
+    one.close()
+    shown.close()
+    assert not one.faults
 
 
 def test_a_long_run_is_cancelled_and_the_page_goes_on(tab: Tab) -> None:

@@ -163,7 +163,13 @@ def test_steps_and_near_misses(session: Session) -> None:
     right = ask(session, "expected", **about, key=keys["b"], rows={"A": 0, "B": 1, "C": 2})
     assert right["reason"] is None
     part = ask(session, "trace", **about, key=keys["b"], **{"from": 3, "limit": 2})
-    assert [step["step"] for step in part["steps"]] == [3, 4]
+    assert [step["step"] for step in part["steps"]] == [3, 4] and part["chosen"] is None
+    last = told[-1]
+    at = {"row": last["row"], "start": last["start"], "limit": 2}
+    around = ask(session, "trace", **about, key=keys["null"], **at)
+    assert around["chosen"] == 0 or around["steps"][1]["step"] == around["chosen"]
+    here = next(s for s in told if (s["row"], s["start"]) == (last["row"], last["start"]))
+    assert around["chosen"] == here["step"]
     misses = ask(session, "nearest", **about, n=4)["misses"]
     for miss, one in zip(misses, pattern.nearest(PRICES, 4).to_pylist(), strict=True):
         assert miss["start_row"] == one["row"] and miss["at"] == one["stopped_at"]

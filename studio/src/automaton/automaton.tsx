@@ -6,7 +6,7 @@ import { useAnswer, useStudio } from "../state/hooks";
 import { ErrorNote, Label } from "../ui/pieces";
 import { type Placed, place, scale, shortened } from "./layout";
 
-const STEPS = 3000; // of a trace; what comes after is told, not shown
+const PAGE = 1000; // steps of a trace that are here at once
 const SMALLEST = 0.66; // of a drawing; one that is larger scrolls
 const PACE = 700; // ms per step when it plays
 
@@ -16,19 +16,43 @@ export function AutomatonPane() {
   const { asked, source, selection } = studio;
   const chosen = selection.value;
   const wanted = chosen !== null && (chosen.row !== undefined || chosen.step !== undefined);
+  // The page of steps stays while one walks in it: it is the one around the row that was chosen.
+  const page = useRef<Page>({ from: 0, row: null, start: null });
+  const loaded = useRef<{ from: number; to: number }>({ from: 0, to: 0 });
+  if (chosen && chosen.step === undefined) {
+    const start = chosen.attempt?.start_row ?? null;
+    page.current = { from: 0, row: chosen.row ?? null, start };
+  } else if (chosen?.step !== undefined) {
+    const { from, to } = loaded.current;
+    if (chosen.step < from || chosen.step >= to) {
+      page.current = { from: Math.max(0, chosen.step - PAGE / 2), row: null, start: null };
+    }
+  }
   const params =
     wanted && asked.value && source.value
-      ? { source: source.value, query: asked.value, key: chosen.key, from: 0, limit: STEPS }
+      ? {
+          source: source.value,
+          query: asked.value,
+          key: chosen.key,
+          ...page.current,
+          limit: PAGE,
+        }
       : null;
   const { data, problem } = useAnswer("trace", params, 60);
-  const steps = data?.steps ?? [];
-  const index = chosen?.step ?? steps.findIndex((one) => one.row === chosen?.row);
-  const step = steps[index];
+  const first = data?.steps[0]?.step ?? 0;
+  loaded.current = { from: first, to: first + (data?.steps.length ?? 0) };
+  const index = chosen?.step ?? data?.chosen ?? -1;
+  const step = data?.steps[index - first];
+  // A step that was out of the page: its row is known once it is here.
+  useEffect(() => {
+    if (!chosen || !step || chosen.row !== undefined || step.at === null) return;
+    studio.choose({ ...chosen, row: step.row, at: step.at, reveal: true });
+  }, [step?.step, chosen?.step]);
   return (
     <section class="automaton pane" aria-label="Automaton">
       <header>
         <h2>Automaton</h2>
-        <Steps steps={steps} index={index} />
+        <Steps steps={data?.steps ?? []} index={index} total={data?.total ?? 0} />
       </header>
       <div class="scroll drawing">
         {graph ? (
@@ -37,21 +61,37 @@ export function AutomatonPane() {
           <p class="empty">The automaton is drawn once the pattern reads.</p>
         )}
       </div>
-      {step && <Told step={step} total={data?.total ?? steps.length} />}
+      {step && <Told step={step} total={data?.total ?? 0} />}
       <ErrorNote problem={problem} />
     </section>
   );
 }
 
+interface Page {
+  from: number;
+  row: number | null;
+  start: number | null;
+}
+
+interface StepsProps {
+  steps: readonly TraceStep[];
+  index: number;
+  total: number;
+}
+
 /** Walks the trace of the chosen key; the chosen row follows. */
-function Steps({ steps, index }: { steps: readonly TraceStep[]; index: number }) {
+function Steps({ steps, index, total }: StepsProps) {
   const studio = useStudio();
   const [playing, setPlaying] = useState(false);
-  const last = steps.length - 1;
+  const last = total - 1;
   const go = (to: number) => {
     const chosen = studio.selection.value;
-    const step = steps[to];
-    if (!chosen || !step) return;
+    const step = steps[to - (steps[0]?.step ?? 0)];
+    if (!chosen || to < 0 || to > last) return;
+    if (!step) {
+      studio.choose({ key: chosen.key, label: chosen.label, step: to });
+      return;
+    }
     const row = step.at === null ? undefined : step.row;
     const at = step.at ?? undefined;
     studio.choose({ key: chosen.key, label: chosen.label, row, at, step: to, reveal: true });
