@@ -174,6 +174,21 @@ def test_a_server_that_ends_loses_nothing(chromium: Any) -> None:
     one.close()
 
 
+def test_two_pages_at_once(tab: Tab, served: Any) -> None:
+    other = tab.context.new_page()
+    other.goto(served.url)
+    figures = other.locator("#ensue-answer .figures").first
+    figures.get_by_text("1 match").wait_for()  # what was typed in the first
+    other.locator("#ensue-text .cm-content").click()
+    other.keyboard.press("ControlOrMeta+a")
+    other.keyboard.insert_text("view cart+")
+    tab.write("cart pay")
+    figures.get_by_text("3 matches").wait_for()
+    tab.figures.get_by_text("1 match").wait_for()
+    assert tab.editor.inner_text() == "cart pay"
+    assert other.locator("#ensue-text .cm-content").inner_text() == "view cart+"
+
+
 # What a notebook does for a widget: it gives messages on, here from and to the test.
 HOST = """<!doctype html><meta charset=utf-8><link rel=stylesheet href=widget.css>
 <div id=cell style="height: 800px"></div><script type=module>
