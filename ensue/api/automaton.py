@@ -23,6 +23,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.automaton_matcher import KIND, AutomatonMatcher
 from ensue.api.automaton_text import make_arc, read_edit, register_fields
+from ensue.api.automaton_why import AutomatonWhy
 from ensue.api.tables import in_kind, is_spark, no_stream_options, to_arrow
 from ensue.automaton.registers import RegisterAutomaton
 from ensue.capabilities import Task, Way, refusal
@@ -37,7 +38,7 @@ from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow
 
 
-class Automaton:
+class Automaton(AutomatonWhy):
     """An augmented finite automaton; see the module.
 
     Examples:

@@ -7,7 +7,7 @@ kernels' source, uncompiled, with `run_arc` replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from functools import cache
 from types import FunctionType, SimpleNamespace
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ensue import errors
-from ensue.automaton.registers import FIELD, Arc, Expression
+from ensue.automaton.registers import FIELD, Arc, Expression, RegisterAutomaton
 from ensue.guards import machine as guards
 from ensue.kernels import copies
 from ensue.query import condition as c
@@ -24,7 +24,8 @@ from ensue.revision.code import Code, Compiled
 from ensue.revision.kernels import arcs, changes, intervals, layout, output, steps, store, time
 from ensue.revision.rows import RowStore
 from ensue.scalar import kinds as k
-from ensue.scalar.values import compile_value
+from ensue.scalar.values import Compiled as CompiledValue
+from ensue.scalar.values import Leaf, compile_value
 
 _MODULES = (copies, store, arcs, output, steps, intervals, changes, time)
 FAILED = -3  # of an arc: its Python function raised
@@ -57,6 +58,74 @@ def run_compiled(code: Any, begin: int, end: int, cells: Any, nulls: Any) -> int
     return int(guards.run_cells(code, begin, end, cells, floats, nulls, np.zeros((1, 1)), no_nulls))
 
 
+class ArcReader:
+    """Fences and transfers on plain Python values: an event and a register, each a dict."""
+
+    def __init__(self, machine: RegisterAutomaton, kinds: Mapping[str, k.Kind]) -> None:
+        self._machine, self._kinds = machine, kinds
+        self._compiled: dict[int, tuple[c.Condition, CompiledValue]] = {}
+
+    def compiled(self, condition: c.Condition) -> CompiledValue:
+        """The function that a condition is; typed once."""
+        known = self._compiled.get(id(condition))
+        if known is None:
+            found = compile_value(condition, self._machine.kind_of(self._kinds))
+            known = self._compiled[id(condition)] = condition, found
+        return known[1]
+
+    def leaf(self, row: Mapping[str, Any] | None, register: Mapping[str, Any]) -> Leaf:
+        """What a leaf of a condition is worth."""
+
+        def read(node: c.Condition) -> Any:
+            assert isinstance(node, c.Column)
+            if node.name.startswith(FIELD):
+                return register[node.name.removeprefix(FIELD)]
+            assert row is not None
+            value = row.get(node.name)
+            if node.name not in row:
+                value = {name.lower(): v for name, v in row.items()}.get(node.name.lower())
+            for step in node.path:
+                value = None if value is None else value[step]
+            return value
+
+        return read
+
+    def value(self, given: Expression, row: dict[str, Any] | None, register: dict[str, Any]) -> Any:
+        if not isinstance(given, c.CONDITIONS):
+            return given(row, dict(register))
+        return self.compiled(given)(self.leaf(row, register))
+
+    def after(
+        self, arc: Arc, row: dict[str, Any] | None, register: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """The register behind an arc; None where its fence does not hold."""
+        if arc.when is not None and not self.value(arc.when, row, register):
+            return None
+        found = dict(register)
+        if arc.transfer is not None:
+            found.update(arc.transfer(row, dict(register)))
+        for name, value in arc.set:
+            found[name] = self.value(value, row, register)
+        return {
+            item.name: None
+            if found[item.name] is None
+            else self._fitting(found[item.name], item.kind)
+            for item in self._machine.fields
+        }
+
+    @staticmethod
+    def _fitting(value: Any, kind: k.Kind) -> Any:
+        if kind.name == "int" and (
+            isinstance(value, bool) or not isinstance(value, int | np.integer)
+        ):
+            raise errors.ColumnTypeError(f"{value!r} is not of type {kind}", remedy="return an int")
+        if kind.name == "int" and not -(2 ** (kind.bits - 1)) <= value < 2 ** (kind.bits - 1):
+            raise errors.OverflowDataError(f"{value!r} does not fit {kind}", remedy="use bigint")
+        if kind.name == "float":
+            return float(value)
+        return value
+
+
 class SlowTier:
     """Answers arcs in plain Python."""
 
@@ -65,9 +134,8 @@ class SlowTier:
         self._rows = rows
         self._arcs: Sequence[Arc] = ()
         self._compiled: Sequence[Compiled] = ()
-        self._values: dict[int, Any] = {}
-        self._keep: list[object] = []
         self.problems: list[str] = []  # what Python functions raised, since last asked
+        self._reader = ArcReader(code.machine, code.kinds)
 
     def set_arcs(self, arcs: Sequence[Arc], compiled: Sequence[Compiled]) -> None:
         self._arcs, self._compiled = arcs, compiled
@@ -87,19 +155,15 @@ class SlowTier:
         }
         row = None if event < 0 else self._rows.row(event)
         try:
-            if arc.when is not None and not self._value(arc.when, row, register):
+            after = self._reader.after(arc, row, register)
+            if after is None:
                 return guards.FALSE
-            after = dict(register)
-            if arc.transfer is not None:
-                after.update(arc.transfer(row, dict(register)))
-            for name, value in arc.set:
-                after[name] = self._value(value, row, register)
             for place, item in enumerate(fields):
                 result: Any = after[item.name]
                 cell = compiled.outputs[place]
                 nulls[cell] = result is None
                 if result is not None:
-                    cells[cell] = self._code.encoded(self._fitting(result, item.kind), item.kind)
+                    cells[cell] = self._code.encoded(result, item.kind)
         except errors.EnsueError as problem:
             self.problems.append(f"{arc.text}: {problem.problem}")
             return FAILED
@@ -107,41 +171,6 @@ class SlowTier:
             self.problems.append(f"{arc.text}: {type(problem).__name__}: {problem}")
             return FAILED
         return guards.TRUE
-
-    def _value(self, given: Expression, row: dict[str, Any] | None, register: Any) -> Any:
-        if not isinstance(given, c.CONDITIONS):
-            return given(row, dict(register))
-        known = self._values.get(id(given))
-        if known is None:
-            kind_of = self._code.machine.kind_of(self._code.kinds)
-            known = self._values[id(given)] = compile_value(given, kind_of)
-            self._keep.append(given)
-
-        def leaf(node: c.Condition) -> Any:
-            assert isinstance(node, c.Column)
-            if node.name.startswith(FIELD):
-                return register[node.name.removeprefix(FIELD)]
-            assert row is not None
-            value = row.get(node.name)
-            if node.name not in row:
-                value = {name.lower(): v for name, v in row.items()}.get(node.name.lower())
-            for step in node.path:
-                value = None if value is None else value[step]
-            return value
-
-        return known(leaf)
-
-    @staticmethod
-    def _fitting(value: Any, kind: k.Kind) -> Any:
-        if kind.name == "int" and (
-            isinstance(value, bool) or not isinstance(value, int | np.integer)
-        ):
-            raise errors.ColumnTypeError(f"{value!r} is not of type {kind}", remedy="return an int")
-        if kind.name == "int" and not -(2 ** (kind.bits - 1)) <= value < 2 ** (kind.bits - 1):
-            raise errors.OverflowDataError(f"{value!r} does not fit {kind}", remedy="use bigint")
-        if kind.name == "float":
-            return float(value)
-        return value
 
     def decoded(self, bits: int, kind: k.Kind) -> Any:
         return decoded(bits, kind, self._code)

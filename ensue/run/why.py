@@ -25,10 +25,10 @@ from ensue.run.lacking import Lacking, ways
 from ensue.run.partition import key_of, no_rows, rows_of
 from ensue.why.account import NEAREST, check
 from ensue.why.expected import explain
-from ensue.why.funnel import funnel, tallies
+from ensue.why.funnel import funnel, tallies, variables
 from ensue.why.nearest import check as check_number
 from ensue.why.nearest import nearest
-from ensue.why.trace import CutTraceWarning, FullError, Trace
+from ensue.why.trace import Trace, cut
 
 
 def planned(query: Query, names: list[str], per: str) -> Plan:
@@ -45,7 +45,7 @@ def run(query: Query, table: pa.Table, per: str, notices: Notices) -> pa.Table:
 
 def run_funnel(query: Query, table: pa.Table, notices: Notices) -> pa.Table:
     """How many attempts reach each variable, and where and why they stop."""
-    return funnel(query, map(tallies, _answers(query, table, "start", notices)))
+    return funnel(variables(query), map(tallies, _answers(query, table, "start", notices)))
 
 
 def run_nearest(query: Query, table: pa.Table, n: int, notices: Notices) -> pa.Table:
@@ -111,13 +111,8 @@ def traced(asked: Plan, prepared: pa.Table, steps: Trace, notices: Notices) -> p
     arranged, events = _arranged(asked, prepared)
     ties.check(asked, arranged, notices)
     try:
-        trace(events, steps)
-    except FullError:
-        notices.warn(
-            CutTraceWarning(
-                f"the trace is cut after {steps.limit:,} steps: give a larger limit=, or fewer rows"
-            )
-        )
+        with cut(steps, notices):
+            trace(events, steps)
     except errors.EnsueError as problem:
         raise asked.readable(problem) from None
     order = arranged.column(query.order_by[0].column) if query.order_by else None

@@ -122,7 +122,7 @@ def _under(answer: Answer, budget: str, timed: Any) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         kept = timed(
-            f"under {budget}", lambda: bounded.matches(answer.table, budget=Budget(latency=budget))
+            f"under {budget}", lambda: bounded.matches(answer.table, budget=Budget(work=budget))
         )
     share = min(1.0, kept.num_rows / answer.total) if answer.total else 1.0
     notes = list(dict.fromkeys(str(warning.message) for warning in told))

@@ -48,7 +48,8 @@ def match(answer: Answer, key: Any, number: Any) -> dict[str, Any]:
     rows = listing.row[listing.events(found)]
     labels = listing.label[listing.events(found)]
     positions = (answer.rows.starts[key] + rows).tolist()
-    names = shown_columns(answer)
+    heads = answer.query.partition_by  # which the heading says
+    names = [name for name in shown_columns(answer) if name not in heads]
     values = answer.rows.values(positions, names)
     columns = [column_cells(values.column(name)) for name in names]
     listed = [
@@ -117,13 +118,28 @@ def _variable(
 
 
 def _part(part: c.Condition, rows: Rows, here: int) -> dict[str, Any]:
-    values = {name: _one(rows.columns[name], here) for name in c.columns(part)}
-    text = ", ".join(f"{name} = {'null' if v is None else v}" for name, v in values.items())
+    text = ""
     try:
+        values = {shown_sql(leaf): _one(evaluate(leaf, rows), here) for leaf in _leaves(part)}
+        text = ", ".join(f"{name} = {'null' if v is None else v}" for name, v in values.items())
         holds: Cell = _one(evaluate(part, rows), here)
     except errors.EnsueError as problem:
         text, holds = problem.problem, None
     return {"text": shown_sql(part), "values": text, "holds": holds}
+
+
+def _leaves(part: c.Condition) -> list[c.Condition]:
+    """What a condition reads: columns, of this row or of its neighbours."""
+    found: dict[c.Condition, None] = {}
+
+    def change(node: c.Condition) -> c.Condition | None:
+        if not isinstance(node, (c.Column, c.Navigate)):
+            return None
+        found.setdefault(node)
+        return node
+
+    c.transform(part, change)
+    return list(found)
 
 
 def _one(column: Any, here: int) -> Cell:

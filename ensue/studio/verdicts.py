@@ -18,7 +18,7 @@ from ensue.studio.details import place_of
 from ensue.studio.found import MAX_PAGE
 from ensue.studio.lanes import check_key
 
-MAX_STEPS = 10_000  # of a trace
+MAX_STEPS = 50_000  # of a trace
 
 
 def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,6 +169,19 @@ def _head(answer: Answer, key: int) -> Any:
     return answer.rows.heads.slice(key, 1).to_pylist()[0]
 
 
+def _step_at(steps: pa.Table, row: Any, start: Any) -> int | None:
+    """The first step at a row, of the attempt from `start` where it is known and comes there."""
+    if not isinstance(row, int):
+        return None
+    here = pc.equal(steps.column("row"), row)
+    if isinstance(start, int):
+        own = pc.index(pc.and_(here, pc.equal(steps.column("start"), start)), True).as_py()
+        if own >= 0:
+            return int(own)
+    found = int(pc.index(here, True).as_py())
+    return found if found >= 0 else None
+
+
 def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
     """The search through one partition, step by step."""
     key = params.get("key")
@@ -184,14 +197,19 @@ def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
         kept.clear()
         kept[key] = steps, steps.num_rows >= MAX_STEPS
     steps, cut = kept[key]
+    limit = min(int(params.get("limit") or 200), MAX_PAGE)
+    chosen = _step_at(steps, params.get("row"), params.get("start"))
     begin = max(0, int(params.get("from") or 0))
-    shown = steps.slice(begin, min(int(params.get("limit") or 200), MAX_PAGE)).to_pylist()
+    if chosen is not None and chosen >= limit:
+        begin = chosen - limit // 2  # the page around it
+    shown = steps.slice(begin, limit).to_pylist()
     first, behind = answer.rows.rows(key)
     for step in shown:
         row = step["row"]
         step["at"] = place_of(answer, first + row) if first + row < behind else None
     return {
         "total": steps.num_rows,
+        "chosen": chosen,
         "steps": shown,
         "cut": f"the first {MAX_STEPS:,} steps" if cut else None,
     }

@@ -6,7 +6,7 @@ Counted from the answers per start row: parts where the rows are, then one sum.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -46,13 +46,17 @@ def tallies(starts: pa.Table) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, TALLIES, strict=True)], TALLIES)
 
 
-def funnel(query: Query, parts: Iterable[pa.Table]) -> pa.Table:
-    """One row per variable and reason, in the order of the pattern; the last is of the matches."""
+def variables(query: Query) -> list[str]:
+    """What a funnel of a pattern has rows of."""
+    return [label for label in query.labels if label not in query.unseen]
+
+
+def funnel(shown: Sequence[str], parts: Iterable[pa.Table]) -> pa.Table:
+    """One row per variable and reason, in their order; the last is of the matches."""
     counts: Counts = Counter()
     for part in parts:
         for row in part.to_pylist():
             counts[row["variable"], row["reason"]] += row["attempts"]
-    shown = [label for label in query.labels if label not in query.unseen]
     others = sorted({name for name, _ in counts if name is not None and name not in shown})
     rows: list[tuple[int, str | None, int, str | None, int]] = []
     names = [*(n for n in others if n == "^"), *shown, *(n for n in others if n != "^")]

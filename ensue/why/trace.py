@@ -8,12 +8,14 @@ steps as an engine makes, never one per match.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from ensue import errors
+from ensue.operator.notices import Notices
 from ensue.query.query import Query
 
 # A condition was asked; the row joined the partial match; it is in one place with a partial match
@@ -45,6 +47,19 @@ class CutTraceWarning(UserWarning):
 
 class FullError(Exception):
     """The trace has as many steps as were asked for."""
+
+
+@contextmanager
+def cut(steps: Trace, notices: Notices) -> Iterator[None]:
+    """Walk until the trace is full, and say so."""
+    try:
+        yield
+    except FullError:
+        notices.warn(
+            CutTraceWarning(
+                f"the trace is cut after {steps.limit:,} steps: give a larger limit=, or fewer rows"
+            )
+        )
 
 
 class Trace:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from ensue import errors
-from ensue.guards.reader import Reader
 from ensue.query import condition as c
 from ensue.query.query import Window, WindowKind
 from ensue.query.sql import condition_sql, describe, shortened
@@ -23,6 +22,12 @@ _MARK = "__value_"
 _MARKS = re.compile(_MARK + r"\d+")
 _LEAVES = (c.Column, c.Navigate, c.Aggregate, c.MatchNumber, c.Classifier)
 Parts = Sequence[tuple[c.Condition, c.Condition]]  # as written, and over inputs
+
+
+class Reader(Protocol):
+    """What asks conditions."""
+
+    def compiled(self, condition: c.Condition, /) -> Compiled: ...
 
 
 def failure(parts: Parts, reader: Reader, leaf: Leaf) -> tuple[str, str]:

@@ -316,6 +316,7 @@ export interface TraceStep {
 
 export interface Trace {
   total: number;
+  chosen: number | null;
   cut: string | null;
   steps: TraceStep[];
 }
@@ -408,7 +409,16 @@ export interface Methods {
   expected: { takes: Asked & { key: number; rows: number[] }; gives: Expected };
   funnel: { takes: Asked; gives: Funnel };
   nearest: { takes: Asked & { n: number }; gives: Nearest };
-  trace: { takes: Asked & { key: number; from: number; limit: number }; gives: Trace };
+  trace: {
+    takes: Asked & {
+      key: number;
+      from: number;
+      row: number | null;
+      start: number | null;
+      limit: number;
+    };
+    gives: Trace;
+  };
   compare: { takes: { source: string; a: Query; b: Query; limit: number }; gives: Compared };
   cost: { takes: Asked & { budget: string | null }; gives: Cost };
   streams: { takes: Record<string, never>; gives: { streams: Stream[] } };

@@ -106,3 +106,24 @@ def test_the_funnel_is_that_in_process(spark: Any, pattern: ensue.Pattern) -> No
     assert [row["variable"] for row in none] == [
         row["variable"] for row in asked.funnel_of_attempts(TABLE.slice(0, 0)).to_pylist()
     ]
+
+
+def test_an_automaton_as_in_process(spark: Any) -> None:
+    frame = spark.createDataFrame(TABLE).repartition(3)
+    asked = (
+        ensue.Automaton({"n": "bigint"}, partition_by="user", within=3)
+        .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+        .arc("q1", "q1", when="kind <> 'c'", set={"n": "n + 1"})
+        .arc("q1", "q2", when="x > n AND kind = 'c'")
+        .final("q2")
+    )
+    for per in ("partition", "start"):
+        here, there = asked.why(TABLE, per=per), asked.why(frame, per=per)
+        assert there.columns == here.column_names
+        rows = [row.asDict(recursive=True) for row in there.collect()]
+        assert sorted(map(str, rows)) == sorted(map(str, here.to_pylist()))
+    told = [row.asDict() for row in asked.funnel_of_attempts(frame).collect()]
+    assert told == asked.funnel_of_attempts(TABLE).to_pylist()
+    assert asked.trace(frame, "q").to_pylist() == asked.trace(TABLE, "q").to_pylist()
+    with pytest.raises(errors.UnsupportedError, match="complete partitions"):
+        asked.why(spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts"))

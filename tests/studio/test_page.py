@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import ensue
 from tests.studio import browser as browsers
 from tests.studio import pictures
 from tests.studio.browser import Tab
@@ -116,6 +118,121 @@ def test_versions_are_compared(tab: Tab) -> None:
     changes = tab.page.locator("[data-list=changes]")
     changes.get_by_role("button").first.click()
     tab.details.get_by_role("heading", name="ann").wait_for()
+
+
+def test_the_automaton_is_lit_step_by_step(tab: Tab) -> None:
+    tab.tab("Why")
+    tab.page.locator("[data-list=attempts]").get_by_role("button", name="bob").click()
+    tab.button("First step").click()
+    told = tab.page.get_by_label("Automaton", exact=True).locator(".asked")
+    told.get_by_text("Step 1 of").wait_for()
+    lit = tab.page.locator("[data-lit=true]")
+    seen = {lit.first.text_content()}
+    for _ in range(3):
+        tab.button("Step forward").click()
+        seen.add(lit.first.text_content())
+    told.get_by_text("Step 4 of").wait_for()
+    tab.button("Step back").click()
+    told.get_by_text("Step 3 of").wait_for()
+    assert len(seen) > 1
+
+
+def test_what_a_budget_keeps_is_drawn(tab: Tab) -> None:
+    tab.tab("Cost")
+    tab.page.get_by_text("A row pattern takes a budget in a stream").wait_for()
+    tab.write("view ->> cart ->> pay")
+    slider = tab.page.get_by_label("Budget in percent")
+    slider.fill("30")
+    tab.page.get_by_role("img", name="Recall by share of the work: 10%: ").wait_for()
+    tab.page.get_by_label("Budget", exact=True).get_by_text("recall").first.wait_for()
+
+
+def test_names_are_completed_and_taken_by_keyboard(tab: Tab) -> None:
+    define = tab.page.get_by_role("textbox", name="Define")
+    define.click()
+    tab.page.keyboard.type("cart: amo")
+    offered = tab.page.locator(".cm-tooltip-autocomplete")
+    offered.get_by_text("amount").wait_for()
+    tab.page.wait_for_timeout(150)  # what pops up under the hands takes no key for a moment
+    tab.page.keyboard.press("Enter")
+    tab.page.keyboard.type(" > 10")
+    tab.figures.get_by_text("0 matches").wait_for()
+    assert define.inner_text() == "cart: amount > 10"
+
+
+def test_a_server_that_ends_loses_nothing(chromium: Any) -> None:
+    from ensue.studio.server import serve
+
+    with serve({"visits": VISITS}, port=0) as server:
+        one = Tab(chromium).open(server.url)
+        one.figures.wait_for()
+        one.write("view cart+ pay")
+        one.figures.wait_for()
+    one.write("view cart+ pay?")
+    one.page.locator(".banner").get_by_role("button", name="Try again").wait_for()
+    assert one.editor.inner_text() == "view cart+ pay?"
+    one.close()
+
+
+def test_two_pages_at_once(tab: Tab, served: Any) -> None:
+    other = tab.context.new_page()
+    other.goto(served.url)
+    figures = other.locator("#ensue-answer .figures").first
+    figures.get_by_text("1 match").wait_for()  # what was typed in the first
+    other.locator("#ensue-text .cm-content").click()
+    other.keyboard.press("ControlOrMeta+a")
+    other.keyboard.insert_text("view cart+")
+    tab.write("cart pay")
+    figures.get_by_text("3 matches").wait_for()
+    tab.figures.get_by_text("1 match").wait_for()
+    assert tab.editor.inner_text() == "cart pay"
+    assert other.locator("#ensue-text .cm-content").inner_text() == "view cart+"
+
+
+# What a notebook does for a widget: it gives messages on, here from and to the test.
+HOST = """<!doctype html><meta charset=utf-8><link rel=stylesheet href=widget.css>
+<div id=cell style="height: 800px"></div><script type=module>
+import widget from "./widget.js";
+const heard = new Set();
+const on = (_, one) => heard.add(one), off = (_, one) => heard.delete(one);
+const model = { send: (message) => window.said(message), on, off };
+widget.render({ model, el: document.getElementById("cell") });
+setInterval(async () => {
+  for (const message of await window.hear()) for (const one of heard) one(message);
+}, 30);
+</script>"""
+
+
+def test_the_same_component_in_a_notebook(served: Any, chromium: Any) -> None:
+    from ensue.studio.widget import typed_of, widget
+
+    pattern = ensue.pattern("view cart+ pay", types="kind").within(5)
+    shown = widget({"visits": VISITS}, typed_of(pattern.partition_by("user").order_by("ts")))
+    answers: SimpleQueue[Any] = SimpleQueue()
+    shown.send = answers.put
+    one = Tab(chromium)
+    one.page.expose_function("said", lambda message: shown._taken(shown, message, []))
+    one.page.expose_function(
+        "hear", lambda: [answers.get() for _ in range(min(50, answers.qsize()))]
+    )
+
+    def host(route: Any) -> None:
+        name = route.request.url.rsplit("/", 1)[1]
+        if name:
+            route.fulfill(path=browsers.PAGE.parent / name)
+        else:
+            route.fulfill(body=HOST, content_type="text/html")
+
+    one.page.route("http://notebook.test/**", host)
+    one.open("http://notebook.test/")
+    one.figures.get_by_text("1 match").wait_for()
+    assert one.editor.inner_text() == "view cart+ pay"
+    one.tab("Why")
+    one.page.locator("[data-list=attempts]").get_by_role("button", name="cy").click()
+    one.details.locator("[data-reason=within]").wait_for()
+    one.close()
+    shown.close()
+    assert not one.faults
 
 
 def test_a_long_run_is_cancelled_and_the_page_goes_on(tab: Tab) -> None:

@@ -163,7 +163,13 @@ def test_steps_and_near_misses(session: Session) -> None:
     right = ask(session, "expected", **about, key=keys["b"], rows={"A": 0, "B": 1, "C": 2})
     assert right["reason"] is None
     part = ask(session, "trace", **about, key=keys["b"], **{"from": 3, "limit": 2})
-    assert [step["step"] for step in part["steps"]] == [3, 4]
+    assert [step["step"] for step in part["steps"]] == [3, 4] and part["chosen"] is None
+    last = told[-1]
+    at = {"row": last["row"], "start": last["start"], "limit": 2}
+    around = ask(session, "trace", **about, key=keys["null"], **at)
+    assert around["chosen"] == 0 or around["steps"][1]["step"] == around["chosen"]
+    here = next(s for s in told if (s["row"], s["start"]) == (last["row"], last["start"]))
+    assert around["chosen"] == here["step"]
     misses = ask(session, "nearest", **about, n=4)["misses"]
     for miss, one in zip(misses, pattern.nearest(PRICES, 4).to_pylist(), strict=True):
         assert miss["start_row"] == one["row"] and miss["at"] == one["stopped_at"]
@@ -178,6 +184,7 @@ def test_a_row_says_what_holds(session: Session) -> None:
     assert [p["holds"] for p in row["variables"][2]["parts"]] == [False, True] or [
         p["text"] for p in row["variables"][2]["parts"] if p["holds"] is False
     ] == ["price > 7"]
+    assert row["variables"][1]["parts"][0]["values"] == "price = 4.0, PREV(price) = 1.0"
     assert dict(row["values"])["note"] == "n9"
     assert "no row 99" in refused(session, "row", **about, key=key, row=99)["message"]
 
@@ -213,6 +220,13 @@ def test_the_cost_and_a_budget(session: Session) -> None:
     assert free["recall"] is None and free["rows"] == 12 and free["stages"]
     bound = ask(session, "cost", source="prices", query=query, budget="50%")
     assert 0 <= bound["recall"] <= 1 and bound["kept"] <= bound["matches"] == free["matches"]
+    options = {"types": "kind", "partition_by": "user_id", "order_by": "ts", "within": "1 hour"}
+    steps = {"language": "pattern", "text": "view ->> cart ->> pay", "options": options}
+    less, more = (
+        ask(session, "cost", source="shop", query=steps, budget=share)["recall"]
+        for share in ("25%", "75%")
+    )
+    assert 0 < less < more < 1
     refusal = refused(session, "cost", source="prices", query=TURNS, budget="50%")
     assert refusal["class"] == "UnsupportedError" and refusal["remedy"]
 

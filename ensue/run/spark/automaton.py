@@ -6,16 +6,22 @@ as lie in a piece. Streams are in `stream_automaton.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
 from ensue.revision.matches import all_matches
 from ensue.run.lanes.works import AskedAutomaton
+from ensue.run.partition import key_of
 from ensue.run.spark.keyed import arrow_schema, map_sorted
+from ensue.run.spark.why import batch_only, collected, gathered, of_key
+from ensue.run.why_automata import Asked, traced
+from ensue.why.funnel import FUNNEL, funnel, tallies
+from ensue.why.trace import Trace
 
 
 def matches(asked: AskedAutomaton, df: DataFrame, options: dict[str, Any]) -> DataFrame:
@@ -24,25 +30,66 @@ def matches(asked: AskedAutomaton, df: DataFrame, options: dict[str, Any]) -> Da
         from ensue.run.spark.stream_automaton import run
 
         return run(asked, df, options)
-    schema = arrow_schema(df)
     # Checks names and types, and compiles; the disk cache then serves the workers.
-    found = _all_matches(asked, schema.empty_table())
+    found = _all_matches(asked, arrow_schema(df).empty_table())
+
+    def matched(rows: pa.Table) -> pa.Table:
+        return _all_matches(asked, rows).cast(found.schema)
+
+    return map_sorted(df, asked.query(), _by_keys(matched), found.schema)
+
+
+def _all_matches(asked: AskedAutomaton, table: pa.Table) -> pa.Table:
+    return all_matches(asked.machine, asked.timing, table, asked.partition_by, asked.settings)
+
+
+def _by_keys(
+    made: Callable[[pa.Table], pa.Table],
+) -> Callable[[pa.Schema, Iterator[Events]], Iterator[pa.Table]]:
+    """What a task does: `made` of as many whole partitions at a time as lie in a piece."""
 
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         held: list[pa.Table] = []
         for events in pieces:
             held.append(events.table)
             if len(events.complete) and events.complete[-1]:
-                yield matched(held)
+                yield made(pa.concat_tables(held).combine_chunks())
                 held = []
         if held:
-            yield matched(held)
+            yield made(pa.concat_tables(held).combine_chunks())
 
-    def matched(held: list[pa.Table]) -> pa.Table:
-        return _all_matches(asked, pa.concat_tables(held).combine_chunks()).cast(found.schema)
-
-    return map_sorted(df, asked.query(), work, found.schema)
+    return work
 
 
-def _all_matches(asked: AskedAutomaton, table: pa.Table) -> pa.Table:
-    return all_matches(asked.machine, asked.timing, table, asked.partition_by, asked.settings)
+# -- why it did not match -------------------------------------------------------------------------
+
+
+def why(asked: Asked, df: DataFrame) -> DataFrame:
+    """One row per partition, of its best failed attempt, or one per start row; lazy."""
+    return _explained(asked, df, lambda answer: answer)
+
+
+def why_funnel(asked: Asked, df: DataFrame) -> DataFrame:
+    """How many attempts took each arc: counted where the rows are, then added up."""
+    counted = _explained(asked, df, tallies)
+    return gathered(counted, lambda parts: funnel(asked.arcs, parts), FUNNEL)
+
+
+def why_trace(asked: Asked, df: DataFrame, key: Any, limit: int, notices: Notices) -> pa.Table:
+    """The steps through one partition, whose rows are collected."""
+    steps = Trace(limit)
+    batch_only(df)
+    attempts = asked.attempts(arrow_schema(df))
+    wanted = key_of(attempts.query, key, "trace")
+    return traced(attempts, collected(of_key(df, wanted), wanted, "trace"), steps, notices)
+
+
+def _explained(asked: Asked, df: DataFrame, made: Callable[[pa.Table], pa.Table]) -> DataFrame:
+    batch_only(df)
+    attempts = asked.attempts(arrow_schema(df))
+    found = made(attempts.nothing()).schema
+
+    def explained(rows: pa.Table) -> pa.Table:
+        return made(asked.attempts(rows.schema).table(rows))
+
+    return map_sorted(df, attempts.query, _by_keys(explained), found)

@@ -6,7 +6,7 @@ partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ from ensue.run.spark.versions import spark_schema
 from ensue.run.why import expected, planned, traced
 from ensue.sequences.totals import completed
 from ensue.why.account import NEAREST, check
-from ensue.why.funnel import FUNNEL, funnel, tallies
+from ensue.why.funnel import FUNNEL, funnel, tallies, variables
 from ensue.why.nearest import check as check_number
 from ensue.why.nearest import nearest
 from ensue.why.trace import Trace
@@ -47,7 +47,7 @@ def run(query: Query, df: DataFrame, per: str) -> DataFrame:
 def run_funnel(query: Query, df: DataFrame) -> DataFrame:
     """How many attempts reach each variable: counted where the rows are, then added up."""
     counted = _mapped(query, df, "start", tallies)
-    return _gathered(counted, lambda parts: funnel(query, parts), FUNNEL)
+    return gathered(counted, lambda parts: funnel(variables(query), parts), FUNNEL)
 
 
 def run_nearest(query: Query, df: DataFrame, n: int) -> DataFrame:
@@ -64,7 +64,7 @@ def run_nearest(query: Query, df: DataFrame, n: int) -> DataFrame:
         found = _mapped(query, df, NEAREST, best)
     schema = arrow_schema(found)
     none = schema.empty_table()
-    return _gathered(found, lambda parts: nearest(query, [none, *parts], n), schema)
+    return gathered(found, lambda parts: nearest(query, [none, *parts], n), schema)
 
 
 def _lacking(
@@ -84,7 +84,7 @@ def _lacking(
     return _named(map_sorted(prepared, lacking.plan.query, work, found), plain)
 
 
-def _gathered(
+def gathered(
     found: DataFrame, made: Callable[[Iterable[pa.Table]], pa.Table], schema: pa.Schema
 ) -> DataFrame:
     """One table of all parts, in one task."""
@@ -112,11 +112,21 @@ def run_expected(
 
 def _one_partition(query: Query, df: DataFrame, key: Any, verb: str) -> tuple[Plan, pa.Table]:
     """The plan, and what it reads of the rows of one partition, collected."""
-    _batch_only(df)
+    batch_only(df)
     wanted = key_of(bind(query, df.columns), key, verb)
+    asked, prepared, _ = _prepared(query, of_key(df, wanted), "partition")
+    return asked, collected(prepared, wanted, verb)
+
+
+def of_key(df: DataFrame, wanted: Mapping[str, Any]) -> DataFrame:
+    """The rows of one partition."""
     for name, value in wanted.items():
         df = df.where(F.col(quoted(name)).eqNullSafe(F.lit(value)))
-    asked, prepared, _ = _prepared(query, df, "partition")
+    return df
+
+
+def collected(prepared: DataFrame, wanted: Mapping[str, Any], verb: str) -> pa.Table:
+    """The rows of one partition, here; not more than fit."""
     with own_errors():
         rows = prepared.limit(MOST_ROWS + 1).toArrow()
     if not rows.num_rows:
@@ -126,10 +136,10 @@ def _one_partition(query: Query, df: DataFrame, key: Any, verb: str) -> tuple[Pl
             f"{verb}() collects one partition, and this one has more than {MOST_ROWS:,} rows",
             remedy="ask about a part of it: filter the DataFrame before",
         )
-    return asked, rows.combine_chunks()
+    return rows.combine_chunks()
 
 
-def _batch_only(df: DataFrame) -> None:
+def batch_only(df: DataFrame) -> None:
     if df.isStreaming:
         raise errors.UnsupportedError(
             "why() explains complete partitions, and those of a stream have no end",
@@ -162,7 +172,7 @@ def _named(answer: DataFrame, plain: dict[str, str]) -> DataFrame:
 def _mapped(
     query: Query, df: DataFrame, per: str, made: Callable[[pa.Table], pa.Table]
 ) -> DataFrame:
-    _batch_only(df)
+    batch_only(df)
     asked, prepared, plain = _prepared(query, df, per)
     schema = arrow_schema(prepared)
     found = made(choose.attempts(asked, schema, per).nothing(schema)).schema

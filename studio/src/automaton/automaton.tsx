@@ -4,9 +4,10 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Graph, TraceStep } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
 import { ErrorNote, Label } from "../ui/pieces";
-import { type Placed, place, shortened } from "./layout";
+import { type Placed, place, scale, shortened } from "./layout";
 
-const STEPS = 3000; // of a trace; what comes after is told, not shown
+const PAGE = 1000; // steps of a trace that are here at once
+const SMALLEST = 0.66; // of a drawing; one that is larger scrolls
 const PACE = 700; // ms per step when it plays
 
 export function AutomatonPane() {
@@ -15,19 +16,43 @@ export function AutomatonPane() {
   const { asked, source, selection } = studio;
   const chosen = selection.value;
   const wanted = chosen !== null && (chosen.row !== undefined || chosen.step !== undefined);
+  // The page of steps stays while one walks in it: it is the one around the row that was chosen.
+  const page = useRef<Page>({ from: 0, row: null, start: null });
+  const loaded = useRef<{ from: number; to: number }>({ from: 0, to: 0 });
+  if (chosen && chosen.step === undefined) {
+    const start = chosen.attempt?.start_row ?? null;
+    page.current = { from: 0, row: chosen.row ?? null, start };
+  } else if (chosen?.step !== undefined) {
+    const { from, to } = loaded.current;
+    if (chosen.step < from || chosen.step >= to) {
+      page.current = { from: Math.max(0, chosen.step - PAGE / 2), row: null, start: null };
+    }
+  }
   const params =
     wanted && asked.value && source.value
-      ? { source: source.value, query: asked.value, key: chosen.key, from: 0, limit: STEPS }
+      ? {
+          source: source.value,
+          query: asked.value,
+          key: chosen.key,
+          ...page.current,
+          limit: PAGE,
+        }
       : null;
   const { data, problem } = useAnswer("trace", params, 60);
-  const steps = data?.steps ?? [];
-  const index = chosen?.step ?? steps.findIndex((one) => one.row === chosen?.row);
-  const step = steps[index];
+  const first = data?.steps[0]?.step ?? 0;
+  loaded.current = { from: first, to: first + (data?.steps.length ?? 0) };
+  const index = chosen?.step ?? data?.chosen ?? -1;
+  const step = data?.steps[index - first];
+  // A step that was out of the page: its row is known once it is here.
+  useEffect(() => {
+    if (!chosen || !step || chosen.row !== undefined || step.at === null) return;
+    studio.choose({ ...chosen, row: step.row, at: step.at, reveal: true });
+  }, [step?.step, chosen?.step]);
   return (
     <section class="automaton pane" aria-label="Automaton">
       <header>
         <h2>Automaton</h2>
-        <Steps steps={steps} index={index} />
+        <Steps steps={data?.steps ?? []} index={index} total={data?.total ?? 0} />
       </header>
       <div class="scroll drawing">
         {graph ? (
@@ -36,21 +61,37 @@ export function AutomatonPane() {
           <p class="empty">The automaton is drawn once the pattern reads.</p>
         )}
       </div>
-      {step && <Told step={step} total={data?.total ?? steps.length} />}
+      {step && <Told step={step} total={data?.total ?? 0} />}
       <ErrorNote problem={problem} />
     </section>
   );
 }
 
+interface Page {
+  from: number;
+  row: number | null;
+  start: number | null;
+}
+
+interface StepsProps {
+  steps: readonly TraceStep[];
+  index: number;
+  total: number;
+}
+
 /** Walks the trace of the chosen key; the chosen row follows. */
-function Steps({ steps, index }: { steps: readonly TraceStep[]; index: number }) {
+function Steps({ steps, index, total }: StepsProps) {
   const studio = useStudio();
   const [playing, setPlaying] = useState(false);
-  const last = steps.length - 1;
+  const last = total - 1;
   const go = (to: number) => {
     const chosen = studio.selection.value;
-    const step = steps[to];
-    if (!chosen || !step) return;
+    const step = steps[to - (steps[0]?.step ?? 0)];
+    if (!chosen || to < 0 || to > last) return;
+    if (!step) {
+      studio.choose({ key: chosen.key, label: chosen.label, step: to });
+      return;
+    }
     const row = step.at === null ? undefined : step.row;
     const at = step.at ?? undefined;
     studio.choose({ key: chosen.key, label: chosen.label, row, at, step: to, reveal: true });
@@ -181,11 +222,11 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
   const [placed, setPlaced] = useState<{ of: Graph; layout: Placed } | null>(null);
   const [failed, setFailed] = useState(false);
   const arrow = useId();
-  const holder = useRef<SVGSVGElement>(null);
+  const holder = useRef<HTMLDivElement>(null);
   const shape = JSON.stringify([graph.states.map((one) => one.label), graph.arcs]);
   useEffect(() => {
     let current = true;
-    place(graph).then(
+    place(graph, roomOf(holder.current)).then(
       (layout) => current && setPlaced({ of: graph, layout }),
       () => current && setFailed(true),
     );
@@ -193,84 +234,107 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
       current = false;
     };
   }, [shape]);
+  const first = placed?.of.states.find((state) => lit.has(state.id))?.id;
+  useEffect(() => {
+    const state = holder.current?.querySelector("[data-lit=true]");
+    if (first && state) state.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [first]);
   if (failed) return <p class="empty">This browser could not lay the automaton out.</p>;
-  if (!placed) return <p class="empty">Laying out…</p>;
+  if (!placed) {
+    return (
+      <div ref={holder}>
+        <p class="empty">Laying out…</p>
+      </div>
+    );
+  }
   const { of, layout } = placed;
+  const smaller = Math.max(SMALLEST, scale(layout, roomOf(holder.current)));
   const isLit = (index: number) => {
     const state = of.states[index];
     return state !== undefined && lit.has(state.id);
   };
   return (
-    <svg
-      ref={holder}
-      class="graph"
-      style={{ width: `${layout.width}px`, minWidth: `${Math.min(layout.width, 900) * 0.6}px` }}
-      viewBox={`0 0 ${layout.width} ${layout.height}`}
-      role="img"
-      aria-label={inWords(of)}
-    >
-      <defs>
-        <marker
-          id={arrow}
-          viewBox="0 0 8 8"
-          refX="7"
-          refY="4"
-          markerWidth="7"
-          markerHeight="7"
-          orient="auto"
-        >
-          <path d="M0 0.5L8 4L0 7.5z" />
-        </marker>
-      </defs>
-      {layout.arcs.map((arc, i) => {
-        const { faint, condition, text } = of.arcs[i]!;
-        return (
-          <g key={i} class={`arc${faint ? " faint" : ""}`}>
-            <title>{condition || text}</title>
-            <path d={arc.path} marker-end={`url(#${arrow})`} />
-            {arc.at && (
-              <text x={arc.at.x} y={arc.at.y}>
-                {arc.text}
+    <div ref={holder} class="holder">
+      <svg
+        class="graph"
+        style={{ width: `${layout.width * smaller}px`, maxWidth: "none" }}
+        viewBox={`0 0 ${layout.width} ${layout.height}`}
+        role="img"
+        aria-label={inWords(of)}
+      >
+        <defs>
+          <marker
+            id={arrow}
+            viewBox="0 0 8 8"
+            refX="7"
+            refY="4"
+            markerWidth="7"
+            markerHeight="7"
+            orient="auto"
+          >
+            <path d="M0 0.5L8 4L0 7.5z" />
+          </marker>
+        </defs>
+        {layout.arcs.map((arc, i) => {
+          const { faint, condition, text } = of.arcs[i]!;
+          return (
+            <g key={i} class={`arc${faint ? " faint" : ""}`}>
+              <title>{condition || text}</title>
+              <path d={arc.path} marker-end={`url(#${arrow})`} />
+              {arc.at && (
+                <text x={arc.at.x} y={arc.at.y}>
+                  {arc.text}
+                </text>
+              )}
+            </g>
+          );
+        })}
+        {layout.states.map((box, i) => {
+          const state = of.states[i]!;
+          const classes = ["state"];
+          if (state.accept) classes.push("accept");
+          if (state.colour !== null) classes.push(`v${state.colour % 10}`);
+          if (isLit(i)) classes.push("lit");
+          return (
+            <g key={state.id} class={classes.join(" ")} data-lit={isLit(i)}>
+              <title>{[state.text, state.condition, state.note].filter(Boolean).join("\n")}</title>
+              {state.start && (
+                <path
+                  class="enter"
+                  d={
+                    layout.down
+                      ? `M${box.x + box.width / 2} ${box.y - 22}V${box.y - 2}`
+                      : `M${box.x - 22} ${box.y + box.height / 2}H${box.x - 2}`
+                  }
+                  marker-end={`url(#${arrow})`}
+                />
+              )}
+              <rect x={box.x} y={box.y} width={box.width} height={box.height} rx={box.height / 2} />
+              {state.accept && (
+                <rect
+                  class="inner"
+                  x={box.x + 3.5}
+                  y={box.y + 3.5}
+                  width={box.width - 7}
+                  height={box.height - 7}
+                  rx={(box.height - 7) / 2}
+                />
+              )}
+              <text x={box.x + box.width / 2} y={box.y + box.height / 2 + 4}>
+                {shortened(state.label)}
               </text>
-            )}
-          </g>
-        );
-      })}
-      {layout.states.map((box, i) => {
-        const state = of.states[i]!;
-        const classes = ["state"];
-        if (state.accept) classes.push("accept");
-        if (state.colour !== null) classes.push(`v${state.colour % 10}`);
-        if (isLit(i)) classes.push("lit");
-        return (
-          <g key={state.id} class={classes.join(" ")} data-lit={isLit(i)}>
-            <title>{[state.text, state.condition, state.note].filter(Boolean).join("\n")}</title>
-            {state.start && (
-              <path
-                class="enter"
-                d={`M${box.x - 22} ${box.y + box.height / 2}H${box.x - 2}`}
-                marker-end={`url(#${arrow})`}
-              />
-            )}
-            <rect x={box.x} y={box.y} width={box.width} height={box.height} rx={box.height / 2} />
-            {state.accept && (
-              <rect
-                class="inner"
-                x={box.x + 3.5}
-                y={box.y + 3.5}
-                width={box.width - 7}
-                height={box.height - 7}
-                rx={(box.height - 7) / 2}
-              />
-            )}
-            <text x={box.x + box.width / 2} y={box.y + box.height / 2 + 4}>
-              {shortened(state.label)}
-            </text>
-          </g>
-        );
-      })}
-    </svg>
+            </g>
+          );
+        })}
+      </svg>
+    </div>
   );
+}
+
+/** What a drawing may take of its pane, at the first layout before the steps stand below it. */
+function roomOf(holder: Element | null): { width: number; height: number } {
+  const pane = holder?.closest(".drawing");
+  return { width: (pane?.clientWidth ?? 320) - 14, height: (pane?.clientHeight ?? 300) - 14 };
 }
 
 function inWords(graph: Graph): string {

@@ -60,6 +60,11 @@ export function draw(surface: Surface, scene: Scene): void {
     if (x < GUTTER + 14 || x > whole - 14) continue;
     surface.text(text, x, 17, { colour: colours.quiet, size: 11, align: "center" });
   }
+  if (model.total > 0) {
+    const lanes = `${model.total.toLocaleString("en")} ${model.total === 1 ? "lane" : "lanes"}`;
+    const about = model.far ? `${lanes} · counts` : lanes;
+    surface.text(about, 10, 17, { colour: colours.quiet, size: 11, room: GUTTER - 16 });
+  }
   surface.lines(colours.line, 1, [0, AXIS - 0.5, whole, AXIS - 0.5]);
   surface.lines(colours.line, 1, [GUTTER - 0.5, 0, GUTTER - 0.5, AXIS + height]);
 }

@@ -286,17 +286,26 @@ function Toolbar({ model, asTable, setAsTable, zoom, fit, save }: ToolbarProps) 
           {reason} ✕
         </button>
       )}
-      <span class="quiet grow">
-        {model.total > 0 &&
-          `${model.total.toLocaleString("en")} ${model.total === 1 ? "lane" : "lanes"}`}
-        {model.total > 0 && model.far && " · counts; zoom in for events"}
-        {model.cut && ` · ${model.cut}`}
+      <span class="quiet about-lanes" title={model.cut ?? undefined}>
+        {model.cut}
       </span>
       <span class="group">
-        <button type="button" title="Zoom in (+)" aria-label="Zoom in" onClick={() => zoom(0.5)}>
+        <button
+          type="button"
+          class="icon-button"
+          title="Zoom in (+)"
+          aria-label="Zoom in"
+          onClick={() => zoom(0.5)}
+        >
           +
         </button>
-        <button type="button" title="Zoom out (−)" aria-label="Zoom out" onClick={() => zoom(2)}>
+        <button
+          type="button"
+          class="icon-button"
+          title="Zoom out (−)"
+          aria-label="Zoom out"
+          onClick={() => zoom(2)}
+        >
           −
         </button>
         <button type="button" title="Show everything (0)" onClick={fit}>

@@ -9,6 +9,7 @@ import { Header } from "./header";
 import { Inspector } from "./inspector";
 import { ErrorNote } from "./pieces";
 import { ProgressBar } from "./progress";
+import { Splitter } from "./splitter";
 import { useDark } from "./theme";
 
 export function App() {
@@ -45,6 +46,7 @@ export function App() {
         <EditorPane />
         <div class="centre">
           <Lanes />
+          <Splitter />
           <Answers />
         </div>
         <aside class="side" aria-label="Automaton and details">

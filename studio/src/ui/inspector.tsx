@@ -1,8 +1,9 @@
 // What was chosen, in full: a row with its conditions, a match with its measures, an attempt with its why.
 
 import { Holds } from "../automaton/automaton";
+import type { Cell } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
-import { Empty, ErrorNote, Label, Value } from "./pieces";
+import { Empty, ErrorNote, Label, shortTime, Value } from "./pieces";
 
 export function Inspector() {
   const studio = useStudio();
@@ -34,6 +35,17 @@ export function Inspector() {
           <Empty>
             Click an event, a bracket or a key to see its values and why it matched or did not.
             Shift-click events that you expected to match.
+            <span class="keys">
+              <span>
+                <kbd>↑</kbd> <kbd>↓</kbd> <kbd>←</kbd> <kbd>→</kbd> move
+              </span>
+              <span>
+                <kbd>M</kbd> next match
+              </span>
+              <span>
+                <kbd>+</kbd> <kbd>−</kbd> zoom
+              </span>
+            </span>
           </Empty>
         )}
         {chosen && <KeyWhy />}
@@ -165,6 +177,9 @@ function MatchDetails() {
   const { data, problem } = useAnswer("match", params, 40);
   if (problem) return <ErrorNote problem={problem} />;
   if (!data) return null;
+  const days = (data.rows[0]?.values ?? []).map((_, i) =>
+    dayOf(data.rows.map((r) => r.values[i]![1])),
+  );
   return (
     <>
       <h3>Match {data.number}</h3>
@@ -174,8 +189,13 @@ function MatchDetails() {
           <tr>
             <th scope="col">row</th>
             <th scope="col">variable</th>
-            {data.rows[0]?.values.slice(0, 5).map(([name]) => (
-              <th scope="col" key={name}>
+            {data.rows[0]?.values.slice(0, 5).map(([name, value], i) => (
+              <th
+                scope="col"
+                key={name}
+                class={typeof value === "number" ? "number" : ""}
+                title={days[i] ? `on ${days[i]}` : undefined}
+              >
                 {name}
               </th>
             ))}
@@ -205,9 +225,13 @@ function MatchDetails() {
               <td>
                 <Label name={one.label} colour={studio.palette.value.get(one.label)} />
               </td>
-              {one.values.slice(0, 5).map(([name, value]) => (
-                <td key={name}>
-                  <Value value={value} />
+              {one.values.slice(0, 5).map(([name, value], i) => (
+                <td key={name} class={typeof value === "number" ? "number" : ""}>
+                  {days[i] && typeof value === "string" ? (
+                    <span title={value}>{shortTime(value).slice(DAY)}</span>
+                  ) : (
+                    <Value value={value} />
+                  )}
                 </td>
               ))}
             </tr>
@@ -216,6 +240,16 @@ function MatchDetails() {
       </table>
     </>
   );
+}
+
+const DAY = "2026-01-01 ".length;
+
+/** The day that all these times are of, where they are times of one day. */
+function dayOf(values: readonly Cell[]): string {
+  const first = values[0];
+  if (typeof first !== "string" || !/^\d{4}-\d\d-\d\d \d/.test(first)) return "";
+  const day = first.slice(0, DAY);
+  return values.every((one) => typeof one === "string" && one.startsWith(day)) ? day : "";
 }
 
 function ExpectedNote() {
@@ -255,7 +289,7 @@ function ExpectedNote() {
   );
 }
 
-function Pairs({ pairs }: { pairs: [string, import("../protocol").Cell][] }) {
+function Pairs({ pairs }: { pairs: [string, Cell][] }) {
   return (
     <dl class="pairs">
       {pairs.slice(0, 60).map(([name, value]) => (

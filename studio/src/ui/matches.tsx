@@ -18,6 +18,10 @@ export function MatchesPane() {
   const key = columns.find((one) => one.name === "#key")?.i;
   const number = columns.find((one) => one.name === "#match")?.i;
   const shown = columns.filter((one) => one.i !== key && one.i !== number);
+  const isNumber = (at: number) =>
+    data.rows.some((row) => typeof row[at] === "number") &&
+    data.rows.every((row) => typeof row[at] === "number" || row[at] === null);
+  const numeric = new Set(shown.filter(({ i }) => isNumber(i)).map(({ i }) => i));
   const choose = (row: Cell[]) => {
     const keyOf = key === undefined ? null : row[key];
     const numberOf = number === undefined ? null : row[number];
@@ -59,8 +63,8 @@ export function MatchesPane() {
           <thead>
             <tr>
               <th scope="col">match</th>
-              {shown.map(({ name, type }) => (
-                <th key={name} scope="col" title={type}>
+              {shown.map(({ name, type, i }) => (
+                <th key={name} scope="col" title={type} class={numeric.has(i) ? "number" : ""}>
                   {name}
                 </th>
               ))}
@@ -86,7 +90,7 @@ export function MatchesPane() {
                     )}
                   </td>
                   {shown.map(({ name, i: at }) => (
-                    <td key={name} class={typeof row[at] === "number" ? "number" : ""}>
+                    <td key={name} class={numeric.has(at) ? "number" : ""}>
                       <Value value={row[at] ?? null} />
                     </td>
                   ))}

@@ -35,7 +35,16 @@ export function Notes({ notes }: { notes: readonly (string | null | undefined)[]
 export function Value({ value }: { value: Cell }) {
   if (value === null) return <span class="quiet">null</span>;
   if (typeof value === "number") return <>{number(value)}</>;
+  if (typeof value === "string") return <>{shortTime(value)}</>;
   return <>{String(value)}</>;
+}
+
+const TIME = /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d{1,3})?\d*(\+00:00)?$/;
+
+/** A time as one reads it: milliseconds at most, and no zone where it is UTC; else the text itself. */
+export function shortTime(text: string): string {
+  const [, time, fraction = ""] = TIME.exec(text) ?? [];
+  return time ? `${time}${fraction.replace(/\.?0+$/, "")}` : text;
 }
 
 export function number(value: number): string {

@@ -49,13 +49,15 @@ function FunnelPart({ about }: { about: About }) {
               <th scope="row">
                 <Label name={one.variable} colour={studio.palette.value.get(one.variable)} />
               </th>
-              <td class="bars">
-                <span
-                  class={`bar v${(studio.palette.value.get(one.variable) ?? 9) % 10}`}
-                  style={{ width: `${(one.reached / most) * 100}%` }}
-                />
-                <span class="bar lost" style={{ width: `${(sum(one.stopped) / most) * 100}%` }} />
-                <span class="count">{one.reached.toLocaleString("en")}</span>
+              <td>
+                <div class="bars">
+                  <span
+                    class={`bar v${(studio.palette.value.get(one.variable) ?? 9) % 10}`}
+                    style={{ width: `${(one.reached / most) * 100}%` }}
+                  />
+                  <span class="bar lost" style={{ width: `${(sum(one.stopped) / most) * 100}%` }} />
+                  <span class="count">{one.reached.toLocaleString("en")}</span>
+                </div>
               </td>
               <td>
                 {one.stopped.map(([reason, n]) => (
@@ -76,9 +78,11 @@ function FunnelPart({ about }: { about: About }) {
           ))}
           <tr>
             <th scope="row">matched</th>
-            <td class="bars">
-              <span class="bar whole" style={{ width: `${(data.matched / most) * 100}%` }} />
-              <span class="count">{data.matched.toLocaleString("en")}</span>
+            <td>
+              <div class="bars">
+                <span class="bar whole" style={{ width: `${(data.matched / most) * 100}%` }} />
+                <span class="count">{data.matched.toLocaleString("en")}</span>
+              </div>
             </td>
             <td />
           </tr>
@@ -95,7 +99,7 @@ function NearestPart({ about }: { about: About }) {
     <section aria-label="Nearest misses">
       <h3>Nearest misses</h3>
       <ErrorNote problem={problem} again={again} />
-      {data?.misses.length === 0 && <Empty>No attempt lacks only a few events.</Empty>}
+      {data?.misses.length === 0 && <p class="quiet">No attempt lacks only a few events.</p>}
       <ul class="misses">
         {data?.misses.map((one) => (
           <li key={`${one.key}/${one.start_row}`}>
