@@ -65,6 +65,7 @@ def run(
     from ensue.run.spark import files as spark_files
     from ensue.run.spark.raised import spoken_errors
     from ensue.run.spark.session import local_session
+    from ensue.run.spark.watch import watched
 
     with console.status("starting Spark") as status, spoken_errors():
         session, _ = local_session(cores, settings)
@@ -73,16 +74,17 @@ def run(
             spark_files.register(session, name, path, file_format)
         status.update("planning")
         found = ensue.sql(text, spark=session, dialect=dialect)
-        status.update("matching")
-        if into is not None:
-            count = spark_files.write_table(found, into, mode)
-        elif output is not None:
-            assert kind is not None
-            count = spark_files.write(found, output, kind)
-        elif kind is None and sys.stdout.isatty():
-            shown = found.limit(rows + 1).toArrow()
-        else:
-            result = found.toArrow()
+        status.stop()  # two displays would write over each other
+        with watched(session, "matching"):
+            if into is not None:
+                count = spark_files.write_table(found, into, mode)
+            elif output is not None:
+                assert kind is not None
+                count = spark_files.write(found, output, kind)
+            elif kind is None and sys.stdout.isatty():
+                shown = found.limit(rows + 1).toArrow()
+            else:
+                result = found.toArrow()
     took = time.monotonic() - begin
     if output is not None or into is not None:
         console.print(f"{count:,} rows written to {output or into} in {took:.1f} s")

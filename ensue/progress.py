@@ -1,15 +1,18 @@
 """Progress of long runs in terminals and notebooks: rows, matches, and the time left.
 
-Nothing is shown where standard error is a pipe or a file, for fewer than a million rows, and where
-the environment says ENSUE_PROGRESS=off. A program that shows progress in its own way listens.
+Nothing is shown where standard error is a pipe or a file, for fewer than a million rows in process,
+and where the environment says ENSUE_PROGRESS=off. A program that shows progress in its own way
+listens.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -112,9 +115,76 @@ def counting(title: str, total: int | None) -> Iterator[Callable[[str], None] | 
         yield lambda now: shown.update(task, advance=1, now=now)
 
 
+@dataclass(frozen=True)
+class Tasks:
+    """How far the tasks of a cluster are; 0 rows: not known yet."""
+
+    done: int
+    total: int
+    rows: int = 0
+    written: int = 0
+
+    def __str__(self) -> str:
+        known = ((self.rows, "rows"), (self.written, "written"))
+        counts = [f"{count:,} {what}" for count, what in known if count]
+        return ", ".join([f"{self.done:,} of {self.total:,} tasks", *counts])
+
+
+@contextmanager
+def tasks(title: str, other: bool = False) -> Iterator[Callable[[Tasks], None] | None]:
+    """What tells how far the tasks of a cluster are; None where nobody looks.
+
+    `other` says that something else draws a bar in the terminal. Ours comes with the first state.
+    """
+    screen = _screen()
+    if screen is None or (other and not screen.is_jupyter):
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeLeft(),
+    )
+    shown = Progress(*columns, console=screen, transient=True)
+    bar = shown.add_task(title, told="")
+    last = Tasks(0, 0)
+    lock, over = threading.Lock(), threading.Event()  # a word may come from another thread, late
+
+    def show(state: Tasks) -> None:
+        with lock:
+            if not over.is_set():
+                draw(state)
+
+    def draw(state: Tasks) -> None:
+        nonlocal last
+        if state.total != last.total or state.done < last.done:
+            shown.reset(bar, total=state.total)  # other stages: their own time
+        shown.update(bar, completed=state.done, total=state.total, told=str(state))
+        shown.start()
+        last = state
+
+    try:
+        yield show
+    finally:
+        with lock:
+            over.set()
+            shown.stop()
+
+
 def is_off() -> bool:
     """Whether the environment asks for silence."""
     return os.environ.get(SETTING, "").lower() in ("off", "0", "no")
+
+
+def is_seen() -> bool:
+    """Whether somebody looks: progress is shown in this terminal or notebook."""
+    return _screen() is not None
 
 
 def _screen() -> Console | None:

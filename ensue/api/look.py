@@ -33,9 +33,9 @@ _ROW = "row"
 def show(found: Any, rows: int) -> None:
     """The first rows of a result, and how many there are."""
     if is_spark(found):
-        from ensue.run.spark.raised import own_errors
+        from ensue.run.spark.raised import action
 
-        with own_errors():
+        with action(found, "matching"):
             table = found.limit(rows + 1).toArrow()
         more = "the first " if table.num_rows > rows else ""
         count = min(rows, table.num_rows)

@@ -106,14 +106,15 @@ def run(rows: int, picture: Path, console: Console) -> None:
 
 
 def _answer(question: Question, frame: Any, rows: int, console: Console) -> None:
-    from ensue.run.spark.raised import own_errors
+    from ensue.run.spark.raised import action
 
     console.rule(question.title)
     console.print(question.pattern.sql(), style="cyan", markup=False, highlight=False)
     console.print(question.pattern.explain(frame), style="dim", markup=False, highlight=False)
     began = time.perf_counter()
-    with own_errors():
-        found = question.pattern.matches(frame).toArrow()
+    planned = question.pattern.matches(frame)
+    with action(planned, "matching"):
+        found = planned.toArrow()
     seconds = time.perf_counter() - began
     console.print(_readable(found, question.order))
     console.print(

@@ -99,6 +99,9 @@ class Summary(Turns, Refusing):
         self._held: list[tuple[NDArray[np.int64], pa.Table]] = []
         self._settled = True  # whether all that is held is retained, in one table
 
+    def __repr__(self) -> str:
+        return f"<ensue summary of {self._rows:,} rows: result() and events() show it>"
+
     # -- in --------------------------------------------------------------------------------------
 
     def insert(self, events: Any) -> Summary:

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from ensue.java import ensure_java
+from ensue.run.spark.session import free_port
 
 SETTINGS = {
-    "spark.ui.enabled": "false",
+    # Progress is asked of the page.
+    "spark.ui.port": free_port(),
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -76,3 +76,15 @@ def test_loading_a_graph_says_so(screen: io.StringIO) -> None:
     ends = {"src": "k", "label": "x", "dst": "t"}
     ensue.graph(TABLE, **ends)
     assert f"loading the graph: {ROWS:,} rows" in screen.getvalue()
+
+
+def test_a_word_that_comes_after_the_end_draws_nothing(screen: io.StringIO) -> None:
+    with progress.tasks("matching") as show:
+        assert show is not None
+        show(progress.Tasks(1, 2, rows=5))
+    text = screen.getvalue()
+    assert "1 of 2 tasks, 5 rows" in text
+    show(progress.Tasks(2, 2, rows=9))
+    assert screen.getvalue() == text
+    with progress.tasks("matching", other=True) as show:
+        assert show is None

@@ -38,7 +38,7 @@ from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.run.spark.graph_clean import EdgeColumns
 from ensue.run.spark.graph_joins import JoinedGraph
-from ensue.run.spark.raised import own_errors
+from ensue.run.spark.raised import action
 from ensue.run.spark.ship import shipped
 from ensue.run.spark.versions import add_files, spark_schema
 
@@ -106,19 +106,22 @@ class SparkGraph:
         check_settings(**settings)
         check_columns(df.columns, *columns)
         bound = read_size(worker_memory, f"worker_memory={worker_memory!r}")
-        edges = df.count()
+        with action(df, "counting edges"):
+            edges = df.count()
         size = edges * BYTES_PER_EDGE
         shown = f"{edges:,} edges, about {size >> 20:,} MB of {bound >> 20:,} MB (worker_memory)"
         if plan == "copy" or (plan == "auto" and size <= bound):
             why = "fits a worker" if plan == "auto" else "by hand"
-            table = df.toArrow()
+            with action(df, "loading the graph"):
+                table = df.toArrow()
             attributes = nodes.toArrow() if isinstance(nodes, DataFrame) else nodes
             if attributes is not None and not isinstance(attributes, pa.Table):
                 attributes = pa.table(attributes)
             store = build_graph(table, *columns, nodes=attributes, node_id=node_id, **settings)
             return SparkGraph(CopiedGraph(df, store), f"copy: {why} ({shown})", store.notes)
         why = "does not fit a worker" if plan == "auto" else "by hand"
-        joined = JoinedGraph.of(df, columns, nodes, node_id, settings)
+        with action(df, "loading the graph"):
+            joined = JoinedGraph.of(df, columns, nodes, node_id, settings)
         return SparkGraph(joined, f"join: {why} ({shown})", joined.notes)
 
     @property
@@ -143,8 +146,9 @@ class SparkGraph:
         return self._runner.counts(asked, of, as_text)
 
     def count(self, asked: Asked, of: str) -> int:
-        with own_errors():
-            rows = self._runner.counts(asked, of, True).select("count").collect()
+        counts = self.counts(asked, of, True)
+        with action(counts, "counting"):
+            rows = counts.select("count").collect()
         return sum(int(row[0]) for row in rows)
 
     def explain(self, asked: Asked) -> str:

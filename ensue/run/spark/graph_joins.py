@@ -42,6 +42,7 @@ from ensue.run.spark.graph_clean import (
     without_repeats,
 )
 from ensue.run.spark.keyed import quoted
+from ensue.run.spark.watch import watched
 
 MAX_LABELS = 100_000
 MAX_CONDITIONS = 60
@@ -442,15 +443,16 @@ class _Search:
         found = self._accepted(frontier)
         hop = 0
         keys = ["label", "back", "bits"]
-        while (most is None or hop < most) and not frontier.isEmpty():
-            hop += 1
-            open_arcs = frontier.join(self._arc_table, "state")
-            step = open_arcs.join(
-                entries,
-                [*(open_arcs[k] == entries[k] for k in keys), F.col("node") == F.col("from")],
-            ).drop(*(entries[k] for k in keys))
-            frontier = extend(step, hop).localCheckpoint()
-            found = found.unionByName(self._accepted(frontier))
+        with watched(frontier.sparkSession, "following edges"):
+            while (most is None or hop < most) and not frontier.isEmpty():
+                hop += 1
+                open_arcs = frontier.join(self._arc_table, "state")
+                step = open_arcs.join(
+                    entries,
+                    [*(open_arcs[k] == entries[k] for k in keys), F.col("node") == F.col("from")],
+                ).drop(*(entries[k] for k in keys))
+                frontier = extend(step, hop).localCheckpoint()
+                found = found.unionByName(self._accepted(frontier))
         entries.unpersist()
         return found
 

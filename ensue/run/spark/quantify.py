@@ -38,7 +38,7 @@ from ensue.run.spark import stream
 from ensue.run.spark.batch import analysed
 from ensue.run.spark.keyed import map_sorted, quoted
 from ensue.run.spark.plain import plain_aggregate
-from ensue.run.spark.raised import own_errors
+from ensue.run.spark.raised import action
 from ensue.run.spark.stream_options import StreamOptions
 from ensue.run.spark.versions import worker_schema
 
@@ -61,7 +61,7 @@ def evaluate(
         found = run(stage, df, keys, order, "demand", VALUE, options)
     if keys or df.isStreaming:
         return found
-    with own_errors():
+    with action(found, "computing"):
         rows = found.collect()
     return rows[0][VALUE] if rows else _empty_value(stage, df)
 

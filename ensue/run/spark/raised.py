@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Row
 
 from ensue import errors
 from ensue.run.spark.quiet import asking
+from ensue.run.spark.watch import watched
 
 _SHOWN_LINES = 12
 _RAISED = re.compile(r"(?:^|\s)ensue\.errors\.(\w+): ")
@@ -92,15 +93,22 @@ def spoken_errors() -> Iterator[None]:
         raise errors.SparkFailureError(f"Spark says: {shown}", remedy=remedy) from None
 
 
+@contextmanager
+def action(df: DataFrame, title: str) -> Iterator[None]:
+    """An action that Ensue runs: its own errors, and its progress where somebody looks."""
+    with own_errors(), watched(df.sparkSession, title):
+        yield
+
+
 def count(df: DataFrame) -> int:
-    """The number of rows."""
-    with own_errors():
+    """The number of matches."""
+    with action(df, "counting"):
         return df.count()
 
 
 def first(df: DataFrame) -> Row:
     """The only row of an answer."""
-    with own_errors():
+    with action(df, "counting"):
         found = df.first()
     assert found is not None
     return found

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from ensue import errors
+from ensue import errors, progress
 from ensue.java import ensure_java
 from ensue.run.spark.quiet import jvm_log
 
@@ -25,6 +26,8 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
 }
+# Progress is asked of the session's web page, which here answers to this machine alone.
+_WATCHED = {"spark.ui.enabled": "true", "spark.ui.killEnabled": "false"}
 
 
 def connected_session(url: str) -> SparkSession:
@@ -40,7 +43,8 @@ def local_session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     logging.getLogger("py4j").setLevel(logging.ERROR)
     builder = SparkSession.builder.master(f"local[{cores}]").appName("ensue")
-    for name, value in {**_SETTINGS, **(settings or {})}.items():
+    watched = {**_WATCHED, "spark.ui.port": free_port()} if progress.is_seen() else {}
+    for name, value in {**_SETTINGS, **watched, **(settings or {})}.items():
         builder = builder.config(name, value)
     with jvm_log() as log:
         try:
@@ -53,3 +57,10 @@ def local_session(
             ) from None
     log.unlink()  # the JVM keeps it open; what workers raise comes back as errors
     return session, java
+
+
+def free_port() -> str:
+    """A port of this machine that nothing listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return str(one.getsockname()[1])

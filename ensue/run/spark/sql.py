@@ -31,7 +31,8 @@ def active_session() -> SparkSession:
     if session is None:
         raise errors.UnsupportedError(
             "no Spark session is active",
-            remedy="start one with SparkSession.builder.getOrCreate(), or pass spark=",
+            remedy="start one with SparkSession.builder.getOrCreate(), pass spark=, or give the "
+            "tables, which are then matched in process: ensue.sql(text, events=table)",
         )
     return session
 
