@@ -15,7 +15,7 @@ from tests.spark.test_stream import PATTERN, events, files
 
 # A server and what it needs take longer to start than all the questions.
 SCRIPT = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 import ensue
 from ensue.java import ensure_java
@@ -81,6 +81,10 @@ window = ensue.sql('''
       PARTITION BY k ORDER BY t MEASURES COUNT(*) AS n
       ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING AFTER MATCH SKIP TO NEXT ROW SEEK
       PATTERN (A B) DEFINE B AS v > PREV(v)) ORDER BY k, t''', spark=spark)
+# What the client writes to standard error while queries are refused.
+sys.stderr.flush()
+terminal = os.dup(2)
+os.dup2(os.open(folder / "stderr", os.O_WRONLY | os.O_CREAT), 2)
 try:
     ensue.sql("SELECT * FROM ticks MATCH_RECOGNIZE (MEASURES A.nope AS x PATTERN (A))", spark=spark)
 except ensue.EnsueError as problem:
@@ -97,7 +101,29 @@ try:
         near.after_match("to first A").matches(df).collect()
 except ensue.EnsueError as problem:
     out["matches"]["raised"] = type(problem).__name__
+sys.stderr.flush()
+os.dup2(terminal, 2)
+out["heard"] = [
+    line for line in (folder / "stderr").read_text().splitlines() if "ensue: compil" not in line
+]
 out["sql"] = [[list(r) for r in joined.collect()], [list(r) for r in window.collect()], error]
+
+# A task that waits until the handler was told of it.
+import time
+import ensue.run.spark.watch as watch
+seen, told = folder / "seen", []
+def show(state):
+    told.append([state.done, state.total])
+    seen.touch()
+def held(batches):
+    patience = time.monotonic() + 60
+    for batch in batches:
+        while not seen.exists() and time.monotonic() < patience:
+            time.sleep(0.05)
+        yield batch
+with watch._handling(spark, show):
+    spark.range(0, 8, 1, 2).mapInArrow(held, "id long").collect()
+out["progress"] = told
 
 query.awaitTermination(120)
 out["stream"] = spark.read.parquet(str(folder / "out")).count()
@@ -135,6 +161,12 @@ def test_the_same_matches(answers: dict[str, Any]) -> None:
     assert out["column"] == "UnsupportedInputError"
     assert out["refused"] == "ColumnTypeError"
     assert out["raised"] == "SkipTargetError"
+    assert answers["heard"] == []
+
+
+def test_progress_is_reported(answers: dict[str, Any]) -> None:
+    assert answers["progress"]
+    assert all(0 <= done <= total and total for done, total in answers["progress"])
 
 
 def test_the_same_statements(answers: dict[str, Any]) -> None:
