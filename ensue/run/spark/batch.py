@@ -30,7 +30,7 @@ from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.rows.warm import warm_up as warm_rows
 from ensue.run import choose, nothing
-from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
+from ensue.run.spark import budget_costs, prefilter, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
 from ensue.run.spark.quiet import asking
 from ensue.run.spark.raised import own_errors
@@ -63,7 +63,8 @@ def run(
         bound = rename(bound, plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
-    prepared = _prepare(planned, df)
+    needed = df if budget is not None else prefilter.of_matches(planned, df, listing)
+    prepared = _prepare(planned, needed)
     if listing is not None and listing.as_of != END:
         prepared = with_time(bound, prepared, listing.as_of)
     if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
@@ -120,7 +121,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
-    prepared = _prepare(planned, df)
+    prepared = _prepare(planned, prefilter.of_totals(planned, df))
     schema = arrow_schema(prepared)
     first = choose.batch_totals(planned, grouping)
     if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):

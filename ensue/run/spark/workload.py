@@ -29,7 +29,7 @@ from ensue.query.binding import bind
 from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.run import choose
-from ensue.run.spark import batch, budget_costs
+from ensue.run.spark import batch, budget_costs, prefilter
 from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
 from ensue.shared import given
 from ensue.shared.groups import Group, bounded, groups
@@ -117,6 +117,8 @@ def _shared(
     with_costs: bool,
 ) -> DataFrame:
     union = unite(group.queries)
+    if budget is None and all(query.measures is not None for query in group.queries.values()):
+        df = prefilter.of_patterns([member.plan for member in union.members], df)
     prepared = _prepared(union.plan, df)
     schema = arrow_schema(prepared)
     evaluator = choose.shared(union, options)
