@@ -198,14 +198,23 @@ def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
 
 def input_columns(planned: Plan, df: DataFrame) -> list[Column]:
     """The columns the evaluator reads; Spark analyses every expression here, before any job."""
+    try:
+        columns = _input_columns(planned, df)
+        with asking():
+            df.select(*columns).schema  # noqa: B018
+    except PySparkException:
+        for expression in planned.inputs:
+            analysed(df, row_sql(expression), f"the expression {row_sql(expression)}")
+        for flag in planned.flags:
+            analysed(df, f"IF({row_sql(flag)}, 1, 0)", f"the condition {row_sql(flag)}")
+        raise
+    return columns
+
+
+def _input_columns(planned: Plan, df: DataFrame) -> list[Column]:
     columns = [F.col(quoted(name)) for name in planned.carried(df.columns)]
     for index, expression in enumerate(planned.inputs):
-        text = row_sql(expression)
-        analysed(df, text, f"the expression {text}")
-        columns.append(F.expr(text).alias(input_name(index)))
-    for flag in planned.flags:
-        text = row_sql(flag)
-        analysed(df, f"IF({text}, 1, 0)", f"the condition {text}")
+        columns.append(F.expr(row_sql(expression)).alias(input_name(index)))
     for begin in range(0, len(planned.flags), FLAGS_PER_COLUMN):
         flags = planned.flags[begin : begin + FLAGS_PER_COLUMN]
         bits = " + ".join(f"IF({row_sql(flag)}, {1 << bit}L, 0L)" for bit, flag in enumerate(flags))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
@@ -161,10 +161,22 @@ def _sampled(planned: Plan, df: DataFrame) -> _Sample | None:
         return None
     size = None if _numbers(planned) else _bucket_size(planned, df)
     some = F.pmod(F.xxhash64(*map(quoted, query.partition_by)), F.lit(ONE_KEY_IN)) == 0
-    keys = df.where(some)
+    # A bucket and those beside it count as three like it.
+    place = [] if size is None else [_bucket(planned, df, size).alias(_BUCKET)]
+    needed = rare if size is None else rare[:1]
+    has = reduce(and_, (F.bool_or(F.expr(text)) for text in needed))
+    groups = df.where(some).groupBy(*map(quoted, query.partition_by), *place)
+    tallied = groups.agg(F.count(F.lit(1)).alias("rows"), has.alias("has"))
+    near = F.sum(F.when(F.col("has"), F.col("rows"))) * (1 if size is None else 3)
     with own_errors():
-        every, left = keys.count(), with_clauses(planned, keys, rare, size).count()
-    return _Sample(tuple(rare), size, every, left)
+        found = tallied.select(F.sum("rows"), near).first()
+    assert found is not None
+    return _Sample(tuple(needed), size, found[0] or 0, min(found[0] or 0, found[1] or 0))
+
+
+def _bucket(planned: Plan, df: DataFrame, size: int) -> Column:
+    time = order_time(df, planned.query.order_by[0])
+    return F.expr(f"({time} - pmod({time}, {size}L)) DIV {size}L")
 
 
 def with_clauses(
@@ -183,8 +195,7 @@ def with_clauses(
         candidates = candidates.where(reduce(and_, (F.col(f"has_{i}") for i in range(len(has)))))
         wanted = candidates.select(*key_columns(query))
         return df.join(wanted, same_keys(query, F.lit(True)), "leftsemi")
-    time = order_time(df, query.order_by[0])
-    bucket = F.expr(f"({time} - pmod({time}, {size}L)) DIV {size}L")
+    bucket = _bucket(planned, df, size)
     rows = df.where(F.expr(clauses[0])).select(*key_columns(query), bucket.alias(_BUCKET))
     around = F.explode(F.array(*(F.col(_BUCKET) + F.lit(step) for step in (-1, 0, 1))))
     names = [name for name in rows.columns if name != _BUCKET]
