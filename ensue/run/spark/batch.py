@@ -30,6 +30,7 @@ from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.rows.warm import warm_up as warm_rows
 from ensue.run import choose, nothing
+from ensue.run.diff import APPEARS, DISAPPEARS, NUMBER, OP
 from ensue.run.spark import budget_costs, prefilter, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
 from ensue.run.spark.quiet import asking
@@ -86,6 +87,16 @@ def run(
         written = {safe: name for name, safe in plain.items()}
         result = result.toDF(*(written.get(name, name) for name in result.columns))
     return result
+
+
+def difference(old: Query, new: Query, data: DataFrame) -> DataFrame:
+    """The dry run of an edit: `op` and the columns of the listing, of what only one of two finds.
+
+    Rows of equal order are in no promised order.
+    """
+    before, after = (run(query, data).drop(NUMBER) for query in (old, new))
+    went = before.exceptAll(after).select(F.lit(DISAPPEARS).alias(OP), "*")
+    return went.unionByName(after.exceptAll(before).select(F.lit(APPEARS).alias(OP), "*"))
 
 
 def with_time(query: Query, df: DataFrame, as_of: Any) -> DataFrame:

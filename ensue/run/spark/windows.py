@@ -15,6 +15,7 @@ from pyspark.sql.window import Window as SparkWindow
 
 from ensue import errors
 from ensue.query import window as w
+from ensue.query.binding import bind
 from ensue.query.query import Query, SkipMode
 from ensue.run.spark import batch
 from ensue.run.spark.keyed import (
@@ -56,6 +57,23 @@ def numbered_rows(query: Query, source: DataFrame) -> DataFrame:
     keys = [ordered(key) for key in query.order_by] or [F.col(_ARRIVAL)]
     spec = SparkWindow.partitionBy(*map(quoted, query.partition_by)).orderBy(*keys)
     return source.withColumn(w.ROW, F.row_number().over(spec).cast("bigint"))
+
+
+def with_row_ids(query: Query, data: DataFrame, name: str) -> DataFrame:
+    """The rows with the numbers that the workers give them."""
+    if data.isStreaming or not query.order_by:
+        raise errors.UnsupportedError(
+            "with_row_ids numbers the rows of a batch in an order, and this "
+            + ("is a stream" if data.isStreaming else "query has none"),
+            remedy="give the rows as a batch DataFrame, and order_by(...)",
+        )
+    if name in data.columns:
+        raise errors.DuplicateNameError(
+            f"with_row_ids: the data has a column {name!r} already",
+            remedy="choose another name: with_row_ids(data, name='row_id')",
+        )
+    numbered = numbered_rows(bind(query, data.columns), data)
+    return numbered.withColumn(name, F.col(w.ROW) - 1).drop(w.ROW)
 
 
 def _numbered(window: w.WindowQuery, source: DataFrame) -> DataFrame:
