@@ -275,6 +275,8 @@ def test_rows_that_cannot_match_are_not_shuffled(
         assert answer["rows"] == answer["off"], name
     monkeypatch.setenv("ENSUE_PREFILTER", "rows")
     keyed.matches(df).explain("formatted")  # events.row counts every row
+    absent = ensue.pattern("A -> !B", types="kind").partition_by("user").order_by("id").within(3)
+    absent.measures(x="A.x").matches(df, as_of=2).explain("formatted")  # any later row proves it
     assert "EqualTo(kind,A)" not in capsys.readouterr().out
 
 

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.needed import clauses_of, rows_that_matter
 from ensue.automaton.plan import Plan, plan
+from ensue.operator.as_of import END
 from ensue.operator.listing import Listing
 from ensue.query import condition as c
 from ensue.query import nodes, rules
@@ -56,8 +57,10 @@ def mode() -> str:
 
 def of_matches(planned: Plan, df: DataFrame, listing: Listing | None) -> DataFrame:
     """The rows that a listing of matches needs."""
-    if listing is not None and (listing.timeouts or listing.compact or listing.sample):
-        return df  # time passes, and rows are numbered, in every row
+    if listing is not None and (listing.compact or listing.sample):
+        return df  # rows are numbered
+    if listing is not None and (listing.timeouts or listing.as_of != END):
+        return df  # any row shows that a window is over
     found = df if _numbers(planned) else of_totals(planned, df)
     if found is not df or mode() != "sample":
         return found
