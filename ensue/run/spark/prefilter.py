@@ -40,7 +40,7 @@ _MODES = ("rows", "sample", "off")
 FIRST_ROWS = 20_000  # looked at before anything is counted by key
 RARE = 0.1  # of these rows: a clause that more of them meet leaves out few partitions
 ONE_KEY_IN = 64  # counted where a clause is rare
-PAYS = 0.3  # rows left of these keys: a second reading then costs less than the shuffle saves
+PAYS = 0.3  # rows left of these keys: of more, a second reading cannot be worth its price
 _BUCKET = "_ensue_bucket"
 _SPREAD = "_ensue_spread"
 
