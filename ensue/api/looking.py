@@ -105,7 +105,7 @@ class Looking(Why):
         order = ", ".join(key.column for key in self.query.order_by) or "the order of arrival"
         grouped = f"shuffled by {keys}" if keys else "one partition (no partition_by)"
         told = (
-            f"{grouped}, sorted by {order} in the worker",
+            f"{grouped}, sorted by {order} in the worker{self._left_out(data)}",
             choose.for_matches(self.query).reason,
         )
         if self.query.missing is not None:
@@ -120,6 +120,14 @@ class Looking(Why):
             planned, schema = self._prepared(data)
             engine = choose_row_engine(planned, schema)
         return explain(planned, engine, *told) + settings_lines(data)
+
+    def _left_out(self, data: Any) -> str:
+        """What of a DataFrame is not shuffled, or why all of it is."""
+        if not is_spark(data):
+            return ""
+        from ensue.run.spark import prefilter
+
+        return "".join(f"\n    {line}" for line in prefilter.lines(self.query, data))
 
     def _prepared(self, data: Any) -> tuple[Plan, pa.Schema]:
         if is_spark(data):

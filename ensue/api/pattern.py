@@ -460,10 +460,10 @@ class Pattern(Looking):
         """
         before, after = listings(self.query, new.query)
         if is_spark(data):
-            from ensue.run.spark import diff as on_spark
+            from ensue.run.spark import batch
 
             check_order(self._draft, data, self._notices)
             check_order(new._draft, data, self._notices)
-            return on_spark.run(before, after, data)
+            return batch.difference(before, after, data)
         table = to_arrow(data)
         return in_kind(compared(local.run(before, table), local.run(after, table)), data)

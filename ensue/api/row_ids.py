@@ -24,9 +24,9 @@ _PLACE = "__ensue_place"
 def with_row_ids(query: Query, data: Any, name: str) -> Any:
     """The data with one more column, in the order and the kind given."""
     if is_spark(data):
-        from ensue.run.spark import row_ids
+        from ensue.run.spark.windows import with_row_ids as on_spark
 
-        return row_ids.add(query, data, name)
+        return on_spark(query, data, name)
     found = numbered(query, to_arrow(data), name)
     if isinstance(data, pa.Table):
         return data.append_column(name, found.column(name))

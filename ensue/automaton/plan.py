@@ -43,7 +43,7 @@ _TOTAL = frozenset(
 )  # fmt: skip
 
 
-def _known(node: c.Call) -> bool:
+def known_function(node: c.Call) -> bool:
     """Whether Ensue evaluates the function itself (words like HOUR are no functions)."""
     try:
         name = functions.positional(node).name
@@ -188,7 +188,7 @@ class _Planner:
         return c.transform(condition, change)
 
     def _only_spark(self, node: c.Call) -> bool:
-        if _known(node) or not conditions.is_row_local(node):
+        if known_function(node) or not conditions.is_row_local(node):
             return False
         # Of constants, only these can be told from words of the grammar, such as a unit's name.
         return bool(c.columns(node)) or node.function in ("array", "anonymous")

@@ -5,7 +5,8 @@ state is an Arrow IPC stream whose schema says what it is: its `Kind`, the versi
 the fingerprint of the query it belongs to (`query/stored.py`). Nothing is ever executed when state
 is read. A checksum stands behind the stream: Arrow trusts the lengths that it reads, so damage must
 be found before it sees the bytes. The header says that there is one, so that a state which lost its
-end is not taken for one that was written before there were checksums; those load.
+end is not taken for one that was written before there were checksums; those load. All of it can be
+compressed, behind its length: small states are mostly headers.
 
 A state is one table with a few numbers (`to_bytes`), or named parts (`pack`): tables, arrays,
 schemas, JSON values and states of other kinds. Each kind is declared once, as a constant of the
@@ -32,6 +33,8 @@ from ensue.query.stored import Fingerprint
 _META = b"ensue"
 _SUM = b"ensue sum:"
 _TAIL = len(_SUM) + 4
+_COMPRESSED, _CODEC = b"ensue compressed:", "zstd"
+_HEAD = len(_COMPRESSED) + 8
 _NO_BYTES = 1_000_000  # rows that a table may have without a bit for each
 NO_QUERY = Fingerprint("")
 _TABLE, _SCHEMA, _STATE, _STATES, _JSON = "table", "schema", "state", "states", "json"
@@ -96,10 +99,15 @@ def pack(
     parts: Mapping[str, Any],
     numbers: Mapping[str, int] | None = None,
     query: Fingerprint = NO_QUERY,
+    compressed: bool = False,
 ) -> bytes:
     """Named parts as one state: tables, schemas, arrays, states (or a tuple of them), or JSON."""
     rows = [{"name": name, **_written(value)._asdict()} for name, value in parts.items()]
-    return to_bytes(kind, pa.Table.from_pylist(rows, _SCHEMA_OF_PARTS), numbers, query)
+    blob = to_bytes(kind, pa.Table.from_pylist(rows, _SCHEMA_OF_PARTS), numbers, query)
+    if not compressed:
+        return blob
+    packed = pa.compress(blob, _CODEC, asbytes=True)
+    return b"".join((_COMPRESSED, len(blob).to_bytes(8, "big"), packed))
 
 
 def unpack(kind: Kind, blob: bytes, query: Fingerprint = NO_QUERY) -> Parts:
@@ -226,6 +234,9 @@ def _read(kind: Kind, blob: bytes, query: Fingerprint) -> tuple[pa.Table, dict[s
 def _opened(blob: bytes) -> tuple[pa.RecordBatchReader, dict[str, Any]]:
     """A state that is as it was written, before its rows are read, and its header."""
     try:
+        if blob.startswith(_COMPRESSED):
+            size = int.from_bytes(blob[len(_COMPRESSED) : _HEAD], "big")
+            blob = pa.decompress(blob[_HEAD:], size, _CODEC, asbytes=True)
         summed = blob[-_TAIL:-4] == _SUM
         if summed and zlib.crc32(memoryview(blob)[:-_TAIL]).to_bytes(4, "big") != blob[-4:]:
             raise _changed()

@@ -16,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.automaton.needed import sees_all_rows
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, bits_name, plan
 from ensue.operator.arrange import flat, run_starts
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
-from ensue.query import nodes
-from ensue.query.query import Query, Ties, WindowKind
+from ensue.query.query import Query, Ties
 
 
 def check(planned: Plan, arranged: pa.Table, notices: Notices) -> None:
@@ -74,12 +74,8 @@ def tied_rows(planned: Plan, arranged: pa.Table) -> int:
 
 def _seen(planned: Plan, arranged: pa.Table) -> NDArray[np.bool_]:
     """Rows that the evaluator looks at, one by one."""
-    query = planned.query
     everything = np.ones(arranged.num_rows, np.bool_)
-    counted = query.within is not None and query.within.kind is WindowKind.ROWS
-    if query.row_semantics or counted or planned.lookback or planned.lookahead:
-        return everything
-    if any(gap.policy is nodes.Policy.STRICT for gap in nodes.gaps(query.pattern)):
+    if sees_all_rows(planned) is not None:
         return everything
     seen = np.zeros(arranged.num_rows, np.bool_)
     for test in planned.tests:

@@ -271,6 +271,27 @@ def test_an_exploding_key_fails_or_is_shed() -> None:
     assert stream.matched == 1
 
 
+@pytest.mark.parametrize("hot", [False, True])
+def test_a_hot_key_does_not_hold_up_the_others(hot: bool) -> None:
+    """Half of the rows are of one key, all in one lane, and no start of it is ever decided."""
+    pattern = (
+        ensue.pattern("A B", types="kind").partition_by("k").order_by("ts").within("20 seconds")
+    )
+    facts = []
+    for step in range(12):
+        facts += [(f"k{i}", 10 * step + i, "A", i) for i in range(4)]
+        facts += [(f"k{i}", 10 * step + i + 1, "B", i) for i in range(4)]
+        facts += [("hot" if hot else f"idle {step} {i}", 10 * step + i, "A", i) for i in range(8)]
+    work, rows = made(table_of(facts), pattern, key_limit=40)
+    stream, told = Stream(work), []
+    for step in range(12):
+        # The watermark is a micro-batch behind, as Spark's is.
+        lane = stream.step(rows.slice(16 * step, 16), 10 * (step - 1) if step else None)
+        told.append(sum(row["k"].startswith("k") for row in stream.found))
+        assert lane.counts.state_bytes < 12_000
+    assert told == [0, *(4 * step for step in range(11))]
+
+
 def test_an_undecided_start_counts_against_the_limit() -> None:
     pattern = ensue.pattern("A B+ C", types="kind").partition_by("k").order_by("ts")
     facts = [("k", 0, "A", 0)] + [("k", i, "B", 0) for i in range(1, 40)]

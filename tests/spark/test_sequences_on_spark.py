@@ -245,3 +245,66 @@ def test_too_many_matches_reach_the_driver(spark: Any) -> None:
     with pytest.raises(Exception, match="max_matches is 2"):
         found.collect()
     assert issubclass(errors.LimitError, errors.EnsueError)
+
+
+def test_rows_that_cannot_match_are_not_shuffled(
+    spark: Any, tmp_path: Any, capsys: Any, monkeypatch: Any
+) -> None:
+    path = str(tmp_path / "events")
+    spark.createDataFrame(EVENTS).write.parquet(path)
+    df = spark.read.parquet(path)
+    keyed = ensue.pattern("A ->> B", types="kind").partition_by("user").order_by("id")
+    pattern = keyed.measures(x="LAST(B.x)")
+    asked = {
+        "matches": pattern.matches,
+        "aggregate": lambda frame: keyed.aggregate(frame, by="user", n="count(*)"),
+        "workload": ensue.workload(p=pattern, q=keyed.measures(n="COUNT(*)")).matches,
+    }
+    assert "only rows with (`kind` = 'A') OR (`kind` = 'B') are shuffled" in pattern.explain(df)
+    assert "every row is shuffled: events.row numbers it" in keyed.explain(df)
+    answers: dict[str, dict[str, Any]] = {}
+    for mode in ("rows", "off"):
+        monkeypatch.setenv("ENSUE_PREFILTER", mode)
+        for name, run in asked.items():
+            found = run(df)
+            found.explain("formatted")
+            pushed = "Or(EqualTo(kind,A),EqualTo(kind,B))" in capsys.readouterr().out
+            assert pushed == (mode == "rows"), (name, mode)
+            answers.setdefault(name, {})[mode] = sorted(map(str, found.collect()))
+    for name, answer in answers.items():
+        assert answer["rows"] == answer["off"], name
+    monkeypatch.setenv("ENSUE_PREFILTER", "rows")
+    keyed.matches(df).explain("formatted")  # events.row counts every row
+    absent = ensue.pattern("A -> !B", types="kind").partition_by("user").order_by("id").within(3)
+    absent.measures(x="A.x").matches(df, as_of=2).explain("formatted")  # any later row proves it
+    assert "EqualTo(kind,A)" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("window", [None, 20])
+def test_partitions_without_a_needed_row_are_not_shuffled(
+    spark: Any, capsys: Any, monkeypatch: Any, window: int | None
+) -> None:
+    random_rows = random.Random(7)
+    rows = pa.table(
+        {
+            "user": [f"u{i // 50}" for i in range(20_000)] + [None] * 60,
+            "id": [i % 50 * 3 for i in range(20_000)] + [None] * 20 + list(range(40)),
+            "kind": [random_rows.choice("AXXX" + "B" * (i % 977 == 0)) for i in range(20_060)],
+        }
+    )
+    df = spark.createDataFrame(rows).repartition(3)
+    pattern = ensue.pattern("A X* B", types="kind").partition_by("user").order_by("id")
+    pattern = pattern.within(window).measures(n="COUNT(*)") if window else pattern
+    answers = {}
+    for mode in ("off", "sample"):
+        monkeypatch.setenv("ENSUE_PREFILTER", mode)
+        found = pattern.matches(df)
+        found.explain()
+        assert ("LeftSemi" in capsys.readouterr().out) == (mode == "sample")
+        assert ("a sample of the keys has" in pattern.explain(df)) == (mode == "sample")
+        answers[mode] = sorted(map(str, found.collect()))
+    assert answers["sample"] == answers["off"]
+    assert answers["off"]
+    monkeypatch.setenv("ENSUE_PREFILTER", "everything")
+    with pytest.raises(errors.QueryError, match="ENSUE_PREFILTER='everything' is not known"):
+        pattern.matches(df)

@@ -94,6 +94,28 @@ def test_row_patterns_aggregates_and_statements(spark: Any, table: pa.Table) -> 
             ensue.sql(texts[0], spark=spark, budget=wrong)
 
 
+def test_many_row_patterns_in_one_shuffle(spark: Any, table: pa.Table, capsys: Any) -> None:
+    chain = [q("A B+", B=f"x > {n} AND x >= LAST(A.x)") for n in range(4)]
+    patterns = {f"same {n}": p.measures(n="COUNT(B.*)", x="A.x + 1") for n, p in enumerate(chain)}
+    patterns |= {
+        "other type": q("A C?", C="x > PREV(x)").measures(y="C.x * 0.5", n="LAST(t)"),
+        "listed": q("(B | C) D").within(30),
+        "all rows": q("C D").rows_per_match("all rows").measures(top="D.x"),
+        "other order": q("D C").order_by("x", "t").measures(n="COUNT(*)"),
+    }
+    load = ensue.workload(patterns)
+    df = spark.createDataFrame(table)
+    found = load.matches(df)
+    found.explain()
+    # the shared ones, "all rows", and another order
+    assert capsys.readouterr().out.count("Exchange hashpartitioning") == 3
+    local = load.matches(table).select(found.columns)
+    assert rows(found) == rows(local)
+    assert len(set(local.column("pattern").to_pylist())) == len(patterns)
+    with pytest.raises(errors.ColumnTypeError, match="Spark rejects the condition"):
+        ensue.workload(a=ROWS, b=q("A B", B="element_at(x, 1) > 2")).matches(df)
+
+
 def test_random_workloads_like_each_pattern_alone(spark: Any) -> None:
     patterns = {f"{seed} {name}": p for seed in range(7)
                 for name, p in case(seed, budget=True).patterns.items()}  # fmt: skip

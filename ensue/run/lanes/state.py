@@ -1,6 +1,7 @@
 """A lane's state as bytes: its parts, with what they were written for.
 
-A lane is rewritten only when a micro-batch touched it. Beside the parts (`operator/state.py`)
+A lane is rewritten only when a micro-batch touched it, and compressed: all of it goes through the
+state store with every micro-batch. Beside the parts (`operator/state.py`)
 stands a description of the query and its settings: a restart that differs is told exactly what
 differs, not only that something does.
 """
@@ -59,7 +60,7 @@ def to_bytes(
     description: Mapping[str, str],
     numbers: Mapping[str, int] | None = None,
 ) -> bytes:
-    return state.pack(KIND, {**parts, _DESCRIPTION: dict(description)}, numbers)
+    return state.pack(KIND, {**parts, _DESCRIPTION: dict(description)}, numbers, compressed=True)
 
 
 def from_bytes(blob: bytes, description: Mapping[str, str]) -> state.Parts:

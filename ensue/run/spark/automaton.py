@@ -1,7 +1,8 @@
-"""Automata by hand on a batch DataFrame: one shuffle by key, one `mapInArrow` per task.
+"""Automata by hand on DataFrames.
 
-The worker sorts the rows of its keys and runs the AFA operator over as many complete keys at a time
-as lie in a piece. Streams are in `stream_automaton.py`.
+A batch is one shuffle by key and one `mapInArrow` per task: the worker sorts the rows of its keys
+and runs the AFA operator over as many complete keys at a time as lie in a piece. On a stream Spark
+hashes, and lanes run the automaton.
 """
 
 from __future__ import annotations
@@ -11,13 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
+from ensue.query import rules
 from ensue.revision.matches import all_matches
-from ensue.run.lanes.works import AskedAutomaton
+from ensue.revision.state import fingerprint_of
+from ensue.run.lanes.arcs import arcs_work
+from ensue.run.lanes.works import AskedAutomaton, automaton_work
 from ensue.run.partition import key_of
-from ensue.run.spark.keyed import arrow_schema, map_sorted
+from ensue.run.spark import stream
+from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
+from ensue.run.spark.stream_options import StreamOptions
 from ensue.run.spark.why import batch_only, collected, gathered, of_key
 from ensue.run.why_automata import Asked, traced
 from ensue.why.funnel import FUNNEL, funnel, tallies
@@ -27,9 +34,7 @@ from ensue.why.trace import Trace
 def matches(asked: AskedAutomaton, df: DataFrame, options: dict[str, Any]) -> DataFrame:
     """All matches, as of a table; over a stream, with the options of streams."""
     if df.isStreaming:
-        from ensue.run.spark.stream_automaton import run
-
-        return run(asked, df, options)
+        return _on_stream(asked, df, options)
     # Checks names and types, and compiles; the disk cache then serves the workers.
     found = _all_matches(asked, arrow_schema(df).empty_table())
 
@@ -37,6 +42,27 @@ def matches(asked: AskedAutomaton, df: DataFrame, options: dict[str, Any]) -> Da
         return _all_matches(asked, rows).cast(found.schema)
 
     return map_sorted(df, asked.query(), _by_keys(matched), found.schema)
+
+
+def _on_stream(asked: AskedAutomaton, df: DataFrame, given: dict[str, Any]) -> DataFrame:
+    """All matches over a streaming DataFrame; `given` are the options of streams."""
+    options = StreamOptions.of(given)
+    stream.own_names(df, options)
+    columns = [F.col(quoted(name)) for name in df.columns]
+    prepared = stream.Prepared.of(asked.query(), df, options, columns)
+    mark = fingerprint_of(asked.machine, asked.timing, whole=True).now[:12]
+    arcs = len(asked.machine.arcs)
+    description = prepared.description(
+        automaton=f"an automaton of {arcs} arcs (fingerprint {mark})"
+    )
+    del description["pattern"]  # that of the query which stands for the automaton's columns
+    if not options.edits:
+        arguments = (prepared.schema, prepared.time, prepared.settings, description)
+        return prepared.run(automaton_work(asked, *arguments))
+    # All lanes agree on Spark's watermark alone.
+    work = arcs_work(asked, prepared.schema, prepared.time, options.settings(), description)
+    rules.duplicates((name.casefold() for name in work.found.names), "column of the output")
+    return prepared.run(work)
 
 
 def _all_matches(asked: AskedAutomaton, table: pa.Table) -> pa.Table:

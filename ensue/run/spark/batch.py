@@ -30,7 +30,8 @@ from ensue.query.query import Query
 from ensue.query.sql import row_sql
 from ensue.rows.warm import warm_up as warm_rows
 from ensue.run import choose, nothing
-from ensue.run.spark import budget_costs, sequence_cuts, sequence_sample
+from ensue.run.diff import APPEARS, DISAPPEARS, NUMBER, OP
+from ensue.run.spark import budget_costs, prefilter, sequence_cuts, sequence_sample
 from ensue.run.spark.keyed import Work, arrow_schema, map_sorted, matched, quoted, shuffled
 from ensue.run.spark.quiet import asking
 from ensue.run.spark.raised import own_errors
@@ -63,7 +64,8 @@ def run(
         bound = rename(bound, plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
-    prepared = _prepare(planned, df)
+    needed = df if budget is not None else prefilter.of_matches(planned, df, listing)
+    prepared = _prepare(planned, needed)
     if listing is not None and listing.as_of != END:
         prepared = with_time(bound, prepared, listing.as_of)
     if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
@@ -85,6 +87,16 @@ def run(
         written = {safe: name for name, safe in plain.items()}
         result = result.toDF(*(written.get(name, name) for name in result.columns))
     return result
+
+
+def difference(old: Query, new: Query, data: DataFrame) -> DataFrame:
+    """The dry run of an edit: `op` and the columns of the listing, of what only one of two finds.
+
+    Rows of equal order are in no promised order.
+    """
+    before, after = (run(query, data).drop(NUMBER) for query in (old, new))
+    went = before.exceptAll(after).select(F.lit(DISAPPEARS).alias(OP), "*")
+    return went.unionByName(after.exceptAll(before).select(F.lit(APPEARS).alias(OP), "*"))
 
 
 def with_time(query: Query, df: DataFrame, as_of: Any) -> DataFrame:
@@ -120,7 +132,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
     """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
-    prepared = _prepare(planned, df)
+    prepared = _prepare(planned, prefilter.of_totals(planned, df))
     schema = arrow_schema(prepared)
     first = choose.batch_totals(planned, grouping)
     if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):
@@ -197,14 +209,23 @@ def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
 
 def input_columns(planned: Plan, df: DataFrame) -> list[Column]:
     """The columns the evaluator reads; Spark analyses every expression here, before any job."""
+    try:
+        columns = _input_columns(planned, df)
+        with asking():
+            df.select(*columns).schema  # noqa: B018
+    except PySparkException:
+        for expression in planned.inputs:
+            analysed(df, row_sql(expression), f"the expression {row_sql(expression)}")
+        for flag in planned.flags:
+            analysed(df, f"IF({row_sql(flag)}, 1, 0)", f"the condition {row_sql(flag)}")
+        raise
+    return columns
+
+
+def _input_columns(planned: Plan, df: DataFrame) -> list[Column]:
     columns = [F.col(quoted(name)) for name in planned.carried(df.columns)]
     for index, expression in enumerate(planned.inputs):
-        text = row_sql(expression)
-        analysed(df, text, f"the expression {text}")
-        columns.append(F.expr(text).alias(input_name(index)))
-    for flag in planned.flags:
-        text = row_sql(flag)
-        analysed(df, f"IF({text}, 1, 0)", f"the condition {text}")
+        columns.append(F.expr(row_sql(expression)).alias(input_name(index)))
     for begin in range(0, len(planned.flags), FLAGS_PER_COLUMN):
         flags = planned.flags[begin : begin + FLAGS_PER_COLUMN]
         bits = " + ".join(f"IF({row_sql(flag)}, {1 << bit}L, 0L)" for bit, flag in enumerate(flags))

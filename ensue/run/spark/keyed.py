@@ -41,6 +41,25 @@ def ordered(key: OrderKey) -> Column:
     return column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
 
 
+def key_columns(query: Query) -> list[Column]:
+    """The partition columns under names of their own, to be joined by `same_keys`."""
+    return [F.col(quoted(key)).alias(name) for key, name in key_names(query)]
+
+
+def same_keys(query: Query, condition: Column) -> Column:
+    for key, name in key_names(query):
+        condition = condition & F.col(quoted(key)).eqNullSafe(F.col(name))
+    return condition
+
+
+def without_keys(query: Query, joined: DataFrame) -> DataFrame:
+    return joined.drop(*(name for _, name in key_names(query)))
+
+
+def key_names(query: Query) -> list[tuple[str, str]]:
+    return [(key, f"_ensue_key_{index}") for index, key in enumerate(query.partition_by)]
+
+
 def arrow_schema(df: DataFrame) -> pa.Schema:
     """The schema that workers will see."""
     for column in df.schema.fields:

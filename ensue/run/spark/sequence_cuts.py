@@ -70,8 +70,7 @@ def can_cut(planned: Plan, prepared: DataFrame, listing: Listing | None) -> bool
         return False
     if any(isinstance(node, c.MatchNumber) for atom in planned.atoms for node in c.walk(atom)):
         return False
-    kind = prepared.schema[query.order_by[0].column].dataType
-    if not isinstance(kind, (TimestampType, DateType, IntegralType)):
+    if order_time(prepared, query.order_by[0]) is None:
         return False
     return not compile_sequence(query).absences
 
@@ -130,7 +129,7 @@ def _stretches(planned: Plan, prepared: DataFrame, numbered: bool) -> DataFrame:
     window = int(query.within.size)
     size = WINDOWS * window or _POINT
     key = query.order_by[0]
-    time = _time(prepared, key)
+    time = order_time(prepared, key)
     with_home = prepared.withColumn(STRETCH, F.expr(f"({time}) - pmod(({time}), {size}L)"))
     near = F.expr(f"({time}) >= {STRETCH} + {size - window}L")
     both = F.array(
@@ -155,15 +154,15 @@ def _stretches(planned: Plan, prepared: DataFrame, numbered: bool) -> DataFrame:
     return spread.repartition(STRETCH)
 
 
-def _time(prepared: DataFrame, key: OrderKey) -> str:
-    """The first order column in the unit of the window, as SQL."""
+def order_time(prepared: DataFrame, key: OrderKey) -> str | None:
+    """The first order column in the window's unit, as SQL; None where that is no integer."""
     name = quoted(key.column)
     kind = prepared.schema[key.column].dataType
     if isinstance(kind, TimestampType):
         return f"unix_micros({name})"
     if isinstance(kind, DateType):
         return f"unix_date({name}) * {_DAY}L"
-    return f"CAST({name} AS BIGINT)"
+    return f"CAST({name} AS BIGINT)" if isinstance(kind, IntegralType) else None
 
 
 def _wide(schema: pa.Schema, numbered: bool) -> pa.Schema:

@@ -22,8 +22,8 @@ from ensue.query import window as w
 from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query, SkipMode, WindowKind
 from ensue.run.spark import batch
-from ensue.run.spark.keyed import quoted
-from ensue.run.spark.windows import key_columns, numbered_rows, same_keys, without_keys
+from ensue.run.spark.keyed import key_columns, quoted, same_keys, without_keys
+from ensue.run.spark.windows import numbered_rows
 
 _CLOCK = "_ensue_clock"
 _START = "_ensue_start"

@@ -15,9 +15,17 @@ from pyspark.sql.window import Window as SparkWindow
 
 from ensue import errors
 from ensue.query import window as w
+from ensue.query.binding import bind
 from ensue.query.query import Query, SkipMode
 from ensue.run.spark import batch
-from ensue.run.spark.keyed import ordered, quoted
+from ensue.run.spark.keyed import (
+    key_columns,
+    key_names,
+    ordered,
+    quoted,
+    same_keys,
+    without_keys,
+)
 
 _CURRENT = "_ensue_current"
 _KEPT = w.MATCHED + "_kept"
@@ -51,23 +59,21 @@ def numbered_rows(query: Query, source: DataFrame) -> DataFrame:
     return source.withColumn(w.ROW, F.row_number().over(spec).cast("bigint"))
 
 
-def key_columns(query: Query) -> list[Column]:
-    """The partition columns under names of their own, to be joined by `same_keys`."""
-    return [F.col(quoted(key)).alias(name) for key, name in _key_names(query)]
-
-
-def same_keys(query: Query, condition: Column) -> Column:
-    for key, name in _key_names(query):
-        condition = condition & F.col(quoted(key)).eqNullSafe(F.col(name))
-    return condition
-
-
-def without_keys(query: Query, joined: DataFrame) -> DataFrame:
-    return joined.drop(*(name for _, name in _key_names(query)))
-
-
-def _key_names(query: Query) -> list[tuple[str, str]]:
-    return [(key, f"_ensue_key_{index}") for index, key in enumerate(query.partition_by)]
+def with_row_ids(query: Query, data: DataFrame, name: str) -> DataFrame:
+    """The rows with the numbers that the workers give them."""
+    if data.isStreaming or not query.order_by:
+        raise errors.UnsupportedError(
+            "with_row_ids numbers the rows of a batch in an order, and this "
+            + ("is a stream" if data.isStreaming else "query has none"),
+            remedy="give the rows as a batch DataFrame, and order_by(...)",
+        )
+    if name in data.columns:
+        raise errors.DuplicateNameError(
+            f"with_row_ids: the data has a column {name!r} already",
+            remedy="choose another name: with_row_ids(data, name='row_id')",
+        )
+    numbered = numbered_rows(bind(query, data.columns), data)
+    return numbered.withColumn(name, F.col(w.ROW) - 1).drop(w.ROW)
 
 
 def _numbered(window: w.WindowQuery, source: DataFrame) -> DataFrame:
@@ -106,7 +112,7 @@ def _seek(window: w.WindowQuery, numbered: DataFrame) -> DataFrame:
     frames = without_keys(query, current.join(numbered, same)).drop("_ensue_last")
     matches = batch.run(w.in_frames(window, _CURRENT), frames).where(F.col(w.MATCHED) == 1)
     renamed = matches
-    for key, name in _key_names(query):
+    for key, name in key_names(query):
         renamed = renamed.withColumnRenamed(key, name)
     same = same_keys(query, F.col(w.ROW) == F.col(_CURRENT))
     found = without_keys(query, numbered.join(renamed, same, "left"))
