@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.front import aggregates
-from ensue.front.dialect import FRAME, is_aggregate, row_dialect, syntax_errors
+from ensue.front.dialect import FRAME, check_commas, is_aggregate, row_dialect, syntax_errors
 from ensue.front.trees import CHAINED, function_name, literal, operands
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.query import condition as c
@@ -65,6 +65,7 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
     if not text.strip():
         raise errors.ConditionSyntaxError(f"{where} is empty", remedy="write an SQL expression")
     check_brackets(text, where)
+    check_commas(text, where)
     with syntax_errors(text, f"{where} is not an SQL expression"):
         tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))
     if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):

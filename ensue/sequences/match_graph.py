@@ -21,6 +21,7 @@ from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import match_graph as kernels
 from ensue.sequences.kernels.match_graph import Nodes, Steps, Walk
+from ensue.stopping import look
 
 NODES = 1 << 18  # first size of the arrays
 ROOTS = 1 << 16
@@ -112,6 +113,7 @@ class Graph(ABC):
         """
         while self.walk.place[0] < len(self.walk.begins):
             found = self.advance()
+            look()
             for stretch in lister(self.nodes, self.roots, found, most):
                 most -= len(stretch.lengths)
                 yield stretch
@@ -190,6 +192,7 @@ def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) ->
     path_rows, path_labels = np.empty(1024, np.int64), np.empty(1024, np.int32)
     room = 1 << 16
     while most > 0:
+        look()
         out_rows, out_labels = np.empty(room, np.int64), np.empty(room, np.int32)
         lengths = np.empty(MATCHES, np.int64)
         matches, events, done = kernels.list_matches(

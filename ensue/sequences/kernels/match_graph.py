@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from ensue.kernels.calls import inlined
 from ensue.kernels.copies import copy_row
+from ensue.kernels.stop import asked
 
 NOTHING = -1
 UNION = -1  # in place of a row
@@ -140,6 +141,8 @@ def advance(
             current[:] = NOTHING
             next_partition(walk)
             continue
+        if asked():
+            break
         kind = classes[row]
         if steps.idle[kind]:
             place[1] += 1
