@@ -4,7 +4,7 @@
     python -m tests.chaos --seed 7                # 30 seconds
     python -m tests.chaos --only types --seed 7 --trials 1     # a failure again
 
-With `--minutes`, or `--check`, kernels check their indexes, which are then compiled apart. Trials on
+With `--minutes`, or `--check`, kernels check their indexes, and are compiled apart. Trials on
 Spark run where `--spark` is given, or for a minute or more.
 """
 
