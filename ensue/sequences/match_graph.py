@@ -185,6 +185,19 @@ def row_local_graph(
     return None if built is None else RowLocalGraph(batch, live, classes, len(built[0]), built[1])
 
 
+def list_within(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Stretch]:
+    """As `list_roots`; where there are `most`, their number alone: none of them is kept."""
+    if found:
+        counts = np.empty(int(roots[:found, 1].max()) + 1, np.float64)
+        if kernels.most_matches(nodes, roots, found, counts) >= most:
+            told = sum(len(part.lengths) for part in list_roots(nodes, roots, found, most))
+            if told >= most:
+                nothing = np.empty(0, np.int64)
+                yield Stretch(np.broadcast_to(np.int64(0), most), nothing.astype(np.int32), nothing)
+                return
+    yield from list_roots(nodes, roots, found, most)
+
+
 def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Stretch]:
     """The matches of the first `found` roots, at most `most`."""
     place = np.zeros(2, np.int64)

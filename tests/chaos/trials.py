@@ -138,7 +138,7 @@ def summaries(chooser: random.Random) -> None:
 def disorder(chooser: random.Random) -> None:
     """A matcher with random arrivals, restored between any two calls."""
     table = events(chooser)
-    matcher = PAIRS.matcher(table.schema, speculation=chooser.choice(SIGMAS), id="id")
+    matcher = PAIRS.matcher(schema=table.schema, speculation=chooser.choice(SIGMAS), id="id")
     out, matcher, counted = arrived(matcher, table, chooser, ensue.restore)
     told = net([*out, matcher.end()])
     assert len(canonical(told)) == PAIRS.count(counted)
@@ -147,7 +147,7 @@ def disorder(chooser: random.Random) -> None:
 def states(chooser: random.Random) -> None:
     """A stored state that is cut or changed is refused by name."""
     table = events(chooser)
-    matcher = PAIRS.matcher(table.schema)
+    matcher = PAIRS.matcher(schema=table.schema)
     matcher.insert(table)
     for blob in damaged(matcher.snapshot(), str(chooser.random()), 2, 6):
         try:

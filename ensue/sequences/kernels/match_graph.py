@@ -291,6 +291,25 @@ def list_matches(
 
 
 @njit(cache=True, nogil=True)
+def most_matches(
+    nodes: Nodes, roots: NDArray[np.int64], found: int, counts: NDArray[np.float64]
+) -> float:
+    """Matches of the roots, those that have left a window counted too: at least as many as are.
+
+    `counts` has room for the newest root and all nodes before it.
+    """
+    for node in range(counts.shape[0]):
+        left = nodes.lefts[node]
+        counts[node] = 1.0 if left == NOTHING else counts[left]
+        if nodes.rows[node] == UNION:
+            counts[node] += counts[nodes.rights[node]]
+    total = 0.0
+    for root in range(found):
+        total += counts[roots[root, 1]]
+    return total
+
+
+@njit(cache=True, nogil=True)
 def subgraph(
     roots: NDArray[np.int64],
     begin: int,
