@@ -68,6 +68,13 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
     check_commas(text, where)
     with syntax_errors(text, f"{where} is not an SQL expression"):
         tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))
+    for node in tree.find_all(exp.RegexpReplace):
+        if node.args.get("replacement") is None:  # sqlglot reads it, and cannot print it
+            raise errors.ConditionSyntaxError(
+                f"{where}: regexp_replace takes a text, a pattern and a replacement",
+                remedy="write regexp_replace(text, pattern, '')",
+                place=errors.Place.at_offset(text, 0),
+            )
     if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):
         raise errors.ConditionSyntaxError(
             f"{where} is a statement or has an alias, where one expression is expected",

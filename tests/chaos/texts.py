@@ -87,8 +87,9 @@ FUNCTIONS = (
 )
 MEASURES = ("FIRST(A.x) + COUNT(B.*)", "COLLECT_LIST(B.s)", "AVG(x)", "CLASSIFIER()")
 SASE = (
-    "PATTERN SEQ(A a, B+ b[], !(C c), D d) WHERE skip_till_any_match AND a.x = d.x "
-    "AND b[i].x > b[i-1].x WITHIN 10 minutes RETURN a.x, COUNT(b[])",
+    "SEQ(A a, B+ b[], !C c, D d) WHERE [id] AND a.x < b[i].x AND sum(b[..].x) < d.x "
+    "STRATEGY next WITHIN 10 minutes RETURN a.x AS first, count(b[]) AS n",
+    "SEQ(A a, B+ b[]) WHERE b[i].x > b[i-1].x AND b[1].x = 2 WITHIN 9 seconds",
 )
 PATTERNS = (
     "A B+ (C | D){2,3}?",
@@ -100,7 +101,7 @@ ROWS = CLAUSE.replace("ONE ROW", "ALL ROWS").replace("t MATCH", "t AS q MATCH")
 
 
 def _budget(text: str) -> Any:
-    return [read_bound(name, text) for name in ("latency", "memory", "work")]
+    return read_bound("memory" if "B" in text else "latency", text)
 
 
 PARSERS = (
