@@ -129,7 +129,7 @@ def summaries(chooser: random.Random) -> None:
     """A late summary of everything counts what a batch counts."""
     table = events(chooser)
     pattern = ensue.pattern("A ->> B", types="kind").order_by("t").within(9)
-    summary = pattern.summarize(size=1_000, speculation=chooser.choice((0, 4)))
+    summary = pattern.summarize(size=1_000, speculation=chooser.choice((0, 4)), id="id")
     _, summary, counted = arrived(summary, table, chooser, ensue.restore)
     summary.advance(1_000)
     assert summary.result()["count"] == pattern.count(counted)
