@@ -50,7 +50,12 @@ def literal(node: exp.Literal) -> c.Literal:
         return c.Literal("string", node.this)
     text = node.this
     if "e" in text.lower():
-        return c.Literal("double", float(text))
+        try:
+            return c.Literal("double", float(text))
+        except ValueError:  # sqlglot takes 1e9.x for a column of 1e9.
+            raise errors.ConditionSyntaxError(
+                f"{text[:50]} is not a number", remedy="write 1.5, 1e9 or 1.5e-3"
+            ) from None
     whole, _, fraction = text.partition(".")
     digits = len(whole.lstrip("0")) + len(fraction)
     if digits > _DIGITS:
