@@ -240,6 +240,10 @@ class LimitError(EnsueError):
     """A limit with a setting was reached: pattern size, threads, memory."""
 
 
+class TimeLimitError(LimitError):
+    """A run took longer than its `timeout`."""
+
+
 class SkipTargetError(EnsueError):
     """AFTER MATCH SKIP TO a row that does not exist or is the first of the match."""
 

@@ -21,6 +21,8 @@ COMMANDS = {
     "test": "run the tests; --all: none sampled; other arguments: one pytest with these",
     "lint": "ruff, mypy and import-linter; changes nothing",
     "fix": "let ruff repair and format the code",
+    "chaos": "random trials under random trouble: ./dev chaos [--minutes N] [--seed S]",
+    "soak": "hours of a stream, with flat memory and time: ./dev soak [--rows N]",
     "bench": "run benchmarks: ./dev bench NAME... [options]",
     "docs": "check the examples of the documentation and build it into build/docs",
     "matrix": "run the Spark tests on other versions of Spark: ./dev matrix --list",
@@ -85,6 +87,8 @@ def test(rest: list[str]) -> int:
         say(f"tests {number} of {len(stages)}: {name}{so_far}")
         if HOME.call("-m", "pytest", *arguments, settings=settings) != 0:
             failed.append(name)
+    if chaos([]) != 0:
+        failed.append("chaos")
     return 1 if failed or not stages else 0
 
 
@@ -121,6 +125,14 @@ def fix(rest: list[str]) -> int:
 
 def bench(rest: list[str]) -> int:
     return HOME.call("-m", "benchmarks", *rest)
+
+
+def chaos(rest: list[str]) -> int:
+    return HOME.call("-m", "tests.chaos", *rest)
+
+
+def soak(rest: list[str]) -> int:
+    return HOME.call("-m", "benchmarks.soak", *rest)
 
 
 def docs(rest: list[str]) -> int:

@@ -30,6 +30,7 @@ from ensue.capabilities import Task, Way, refusal
 from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
 from ensue.operator.state import restoring, unpack
+from ensue.query.timeout import Timeout, timed
 from ensue.revision.matches import all_matches
 from ensue.revision.operator import Operator
 from ensue.revision.parts import Settings
@@ -226,7 +227,8 @@ class Automaton(AutomatonWhy):
 
     # -- running it ------------------------------------------------------------------------------
 
-    def matches(self, data: Any, **stream: Any) -> Any:
+    @timed
+    def matches(self, data: Any, *, timeout: Timeout | None = None, **stream: Any) -> Any:
         """All matches in a table, in the kind of table that was given.
 
         A Spark DataFrame gives a DataFrame; a streaming one takes the options of streams

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from ensue.operator.protocol import Metrics
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
 from ensue.query.query import OrderKey
+from ensue.query.timeout import Timeout
 from ensue.revision.arc_schedule import ArcSchedule, Palette
 from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.parts import Settings
@@ -80,7 +81,7 @@ class AutomatonMatcher(Turns):
         if schema is not None:
             self._open(schema_of(schema))
 
-    def insert(self, events: Any) -> pa.Table:
+    def insert(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
         """Take events in, in any order; the changes they make."""
         table = to_arrow(events).combine_chunks()
         evaluator = self._known(table.schema)
@@ -88,7 +89,7 @@ class AutomatonMatcher(Turns):
             return evaluator.insert(table)
         return self._passed(self._cleanse.insert(table))
 
-    def retract(self, events: Any) -> pa.Table:
+    def retract(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
         """Take events back: the rows as they came."""
         table = to_arrow(events).combine_chunks()
         evaluator = self._known(table.schema)
@@ -108,7 +109,14 @@ class AutomatonMatcher(Turns):
             found.append(evaluator.insert(released.events.table.select(names)))
         return pa.concat_tables(found) if found else evaluator.nothing
 
-    def advance(self, time: Any, on: str = "events", where: str | None = None) -> pa.Table:
+    def advance(
+        self,
+        time: Any,
+        on: str = "events",
+        where: str | None = None,
+        *,
+        timeout: Timeout | None = None,
+    ) -> pa.Table:
         """A watermark: no event (or, on="patterns", no arc) before `time` will come.
 
         With `where`, the promise is only about events for which it holds (Appendix F.2).
@@ -135,6 +143,7 @@ class AutomatonMatcher(Turns):
         *,
         since: Any = None,
         till: Any = None,
+        timeout: Timeout | None = None,
     ) -> Revised:
         """Arcs and whole patterns come and go while events flow.
 
@@ -213,7 +222,7 @@ class AutomatonMatcher(Turns):
         begins, changes = evaluator.change_with_edits(table, edits)
         return RevisedDuring(begins, changes)
 
-    def end(self) -> pa.Table:
+    def end(self, *, timeout: Timeout | None = None) -> pa.Table:
         """All partitions are complete: windows that are open end here, and nothing stays held."""
         evaluator = self._known()
         if self._cleanse is None:
@@ -256,6 +265,20 @@ class AutomatonMatcher(Turns):
         held = b"" if self._cleanse is None else self._cleanse.to_bytes()
         parts = {"evaluator": evaluator.snapshot(), "schema": evaluator.schema, "held": held}
         return state.pack(KIND, parts)
+
+    def _rewind(self) -> Callable[[], None]:
+        fields = dict(vars(self))
+        if self._evaluator is None:
+            return lambda: vars(self).update(fields)
+        schema, kept = self._evaluator.schema, self._evaluator.snapshot()
+        held = b"" if self._cleanse is None else self._cleanse.to_bytes()
+
+        def back() -> None:
+            self._open(schema)
+            self._palette = fields["_palette"]
+            self.take_over(kept, held)
+
+        return back
 
     def take_over(self, evaluator: bytes, held: bytes) -> None:
         """Parts of a snapshot."""

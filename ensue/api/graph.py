@@ -46,6 +46,7 @@ from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.progress import waiting
+from ensue.query.timeout import Timeout, timed
 
 
 def graph(
@@ -209,6 +210,7 @@ class Graph:
 
     # -- asking it -------------------------------------------------------------------------------
 
+    @timed
     def paths(
         self,
         expression: Expression,
@@ -219,6 +221,7 @@ class Graph:
         semantics: str = "walk",
         limit: int | None = None,
         max_partials: int = engine.MAX_PARTIALS,
+        timeout: Timeout | None = None,
     ) -> Any:
         """One row per path: start, end, nodes, labels, length; by start, shortest first.
 
@@ -250,6 +253,7 @@ class Graph:
             table = table.take(pa.array(np.lexsort((table["length"].to_numpy(), starts))))
         return table
 
+    @timed
     def ends(
         self,
         expression: Expression,
@@ -260,6 +264,7 @@ class Graph:
         semantics: str = "walk",
         limit: int | None = None,
         max_partials: int = engine.MAX_PARTIALS,
+        timeout: Timeout | None = None,
     ) -> Any:
         """Each distinct pair of start and end that a path joins, without enumerating paths.
 
@@ -280,6 +285,7 @@ class Graph:
         pairs = self._local.ends(asked.request(self._local))
         return ends_table(self._local.store, pairs, asked.names)
 
+    @timed
     def counts(
         self,
         expression: Expression,
@@ -291,6 +297,7 @@ class Graph:
         semantics: str = "walk",
         max_partials: int = engine.MAX_PARTIALS,
         as_text: bool = False,
+        timeout: Timeout | None = None,
     ) -> Any:
         """Per start: the number of paths, or with of="ends" of distinct ends; no path is kept.
 
@@ -313,6 +320,7 @@ class Graph:
         store = self._local.store
         return count_table(store, request, rows, asked.names, start is None, as_text)
 
+    @timed
     def count(
         self,
         expression: Expression,
@@ -323,6 +331,7 @@ class Graph:
         max_hops: int | None = None,
         semantics: str = "walk",
         max_partials: int = engine.MAX_PARTIALS,
+        timeout: Timeout | None = None,
     ) -> int:
         """The number of paths (or distinct ends) over all starts and queries, exact at any size.
 
@@ -341,6 +350,7 @@ class Graph:
             return int(self._spark.count(asked, counted(of)))
         return sum(map(sum, self._count(asked, of)[1]))
 
+    @timed
     def retrieve(
         self,
         questions: Question | Sequence[Question],
@@ -354,6 +364,7 @@ class Graph:
         max_hops: int | None = None,
         strategy: str = "contribution",
         seed: int = 0,
+        timeout: Timeout | None = None,
     ) -> Retrieval:
         """Best-effort paths of questions with several candidate expressions (SHARP §5), ranked.
 

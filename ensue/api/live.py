@@ -23,6 +23,7 @@ from ensue.operator.turns import Turns
 from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout
 from ensue.run import choose, local
 from ensue.shared import given
 from ensue.shared.evaluator import SharedEvaluator
@@ -76,7 +77,7 @@ class Live(Turns):
         if self.history is not None:
             self._evaluator.learn(past(union.plan.query, self.history))
 
-    def insert(self, data: Any) -> Any:
+    def insert(self, data: Any, *, timeout: Timeout | None = None) -> Any:
         """The matches that these rows complete."""
         query = self._evaluator.union.plan.query
         arranged, starts = arrange(
@@ -88,7 +89,7 @@ class Live(Turns):
         self._evaluator.check_order(events)
         return in_kind(self._listed(self._evaluator.found(events)), data)
 
-    def end(self) -> pa.Table:
+    def end(self, *, timeout: Timeout | None = None) -> pa.Table:
         """What is settled when nothing more comes."""
         return self._listed(self._evaluator.finished())
 

@@ -30,6 +30,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query.depth import roomy
 from ensue.query.query import Query, Rows
+from ensue.query.timeout import Timeout, timed
 from ensue.run import local
 from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
@@ -113,7 +114,10 @@ class Pattern(Looking):
         """
         show(self.matches(data, **options), rows)
 
-    def timeline(self, data: Any, value: str | None = None) -> Timeline:
+    @timed
+    def timeline(
+        self, data: Any, value: str | None = None, *, timeout: Timeout | None = None
+    ) -> Timeline:
         """The matches drawn over the data: `.svg`, `.save(path)`; `value` is drawn as a line.
 
         Examples:
@@ -155,6 +159,7 @@ class Pattern(Looking):
         self, data: Any, budget: Budget | None = None, timeouts: bool = False, **options: Any
     ) -> Any: ...
     @roomy
+    @timed
     def matches(
         self,
         data: Any,
@@ -168,6 +173,7 @@ class Pattern(Looking):
         compact: bool = False,
         observe: Any = None,
         as_of: Any = None,
+        timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
         """All matches in `data`, in the kind of table that was given.
@@ -179,7 +185,9 @@ class Pattern(Looking):
         `max_matches` in one task is an error that says how many there are. `compact` gives one row
         per end event with the graph of its matches, which `ensue.expand` lists.
 
-        `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark.
+        `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark. A run that
+        takes longer than `timeout` ("30 s", a timedelta or seconds) ends with a `TimeLimitError`;
+        on Spark that is the time of one task.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -238,7 +246,8 @@ class Pattern(Looking):
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._draft.placed(problem, index_names(data)) from None
 
-    def recover(self, data: Any, found: Any) -> Any:
+    @timed
+    def recover(self, data: Any, found: Any, *, timeout: Timeout | None = None) -> Any:
         """All matches around those that a budget found: of the match bundles in which they lie.
 
         `found` is what `matches(data, budget=...)` gave, in process; only the stretches of `data`
@@ -258,7 +267,8 @@ class Pattern(Looking):
             )
         return in_kind(local.recover(self.query, to_arrow(data), to_arrow(found)), data)
 
-    def count(self, data: Any) -> int:
+    @timed
+    def count(self, data: Any, *, timeout: Timeout | None = None) -> int:
         """The number of matches over all partitions, exact at any size.
 
         Examples:
@@ -298,6 +308,7 @@ class Pattern(Looking):
         every: str | int | None = None,
         slide: str | int | None = None,
         big: str | None = None,
+        timeout: Timeout | None = None,
         **aggregates: object,
     ) -> Frame: ...
     @overload
@@ -305,6 +316,7 @@ class Pattern(Looking):
     @overload
     def aggregate(self, data: Any, **options: Any) -> Any: ...
     @roomy
+    @timed
     def aggregate(
         self,
         data: Any,
@@ -313,6 +325,7 @@ class Pattern(Looking):
         every: str | int | None = None,
         slide: str | int | None = None,
         big: str | None = None,
+        timeout: Timeout | None = None,
         **aggregates: object,
     ) -> Any:
         """Aggregates over all matches, never listing them: `n="count(*)", total="sum(B.x)"`.
@@ -446,7 +459,8 @@ class Pattern(Looking):
         groups = (by, every, slide, big)
         return matcher_of(self._draft, self.query, options, aggregate, groups, name, schema)
 
-    def diff(self, new: Pattern, data: Any) -> Any:
+    @timed
+    def diff(self, new: Pattern, data: Any, *, timeout: Timeout | None = None) -> Any:
         """Matches that would appear ('+') and disappear ('-') if `new` replaced this pattern.
 
         A dry run on given data: nothing is changed. Measures are left out of the comparison.

@@ -31,6 +31,7 @@ from ensue.quantities.pipes import Pipe
 from ensue.quantities.prefix import parallel
 from ensue.quantities.stages import VALUE, AutomatonQuestion, Question
 from ensue.query.query import OrderKey
+from ensue.query.timeout import Timeout, timed
 from ensue.run import choose
 
 Names = str | tuple[str, ...] | list[str]
@@ -158,6 +159,7 @@ class Quantity:
     # -- running it ------------------------------------------------------------------------------
 
     # `eval` is the paper's word for the value of a query; nothing is executed from text.
+    @timed
     def eval(
         self,
         table: Any,
@@ -167,6 +169,7 @@ class Quantity:
         threads: int = 1,
         allow: str | None = None,
         assume: str | None = None,
+        timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
         """The value of the table, None where undefined.
@@ -223,6 +226,7 @@ class Quantity:
             return self.label(table, **how)
         return self.label(to_arrow(table), _STREAM, **how).column(_STREAM).combine_chunks()
 
+    @timed
     def label(
         self,
         table: Any,
@@ -232,6 +236,7 @@ class Quantity:
         order_by: Names = (),
         allow: str | None = None,
         assume: str | None = None,
+        timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
         """The events, arranged, with the value of the stream up to each in a column.
@@ -255,6 +260,7 @@ class Quantity:
         values = bound.run(Batch.whole(arranged, starts), bound.memory(), True).values
         return in_kind(arranged.append_column(name, values), table)
 
+    @timed
     def values(
         self,
         table: Any,
@@ -263,6 +269,7 @@ class Quantity:
         order_by: Names = (),
         allow: str | None = None,
         assume: str | None = None,
+        timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
         """One row per value: the ends of blocks and windows, as `>>` would pass them on.

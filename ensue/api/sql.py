@@ -29,6 +29,7 @@ from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
 from ensue.query.depth import roomy
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout, timed
 from ensue.scalar.fence import fence_of
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def sql(
     trust: str = "all",
     reads: str | Sequence[str] = (),
     tables: None = None,
+    timeout: Timeout | None = None,
 ) -> Frame: ...
 @overload
 def sql(
@@ -60,6 +62,7 @@ def sql(
     trust: str = "all",
     reads: str | Sequence[str] = (),
     tables: None = None,
+    timeout: Timeout | None = None,
 ) -> list[Frame]: ...
 @overload
 def sql(
@@ -73,9 +76,11 @@ def sql(
     trust: str = "all",
     reads: str | Sequence[str] = (),
     tables: Mapping[str, Any] | None = None,
+    timeout: Timeout | None = None,
     **named: Any,
 ) -> Any: ...
 @roomy
+@timed
 def sql(
     text: str | list[str] | tuple[str, ...],
     *,
@@ -87,6 +92,7 @@ def sql(
     trust: str = "all",
     reads: str | Sequence[str] = (),
     tables: Mapping[str, Any] | None = None,
+    timeout: Timeout | None = None,
     **named: Any,
 ) -> Any:
     """The result of a statement in which MATCH_RECOGNIZE may stand anywhere a table may.

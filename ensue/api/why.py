@@ -10,6 +10,7 @@ from ensue import errors
 from ensue.api.order import check_order
 from ensue.api.tables import in_kind, index_names, is_spark, to_arrow
 from ensue.api.wording import Wording
+from ensue.query.timeout import Timeout, timed
 from ensue.run import why as attempts
 from ensue.run.asked_rows import Expected
 from ensue.run.partition import EVERY
@@ -19,6 +20,7 @@ from ensue.why.trace import MOST_STEPS
 class Why(Wording):
     """What a pattern can be asked about the attempts that failed."""
 
+    @timed
     def why(
         self,
         data: Any,
@@ -27,6 +29,7 @@ class Why(Wording):
         rows: Any = None,
         events: Any = None,
         key: Any = EVERY,
+        timeout: Timeout | None = None,
     ) -> Any:
         """Why it did not match: one row per partition, of the attempt that got farthest.
 
@@ -75,7 +78,8 @@ class Why(Wording):
             found = attempts.run_expected(query, table, expected, key, self._notices)
             return in_kind(found, data)
 
-    def funnel_of_attempts(self, data: Any) -> Any:
+    @timed
+    def funnel_of_attempts(self, data: Any, *, timeout: Timeout | None = None) -> Any:
         """How many attempts matched each variable (`reached`), and where and why they stopped.
 
         One row per variable (`place` is its number in the pattern) and reason, `stopped` of them;
@@ -98,7 +102,8 @@ class Why(Wording):
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run_funnel(query, table, self._notices), data)
 
-    def nearest(self, data: Any, n: int = 10) -> Any:
+    @timed
+    def nearest(self, data: Any, n: int = 10, *, timeout: Timeout | None = None) -> Any:
         """The `n` attempts that lack least, the nearest first, with the labels that are `missing`.
 
         An attempt is a start row at which no match begins; it lacks what `why(per="start")` says
@@ -121,7 +126,15 @@ class Why(Wording):
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run_nearest(query, table, n, self._notices), data)
 
-    def trace(self, data: Any, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
+    @timed
+    def trace(
+        self,
+        data: Any,
+        key: Any = EVERY,
+        *,
+        limit: int = MOST_STEPS,
+        timeout: Timeout | None = None,
+    ) -> Any:
         """The search through one partition, step by step: what was asked, what became of it.
 
         `key` is the value of the partition column, a tuple of several, or a mapping. A table of the

@@ -30,6 +30,7 @@ from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Snapshot
 from ensue.query import rules
+from ensue.query.timeout import Timeout, timed
 from ensue.run import nothing
 from ensue.run.asked import Asked
 from ensue.run.branch import MatcherOptions as Running
@@ -131,6 +132,7 @@ class Workload(WorkloadLooking):
     ) -> pa.Table: ...
     @overload
     def matches(self, data: Any, budget: Budget | None = None, **options: Any) -> Any: ...
+    @timed
     def matches(
         self,
         data: Any,
@@ -139,6 +141,7 @@ class Workload(WorkloadLooking):
         history: Any = None,
         max_matches: int = MAX_MATCHES,
         observe: Any = None,
+        timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
         """All matches of all patterns, with the column `pattern`, in the kind of table given.
@@ -210,6 +213,7 @@ class Workload(WorkloadLooking):
         asked = stream_workload.Asked(self._queries(), sharing, read_order, budget, history)
         return stream_workload.run(asked, data, StreamOptions.of(stream))
 
+    @timed
     def aggregate(
         self,
         data: Any,
@@ -217,6 +221,7 @@ class Workload(WorkloadLooking):
         *,
         by: str | Sequence[str] = (),
         big: str | None = None,
+        timeout: Timeout | None = None,
         **aggregates: Any,
     ) -> Any:
         """Aggregates over the matches of each pattern: one row per pattern (and group).
@@ -248,7 +253,8 @@ class Workload(WorkloadLooking):
         }
         return in_kind(together(parts), data)
 
-    def count(self, data: Any) -> dict[str, int]:
+    @timed
+    def count(self, data: Any, *, timeout: Timeout | None = None) -> dict[str, int]:
         """The number of matches of each pattern, exact at any size.
 
         Examples:

@@ -9,6 +9,7 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.api.together import together
+from ensue.query.timeout import Timeout, timed
 from ensue.run.partition import EVERY
 from ensue.why.trace import MOST_STEPS
 
@@ -18,7 +19,8 @@ class WorkloadWhy:
 
     patterns: dict[str, Pattern]
 
-    def why(self, data: Any, per: str = "partition") -> Any:
+    @timed
+    def why(self, data: Any, per: str = "partition", *, timeout: Timeout | None = None) -> Any:
         """Why each pattern did not match: the rows of its `why`, with the column `pattern`.
 
         Examples:
@@ -31,7 +33,8 @@ class WorkloadWhy:
         """
         return self._each(data, lambda pattern, rows: pattern.why(rows, per))
 
-    def funnel_of_attempts(self, data: Any) -> Any:
+    @timed
+    def funnel_of_attempts(self, data: Any, *, timeout: Timeout | None = None) -> Any:
         """How far the attempts of each pattern get, with the column `pattern`.
 
         Examples:
@@ -44,7 +47,8 @@ class WorkloadWhy:
         """
         return self._each(data, lambda pattern, rows: pattern.funnel_of_attempts(rows))
 
-    def nearest(self, data: Any, n: int = 10) -> Any:
+    @timed
+    def nearest(self, data: Any, n: int = 10, *, timeout: Timeout | None = None) -> Any:
         """The `n` attempts of each pattern that lack least, with the column `pattern`.
 
         Examples:
@@ -57,7 +61,16 @@ class WorkloadWhy:
         """
         return self._each(data, lambda pattern, rows: pattern.nearest(rows, n))
 
-    def trace(self, data: Any, pattern: str, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
+    @timed
+    def trace(
+        self,
+        data: Any,
+        pattern: str,
+        key: Any = EVERY,
+        *,
+        limit: int = MOST_STEPS,
+        timeout: Timeout | None = None,
+    ) -> Any:
         """The search for one of the patterns through one partition, step by step.
 
         Examples:

@@ -20,6 +20,10 @@ from sqlglot.errors import ParseError, TokenError
 from ensue import errors
 
 FRAME = "__FRAME"  # __FRAME('FINAL', f(...)): how a prefixed call travels through the tree
+# What is quoted or a comment; a comma before nothing; a bracket before a comma.
+_EMPTY = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|,(?=\s*[,)])|\((?=\s*,)", re.S
+)
 _NAMED = ("FIRST", "LAST", "PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")
 
 # Aggregates of Spark that sqlglot reads as any other function.
@@ -41,6 +45,17 @@ def is_aggregate(node: Any) -> bool:
     if isinstance(node, exp.Any):  # also the quantifier of a comparison
         return not (isinstance(node.parent, exp.Binary) and node.parent.expression is node)
     return isinstance(node, exp.AggFunc)
+
+
+def check_commas(text: str, what: str) -> None:
+    """Refuses an argument that is not there: sqlglot reads `f(x, , y)`, and cannot print it."""
+    for found in _EMPTY.finditer(text):
+        if found[0] in ",(":
+            raise errors.ConditionSyntaxError(
+                f"{what}: something is missing beside a comma",
+                remedy="write the argument, or leave the comma out",
+                place=errors.Place.at_offset(text, found.end() - 1),
+            )
 
 
 @contextmanager

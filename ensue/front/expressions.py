@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from ensue import errors
 from ensue.front import aggregates
-from ensue.front.dialect import FRAME, is_aggregate, row_dialect, syntax_errors
+from ensue.front.dialect import FRAME, check_commas, is_aggregate, row_dialect, syntax_errors
 from ensue.front.trees import CHAINED, function_name, literal, operands
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.query import condition as c
@@ -65,8 +65,16 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
     if not text.strip():
         raise errors.ConditionSyntaxError(f"{where} is empty", remedy="write an SQL expression")
     check_brackets(text, where)
+    check_commas(text, where)
     with syntax_errors(text, f"{where} is not an SQL expression"):
         tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))
+    for node in tree.find_all(exp.RegexpReplace):
+        if node.args.get("replacement") is None:  # sqlglot reads it, and cannot print it
+            raise errors.ConditionSyntaxError(
+                f"{where}: regexp_replace takes a text, a pattern and a replacement",
+                remedy="write regexp_replace(text, pattern, '')",
+                place=errors.Place.at_offset(text, 0),
+            )
     if isinstance(tree, (exp.Alias, exp.Command, exp.Query, exp.DDL, exp.DML)):
         raise errors.ConditionSyntaxError(
             f"{where} is a statement or has an alias, where one expression is expected",

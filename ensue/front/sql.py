@@ -271,6 +271,12 @@ class _ClauseReader:
         value = ordered.this
         if isinstance(value, exp.Column) and self._is_input(value):
             name = value.name
+        elif value.find(exp.Star) is not None and value.find(exp.Func) is None:
+            raise errors.ConditionSyntaxError(
+                "ORDER BY of MATCH_RECOGNIZE takes columns and expressions, not *",
+                remedy="name the columns",
+                place=self._clause.place(start_of(value)),
+            )
         else:
             name = self._hide(value)
         return OrderKey.of(name, bool(ordered.args.get("desc")), bool(ordered.args["nulls_first"]))
@@ -376,7 +382,8 @@ class _ClauseReader:
             if known == value:
                 return name
         whole = (exp.Subquery, exp.Select, exp.Exists, *_NOW)
-        constant = isinstance(value, whole) or not list(value.this.find_all(exp.Column))
+        looked_at = value.this if isinstance(value, exp.In) else value
+        constant = isinstance(value, whole) or looked_at.find(exp.Column) is None
         name = f"{CONSTANT_COLUMN if constant else HIDDEN}{len(self._hidden) + 1}"
         self._hidden[name] = value.copy()
         return name

@@ -18,7 +18,7 @@ from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from ensue import errors
 from ensue.front.clause import ClauseParser, MatchTable
-from ensue.front.dialect import row_dialect, syntax_errors
+from ensue.front.dialect import check_commas, row_dialect, syntax_errors
 from ensue.front.places import check_places
 from ensue.query.depth import check_brackets, roomy
 
@@ -71,6 +71,7 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
             remedy="split it with views",
         )
     check_brackets(text, "the statement")
+    check_commas(text, "the statement")
     with syntax_errors(text, "the statement is not SQL"):
         trees = [tree for tree in sqlglot.parse(text, dialect=statement_dialect(dialect)) if tree]
     if len(trees) != 1:

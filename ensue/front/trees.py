@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from ensue import errors
 from ensue.front.dialect import FRAME
 from ensue.query import condition as c
 
@@ -16,6 +17,7 @@ OF_THE_MATCH = (
     "MATCH_NUMBER",
     FRAME,
 )  # nothing but a clause has them
+_DIGITS = 38  # of a decimal
 CHAINED = (exp.And, exp.Or, exp.DPipe)  # as `condition.CHAINED`
 
 
@@ -47,8 +49,21 @@ def literal(node: exp.Literal) -> c.Literal:
     if node.is_string:
         return c.Literal("string", node.this)
     text = node.this
+    if "e" in text.lower():
+        try:
+            return c.Literal("double", float(text))
+        except ValueError:  # sqlglot takes 1e9.x for a column of 1e9.
+            raise errors.ConditionSyntaxError(
+                f"{text[:50]} is not a number", remedy="write 1.5, 1e9 or 1.5e-3"
+            ) from None
+    whole, _, fraction = text.partition(".")
+    digits = len(whole.lstrip("0")) + len(fraction)
+    if digits > _DIGITS:
+        raise errors.ConditionSyntaxError(
+            f"the number {text[:50]}{'...' * (len(text) > 50)} has {digits:,} digits; a decimal "
+            f"has at most {_DIGITS}",
+            remedy="write it with an exponent, as in 1e40, if it may be rounded",
+        )
     if text.isdigit():
         return c.Literal("int", int(text))
-    if "e" in text.lower():
-        return c.Literal("double", float(text))
     return c.Literal("decimal", Decimal(text))

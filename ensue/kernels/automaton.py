@@ -20,6 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import inner_inlined
+from ensue.kernels.stop import asked
 
 NEVER = np.int32(2**31 - 1)
 DONE, FULL, SKIP_MISSING, SKIP_FIRST = 0, 1, 2, 3
@@ -46,6 +47,8 @@ def viability(
         begin, end = starts[partition], ends[partition]
         unknown = np.int32(end + 1) if is_open[partition] else NEVER
         for row in range(end - 1, begin - 1, -1):
+            if asked():
+                return least
             last = row + 1 == end
             least[row, 0] = NEVER
             for state in range(1, states):
@@ -219,6 +222,9 @@ def walk(
             limit = limit_of(task, start)
             state, row, length = 0, start, 0
             matched, undecided = False, False
+            if asked():
+                task.cursor[partition, 0] = start
+                return FULL, partition, entries, written
             while True:
                 moved = False
                 for arc in range(arc_offset[state], arc_offset[state + 1]):

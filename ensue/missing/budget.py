@@ -37,6 +37,7 @@ from ensue.missing.words import Answer, Pairs, window_length
 from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Budget, Form, Room, Unbounded
 from ensue.operator.protocol import Metrics
 from ensue.sequences.batch import EventBatch
+from ensue.stopping import look
 
 CHUNK = 1_000  # rows between two looks at the clock
 UNLIMITED = 1 << 40
@@ -149,6 +150,7 @@ class BudgetEngine:
             place = np.array([row], np.int64)
             while place[0] < chunk:
                 problem = self._events(rows, place, chunk, shift, store)
+                look()
                 yield store
                 if problem == kernels.HISTORY_FULL:
                     self.learned.grow()
@@ -251,6 +253,7 @@ class BudgetEngine:
         assert self._aligned is not None
         known: Serialisations = {NONE: ()}
         for here in range(int(place[0]), stop):
+            look()
             history, choice, nodes = self.learned.history, self._desk.choice, store.nodes
             row, moment, low = here - shift, float(rows.times[here]), int(rows.lows[here]) - shift
             count, problem, limited = runs.prepare(

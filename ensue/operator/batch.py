@@ -20,6 +20,7 @@ from ensue.query.query import Query, Window, WindowKind
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.infer import require_boolean
+from ensue.stopping import look
 
 
 @dataclass
@@ -100,7 +101,7 @@ class Batch:
     def viability(self) -> NDArray[np.int32]:
         """Per row and state: the least end of a match from there, guards taken as true."""
         program = self.plan.program
-        return automaton.viability(
+        least = automaton.viability(
             self.label_bits(),
             self.starts,
             self.ends,
@@ -110,6 +111,8 @@ class Batch:
             program.arc_target,
             program.arc_flags,
         )
+        look()
+        return least
 
     def window_limits(self) -> NDArray[np.int32]:
         """Per row: how far a match that starts there may reach; empty without a window."""

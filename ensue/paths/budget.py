@@ -40,6 +40,7 @@ from ensue.paths.search import MODES, WALKS, Found, PathEngine
 from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
 from ensue.paths.tables import path_table
 from ensue.query.paths import Semantics
+from ensue.stopping import look
 
 STRATEGIES = {"contribution": CONTRIBUTION, "random": RANDOM, "selectivity": SELECTIVITY}
 ROOM = Room(
@@ -207,7 +208,7 @@ class _Search:
             span = slice(offset[begin], offset[end])
             if paused is None:
                 paused = nothing_yet(len(self._plan.moves.visit_symbol), end - begin)
-            return search_best(
+            found = search_best(
                 self._plan.graph,
                 self._plan.moves,
                 self._sharing,
@@ -230,6 +231,8 @@ class _Search:
                 horizon,
                 paused,
             )
+            look()
+            return found
 
         if bounds is None:
             return [(0, search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0))]

@@ -46,6 +46,7 @@ from ensue.paths.kernels.paths import (
 )
 from ensue.paths.plan import UNBOUNDED, Origins, PathPlan, Planner
 from ensue.query.paths import PathQuery, Semantics
+from ensue.stopping import look
 
 MAX_PARTIALS = 50_000_000
 BITSET_STARTS = 16  # from so many starts on, a loop is searched 64 starts at a time
@@ -173,12 +174,14 @@ class PathEngine:
         room = min(most, _LEVELS) if request.limit else most
         while True:
             arena, rows, work, stopped = expand_paths(*(*asked, room))
+            look()
             self.work += work
             if not stopped:
                 return _from_arena(arena, rows, origins)
             larger = min(most, _GROWTH * room)
             if request.limit:
                 rows, nodes, labels, work, stopped = deepen_paths(*(*asked, larger))
+                look()
                 self.work += work
                 if not stopped:
                     origin, query, length = np.ascontiguousarray(rows.T)
@@ -251,6 +254,7 @@ class PathEngine:
         *found, self.work = search_ends(
             plan.graph, plan.moves, search, plan.several_accepts, count_only
         )
+        look()
         return found
 
     def _bits(self, plan: PathPlan, request: Request, count_only: bool) -> Any:
@@ -262,6 +266,7 @@ class PathEngine:
             return np.zeros((0, 2), np.int32), np.zeros(len(request.origins), np.int64)
         search = self._search(plan, request, wanted=wanted)
         *found, self.work = search_ends_bits(plan.graph, plan.moves, search, first, count_only)
+        look()
         return found
 
     def _distinct_ends(self, request: Request) -> Found:
@@ -294,6 +299,7 @@ class PathEngine:
 
         def count(prime: np.uint64) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
             exact, rough, self.work = count_paths(plan.graph, plan.moves, search, prime)
+            look()
             return exact, rough
 
         # At most (largest degree) choices per step; a finite search visits no product state twice.
@@ -346,6 +352,7 @@ class PathEngine:
         if not plan.automaton.cyclic or request.semantics not in WALKS:
             return UNBOUNDED
         node = meets_cycle(plan.graph, plan.moves, self._search(plan, request))
+        look()
         if node < 0:
             return UNBOUNDED
         name = self.store.names[int(node)].as_py()

@@ -12,7 +12,7 @@ with all of them; `result` may be asked for at any time and changes nothing. Wha
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,7 @@ from ensue.quantities.memory import Indices, Memory
 from ensue.quantities.saved import fingerprint, load_memory, save_memory
 from ensue.quantities.stages import VALUE, WINDOW, Question
 from ensue.quantities.windows import Windows
+from ensue.query.timeout import Timeout
 from ensue.scalar.casts import micros_of
 
 OUTPUTS = ("every", "defined", "demand")
@@ -105,7 +106,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
 
     # -- events and time -------------------------------------------------------------------------
 
-    def insert(self, events: Events | pa.Table) -> Output:
+    def insert(self, events: Events | pa.Table, *, timeout: Timeout | None = None) -> Output:
         """The next events of some keys; a plain table is arranged by key, in its own order."""
         bound = self._opened()
         if isinstance(events, pa.Table):
@@ -212,6 +213,11 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         keys = list(self._places)
         made._put(keys, self._memory.select(self._at(keys)))
         return made
+
+    def _rewind(self) -> Callable[[], None] | None:
+        kept, turn = self.copy(), self._turn
+        fields = vars(kept)
+        return lambda: vars(self).update(fields | {"_turn": turn})
 
     def _saved(self, keys: list[Key]) -> bytes:
         return save_memory(self._memory.select(self._at(keys)), keys, self._query)

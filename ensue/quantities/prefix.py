@@ -11,7 +11,6 @@ bits, say), the whole is run in one thread, which answers or says which row is t
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from ensue.quantities.run import BoundAutomaton, as_array, plain_value
 from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.quantities.tokens import Configuration, closure
 from ensue.scalar.kinds import Kind
+from ensue.stopping import in_threads
 
 Slots = tuple[Any, ...]
 
@@ -79,8 +79,7 @@ def parallel(stage: Question, bound: Bound, table: pa.Table, threads: int) -> Ou
     size = max(1, -(-table.num_rows // threads))
     pieces = [table.slice(begin, size) for begin in range(0, table.num_rows, size)]
     try:
-        with ThreadPoolExecutor(threads) as pool:
-            summaries = list(pool.map(lambda piece: _summary(bound, piece), pieces))
+        summaries = in_threads(lambda piece: _summary(bound, piece), pieces, threads)
         return _together(bound, summaries)
     except errors.DataError:
         return bound.run(Batch.whole(table, _one(table)), bound.memory(), False)

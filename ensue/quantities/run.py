@@ -35,6 +35,7 @@ from ensue.quantities.typing import Types
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.columns import Rows, evaluate, predicate
 from ensue.scalar.kinds import Kind
+from ensue.stopping import look
 
 CHUNK = 1 << 16
 
@@ -150,6 +151,7 @@ class BoundAutomaton(Bound):
                 end_marks[first:last],
                 fault,
             )
+            look()
             if fault[0]:
                 raise _fault(int(fault[0]), int(fault[1]) + begin)
         ends = self._values(end_bits, end_marks)

@@ -39,6 +39,7 @@ from ensue.revision.parts import (
 from ensue.revision.rows import RowStore, input_cells, rows_of, test_bits
 from ensue.revision.tier import SlowTier, compiled_kernels, plain_kernels, run_compiled
 from ensue.scalar import kinds as k
+from ensue.stopping import look
 
 MAX_FAULTS = 1_000
 MANY_ENDED, FEW_TESTS = 1024, 16  # arcs that are over go when so many are, or so few bits are left
@@ -225,6 +226,7 @@ class EventOperator(ABC):
             self.store, self.table, operations, keys, cells, self.ignoring,
             self.settings.sequenced, self.settings.unique, resume, status, faults, counts, rows,
         )  # fmt: skip
+        look()
         return Delta(
             rows[: counts[layout.ROWS]],
             status,

@@ -20,6 +20,7 @@ from ensue.kernels import automaton
 from ensue.operator.batch import Batch
 from ensue.quantities.measures import Matches
 from ensue.query.query import Rows, SkipMode
+from ensue.stopping import look
 
 _SKIP = {
     SkipMode.PAST_LAST_ROW: automaton.PAST_LAST_ROW,
@@ -99,6 +100,7 @@ def drain(
         match = np.empty((capacity, 5), np.int64)
         positions = np.empty(capacity, np.int32)
         status, partition, entries, written = step(partition, match, positions)
+        look()
         if entries:
             yield Matches(match[:entries], positions[:written])
         elif status == automaton.FULL:

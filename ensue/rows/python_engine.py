@@ -27,6 +27,7 @@ from ensue.query import condition as c
 from ensue.rows.engines import skip_arguments, skip_error
 from ensue.scalar import kinds
 from ensue.scalar.infer import infer, require_boolean
+from ensue.stopping import look
 
 # Per start row. A place that is remembered counts as many steps as it holds rows, so that the
 # memory of failures stays near 100 MB too.
@@ -141,6 +142,7 @@ class Search(Match):
         steps = 0
         while stack:
             steps += 1
+            look()
             if steps > MAX_STEPS:
                 raise errors.LimitError(
                     f"more than {MAX_STEPS:,} steps for the match that starts at row "

@@ -25,6 +25,7 @@ from ensue.operator.batch import Batch
 from ensue.query import condition as c
 from ensue.rows.kernels.reach import Reach, widest_ways
 from ensue.scalar.columns import evaluate
+from ensue.stopping import look
 
 _GREATER = {"gt": True, "gte": False}  # strict?
 _MIRRORED = {"lt": "gt", "lte": "gte"}
@@ -164,6 +165,7 @@ def reach_of(found: list[Comparison], plan: Plan, batch: Batch, least: NDArray[n
             offered, least, batch.starts, batch.ends, batch.is_open, program.label,
             program.arc_offset, program.arc_target, widest[index],
         )  # fmt: skip
+        look()
     register = np.array([one.register for one, *_ in usable], np.int64)
     return Reach(widest, held, register, np.array([strict for *_, strict in usable], np.bool_))
 

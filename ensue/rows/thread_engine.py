@@ -19,6 +19,7 @@ from ensue.rows.engines import drain, skip_error, task_of
 from ensue.rows.kernels import threads
 from ensue.rows.python_engine import PythonEngine
 from ensue.rows.reach import Comparison, comparisons, reach_of
+from ensue.stopping import look
 
 MAX_THREADS = 65_536
 MAX_TRACE = 1 << 24
@@ -57,6 +58,7 @@ class ThreadEngine:
             status, partition = yield from drain(run, batch, partition)
             if status == automaton.DONE:
                 return
+            look()
             if status == threads.GUARD_OVERFLOW:
                 yield from self._exactly(batch)
                 return

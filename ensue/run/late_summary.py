@@ -7,7 +7,7 @@ watermark on where one of them is corrected. Answers are computed when asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from ensue.operator.protocol import Capabilities, Events, Snapshot
 from ensue.operator.rerun import Ahead
 from ensue.query.binding import bind
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout
 from ensue.run import choose
 from ensue.run.branch import MatcherOptions
 from ensue.run.cleansed import Cleansed, CleansedCounts
@@ -60,7 +61,7 @@ class LateSummary(Cleansed):
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def insert(self, events: Any) -> Self:
+    def insert(self, events: Any, *, timeout: Timeout | None = None) -> Self:
         """Take events in, in any order."""
         if isinstance(events, list) and not events:
             return self
@@ -71,13 +72,13 @@ class LateSummary(Cleansed):
         self._passed(self._opened[0].insert(table))
         return self
 
-    def retract(self, events: Any) -> Self:
+    def retract(self, events: Any, *, timeout: Timeout | None = None) -> Self:
         """Take events back: whole rows, or the partition columns and the id where there is one."""
         cleanse, _ = self._opened
         self._passed(cleanse.retract(as_table(events, self._read, cleanse.schema)))
         return self
 
-    def advance(self, time: Any) -> Self:
+    def advance(self, time: Any, *, timeout: Timeout | None = None) -> Self:
         """A watermark: no event before `time` will come."""
         if self._cleanse is None:
             self._mark = time
@@ -85,7 +86,7 @@ class LateSummary(Cleansed):
             self._passed(self._cleanse.advance(time))
         return self
 
-    def end(self, keys: Iterable[Any] | None = None) -> pa.Table:
+    def end(self, keys: Iterable[Any] | None = None, *, timeout: Timeout | None = None) -> pa.Table:
         """The answers of these keys (or all), which are complete: they are forgotten.
 
         After the end of all, `result` and `events` give the last answer until the next event.
@@ -211,6 +212,18 @@ class LateSummary(Cleansed):
             "ended": b"" if self._ended is None else self._ended.snapshot(),
         }
         return state.pack(KIND, parts)
+
+    def _rewind(self) -> Callable[[], None]:
+        fields = dict(vars(self))
+        kept = None if self._cleanse is None else self.snapshot()
+
+        def back() -> None:
+            vars(self).clear()
+            vars(self).update(fields)
+            if kept is not None:
+                self.go_on(state.unpack(KIND, kept))
+
+        return back
 
     def go_on(self, parts: state.Parts) -> Self:
         """Take over the parts of a snapshot of the same question."""

@@ -26,6 +26,7 @@ from ensue.operator.cleanse import Released
 from ensue.operator.clock import LOWEST
 from ensue.operator.protocol import Capabilities, Events
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout
 from ensue.run.asked import Asked
 from ensue.run.branch import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Branch, Lifetime, MatcherOptions
 from ensue.run.cleansed import Cleansed, CleansedCounts
@@ -96,7 +97,7 @@ class Matcher(Cleansed):
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def insert(self, events: Any) -> pa.Table:
+    def insert(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
         """Take events in, in any order; the changes they make."""
         table = self._read(events)
         if self._cleanse is None:
@@ -104,7 +105,7 @@ class Matcher(Cleansed):
             return self._shown([*opened, *self._passed(self._known.insert(table))])
         return self._shown(self._passed(self._cleanse.insert(table)))
 
-    def retract(self, events: Any) -> pa.Table:
+    def retract(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
         """Take events back: whole rows, or the partition columns and the id where there is one."""
         table = self._read(events)
         if self._cleanse is None:
@@ -114,7 +115,7 @@ class Matcher(Cleansed):
             )
         return self._shown(self._passed(self._cleanse.retract(table)))
 
-    def advance(self, time: Any) -> pa.Table:
+    def advance(self, time: Any, *, timeout: Timeout | None = None) -> pa.Table:
         """A watermark: no event before `time` will come. What it settles becomes final."""
         if isinstance(time, float) and math.isinf(time):
             raise errors.QueryError(
@@ -126,7 +127,7 @@ class Matcher(Cleansed):
             return self._shown([])
         return self._shown(self._passed(self._cleanse.advance(time)))
 
-    def end(self, keys: Iterable[Any] | None = None) -> pa.Table:
+    def end(self, keys: Iterable[Any] | None = None, *, timeout: Timeout | None = None) -> pa.Table:
         """These keys (or all) are complete; a key that comes again starts afresh."""
         if self._cleanse is None:
             return self._shown([])
@@ -142,6 +143,8 @@ class Matcher(Cleansed):
         self,
         add: Mapping[str, Any] | None = None,
         remove: Mapping[str, Any] | Iterable[str] = (),
+        *,
+        timeout: Timeout | None = None,
     ) -> Revised:
         """Patterns that come and go while events flow.
 
@@ -206,6 +209,23 @@ class Matcher(Cleansed):
             "lanes": tuple(blob for branch in self._branches for blob in branch.to_bytes()),
         }
         return state.pack(KIND, parts)
+
+    def _rewind(self) -> Callable[[], None]:
+        """A call that is stopped is taken back: from a snapshot, once there is anything to keep."""
+        fields = dict(vars(self))
+        if self._cleanse is None:
+            return lambda: self._become(fields)
+        kept, owed = self.snapshot(), list(self._owed)
+
+        def back() -> None:
+            fields = vars(restored(kept, self._read))
+            self._become(fields | {"_owed": owed, "_turn": self._turn})
+
+        return back
+
+    def _become(self, fields: dict[str, Any]) -> None:
+        vars(self).clear()
+        vars(self).update(fields)
 
     def _go_on(self, told: dict[str, Any], parts: state.Parts) -> None:
         """Take over the parts of a snapshot."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.extras import needed
+from ensue.stopping import cancelling
 
 _CLOSED = {
     "enable_external_access": "false",
@@ -34,7 +35,8 @@ def answer(text: str, tables: Mapping[str, pa.Table], shown: Sequence[str]) -> p
         for name, table in tables.items():
             connection.register(name, table)
         try:
-            return connection.sql(text).to_arrow_table()
+            with cancelling(connection.interrupt):
+                return connection.sql(text).to_arrow_table()
         except duckdb.Error as problem:
             raise errors.QueryError(
                 f"the statement cannot be run over the tables given: {_told(str(problem))}",

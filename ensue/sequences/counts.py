@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +23,7 @@ from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import counts as kernels
 from ensue.sequences.kernels.counts import Counting
 from ensue.sequences.match_graph import MAX_TABLE, build_steps
+from ensue.stopping import in_threads, look
 
 MIN_PIECE = 1 << 17  # rows; below that one core is as fast
 THREADS = os.cpu_count() or 1
@@ -134,6 +134,7 @@ def _count_windows(
         high, low, exact = kernels.count_window(
             classes, start, first, last, lows, table.steps, ending
         )
+        look()
         if exact:
             return (int(high) << 62) + int(low)
         return _count_windows_exactly(classes, table, start, first, last, lows, ending)
@@ -166,6 +167,7 @@ def _count_windows_exactly(
         return [sum(c * n for c, n in zip(current, row, strict=True) if c) for row in matrix]
 
     for row in range(begin, end):
+        look()
         kind = int(classes[row])
         low = int(lows[row])
         if low > oldest:
@@ -230,10 +232,12 @@ def _from_state(
     vector = np.zeros(table.states, np.int64)
     vector[state] = 1
     high, low, reached = kernels.count_vector(classes, begin, end, table.steps, vector)
+    look()
     total = (int(high) << 62) + int(low)
     exact = [int(value) for value in vector]
     if reached < end:
         for kind in classes[reached:end].tolist():
+            look()
             if not table.steps.idle[kind]:
                 total += sum(exact[s] * n for s, n in table.ends[kind])
                 exact = [row[0] for row in _multiply([[n] for n in exact], table.arcs[kind])]
@@ -300,5 +304,4 @@ def _cuts(begin: int, end: int) -> list[int]:
 def _in_parallel(work, count: int) -> list:  # type: ignore[no-untyped-def, type-arg]
     if count == 1:
         return [work(0)]
-    with ThreadPoolExecutor(min(THREADS, count)) as pool:
-        return list(pool.map(work, range(count)))
+    return in_threads(work, range(count), min(THREADS, count))

@@ -44,7 +44,7 @@ from ensue.sequences.guards import Guards
 from ensue.sequences.limits import check_unbounded
 from ensue.sequences.listing import Collector, drawn, listed, too_many, total
 from ensue.sequences.machine import EventMachine, GuardOverflowError, event_machine
-from ensue.sequences.match_graph import Graph, Stretch, list_roots, row_local_graph
+from ensue.sequences.match_graph import Graph, Stretch, list_roots, list_within, row_local_graph
 from ensue.sequences.output import Found
 from ensue.sequences.output import Output as Columns
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
@@ -202,7 +202,8 @@ class SequencesEvaluator(InPieces):
                 yield from self._graphs(batch, graph.stretches(self._most(), subgraphs))
                 return
             if graph is not None:
-                yield from self._compact(batch, graph.stretches(self._most(), list_roots), matches)
+                lister = list_within if self._listing.limit is None else list_roots
+                yield from self._compact(batch, graph.stretches(self._most(), lister), matches)
                 return
         except GuardOverflowError as problem:
             self._machine = None  # numbers beyond 64 bits: plain Python from here on

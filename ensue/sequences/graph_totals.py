@@ -33,6 +33,7 @@ from ensue.sequences.kernels.graph_totals import KEPT, NO_ROW, UNKNOWN, Numbers,
 from ensue.sequences.kernels.match_graph import NOTHING, Nodes
 from ensue.sequences.machine import sorting
 from ensue.sequences.match_graph import Graph
+from ensue.stopping import look
 
 PRIMES = 2  # at first
 _SLACK = 4  # bits: the sign, and what doubles lose in adding up a bound
@@ -273,6 +274,7 @@ class GraphTotals:
             amount = len(self._primes)
             numbers, out = self._plan.numbers(used, amount), self._plan.numbers(len(wanted), amount)
             kernels.add_up(nodes, used, wanted, self._weights, numbers, self._kept, out)
+            look()
             most = float(out.sizes.sum(axis=0).max(initial=0.0))
             if not math.isfinite(most):
                 raise TooLargeError

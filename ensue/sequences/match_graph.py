@@ -21,6 +21,7 @@ from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import match_graph as kernels
 from ensue.sequences.kernels.match_graph import Nodes, Steps, Walk
+from ensue.stopping import look
 
 NODES = 1 << 18  # first size of the arrays
 ROOTS = 1 << 16
@@ -112,6 +113,7 @@ class Graph(ABC):
         """
         while self.walk.place[0] < len(self.walk.begins):
             found = self.advance()
+            look()
             for stretch in lister(self.nodes, self.roots, found, most):
                 most -= len(stretch.lengths)
                 yield stretch
@@ -183,6 +185,19 @@ def row_local_graph(
     return None if built is None else RowLocalGraph(batch, live, classes, len(built[0]), built[1])
 
 
+def list_within(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Stretch]:
+    """As `list_roots`; where there are `most`, their number alone: none of them is kept."""
+    if found:
+        counts = np.empty(int(roots[:found, 1].max()) + 1, np.float64)
+        if kernels.most_matches(nodes, roots, found, counts) >= most:
+            told = sum(len(part.lengths) for part in list_roots(nodes, roots, found, most))
+            if told >= most:
+                nothing = np.empty(0, np.int64)
+                yield Stretch(np.broadcast_to(np.int64(0), most), nothing.astype(np.int32), nothing)
+                return
+    yield from list_roots(nodes, roots, found, most)
+
+
 def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Stretch]:
     """The matches of the first `found` roots, at most `most`."""
     place = np.zeros(2, np.int64)
@@ -190,6 +205,7 @@ def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) ->
     path_rows, path_labels = np.empty(1024, np.int64), np.empty(1024, np.int32)
     room = 1 << 16
     while most > 0:
+        look()
         out_rows, out_labels = np.empty(room, np.int64), np.empty(room, np.int32)
         lengths = np.empty(MATCHES, np.int64)
         matches, events, done = kernels.list_matches(

@@ -20,6 +20,7 @@ from typing import Generic, Protocol, TypeVar
 from ensue import errors
 from ensue.automaton.subsets import DEAD, NOWHERE, START, Subsets
 from ensue.sequences.guards import Guards, Memory
+from ensue.stopping import look
 
 V = TypeVar("V")
 MAX_CLASSES = 2_000_000
@@ -98,6 +99,7 @@ class Runs(Generic[V]):
             if part.low is not None and part.low[row] > oldest:
                 oldest = part.low[row]
                 classes = self._expire(classes, oldest, row, timed)
+            look()
             classes = self._step(classes, row, part.bits[row])
         classes = self._expire(classes, part.floor, part.end, timed)
         self.classes = self._overdue(classes, part)

@@ -39,6 +39,7 @@ from ensue.shared.prepare import (
 )
 from ensue.shared.prices import EventClasses
 from ensue.shared.tables import build
+from ensue.stopping import look
 
 MAX_RECORDS = 20_000_000
 MOST_CHAINS = 1 << 17  # of one output; then it is drained more often
@@ -141,6 +142,7 @@ class Engine:
             given = self._handed(prepared, partials)
             rows_before = int(meta[at.POSITION])
             while (status := loop.run_rows(until, complete, given, work)) == loop.FULL:
+                look()
                 # What is done with matches is not matching: its time does not count.
                 spent += time.thread_time() - began
                 yield from self._drained(partials)

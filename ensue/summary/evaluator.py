@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from ensue.operator.state import restoring
 from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout
 from ensue.summary import intake, reading, saved
 from ensue.summary.answers import Answer, answer
 from ensue.summary.groups import GroupedStore, group_labels
@@ -104,7 +105,7 @@ class Summary(Turns, Refusing):
 
     # -- in --------------------------------------------------------------------------------------
 
-    def insert(self, events: Any) -> Summary:
+    def insert(self, events: Any, *, timeout: Timeout | None = None) -> Summary:
         """Events in order of time (per key): Arrow, pandas or Polars, or a list of dicts.
 
         Where they cannot be taken the summary stays as it was.
@@ -419,6 +420,16 @@ class Summary(Turns, Refusing):
             fresh._take_keys(of_key if of_key.asked == shared.asked else fresh._checked(of_key))
         fresh._in_order()
         return fresh
+
+    def _rewind(self) -> Callable[[], None]:
+        kept = None if self._schema is None else self.snapshot()
+
+        def back() -> None:
+            fresh = Summary(self._query, self._options, self._read)
+            again = vars(fresh if kept is None else fresh.restore(kept))
+            vars(self).update(again | {"_turn": self._turn})
+
+        return back
 
     def _saved(self, keys: list[Key]) -> bytes:
         self._compact(always=True)

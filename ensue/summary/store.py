@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.stopping import look
 from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
 from ensue.summary.kernels.arrays import Retained, Tables, make_lanes
@@ -176,6 +177,7 @@ class Store:
             *chosen.tables(),
             *chosen.machine.arrays(),
         )
+        look()
 
     def ranked(self) -> tuple[NDArray[np.float64], bool]:
         """What the selection would rank by at the time of the latest event, and whether those are

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ensue.stopping import look
 from ensue.summary.answers import Answer
 from ensue.summary.kernels.exact import measure_keys
 from ensue.summary.limbs import Limbs
@@ -102,6 +103,7 @@ def answers_together(
             readings.starts, chosen, clock, readings.classes, magnitude,
             times.dtype.type(window), machine.arrays(), (labels + 1).bit_length(),
         )  # fmt: skip
+        look()
         counts = _integers(limbs, offsets[:-1], middle)
         sums = [0] * len(counts)
         return counts, sums if magnitude is None else _integers(limbs, middle, offsets[1:]), used

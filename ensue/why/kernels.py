@@ -7,6 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.automaton import next_start
+from ensue.kernels.stop import asked
 
 _AT_START = 1
 _FIRST_ROW, _LENGTH, _OFFSET = 1, 2, 4  # columns of an entry, as in kernels/measures.py
@@ -34,6 +35,8 @@ def depths(
         begin, end = starts[partition], starts[partition + 1]
         ahead[:] = 0
         for row in range(end - 1, begin - 1, -1):
+            if asked():
+                return depth
             for state in range(1, states):
                 here[state] = 0
                 name = label[state]

@@ -38,6 +38,7 @@ from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import skip_arguments
 from ensue.rows.python_engine import PythonEngine, Search
 from ensue.scalar.columns import evaluate
+from ensue.stopping import look
 from ensue.why import account as a
 from ensue.why import words
 from ensue.why.account import Account, Attempt
@@ -200,6 +201,7 @@ class _Batch:
             program.arc_flags,
             self._room.remaining > 0,
         )
+        look()
         if len(self._limits):
             bound = np.minimum(bound, self._limits - np.arange(batch.length))
         for partition, (begin, end) in enumerate(pairwise(batch.starts.tolist())):

@@ -204,3 +204,23 @@ def test_a_pattern_that_grows_too_large_is_refused() -> None:
         base("((A{100}){100}){3}").program
     with pytest.raises(errors.LimitError, match="PERMUTE of 12"):
         base("PERMUTE(A,B,C,D,E,F,G,H,I,J,K,L)").program
+
+
+def test_texts_that_fuzzing_found_are_refused_or_work() -> None:
+    """Each once raised an error that was not Ensue's."""
+    table = pa.table({"x": [3, 1, 2], "s": ["a", "b", "c"]})
+    for condition in (
+        "regexp_replace(s, 'a(b)?''$1') = ''",
+        "regexp_replace(s, , '$1') = ''",
+        "x IN (" + "1" * 41 + ", 2)",
+        "x > 0." + "1" * 39,
+        "x = " + "9" * 5_000,
+        "COLLECT_LIST(1e999.s) = x",
+    ):
+        with pytest.raises(errors.ConditionSyntaxError):
+            ensue.pattern("A").define(A=condition).order_by("x").matches(table)
+    text = "SELECT * FROM t MATCH_RECOGNIZE (ORDER BY {} MEASURES LAST(a.x) AS l PATTERN (a+))"
+    ordered = text.format("CASE WHEN x > 1 THEN x ELSE 9 END")
+    assert ensue.sql(ordered, t=table).to_pylist() == [{"l": 1}]
+    with pytest.raises(errors.ConditionSyntaxError, match=r"not \*"):
+        ensue.sql(text.format("*"), t=table)

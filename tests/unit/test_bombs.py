@@ -76,3 +76,22 @@ def test_a_matcher_keeps_to_a_limit_of_matches() -> None:
     with pytest.raises(errors.LimitError, match="max_matches"):
         matcher.insert(pa.table({"t": pa.array(range(42)), "k": kinds}))
         matcher.end()
+
+
+@pytest.mark.parametrize("condition", [None, "x >= A.x"])
+def test_too_many_matches_are_counted_and_never_kept(
+    condition: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(*_: object) -> None:
+        raise AssertionError("matches beyond the limit were put into tables")
+
+    monkeypatch.setattr("ensue.sequences.evaluator._joined", kept)
+    rows = pa.table({"t": range(42), "x": range(42), "k": ["A", *"B" * 40, "C"]})
+    pattern = ensue.pattern("A ->> B+ ->> C", types="k").order_by("t")
+    pattern = pattern if condition is None else pattern.define(B=condition)
+    with pytest.raises(errors.LimitError, match="there are 1,099,511,627,775 matches"):
+        pattern.matches(rows)
+    matcher = pattern.matcher()
+    matcher.insert(rows)
+    with pytest.raises(errors.LimitError, match="there are 1,099,511,627,775 matches"):
+        matcher.end()

@@ -23,6 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.hashing import slot_of
+from ensue.kernels.stop import asked
 from ensue.missing.kernels.history import EPOCH, LEARNING, PHASE, History, credit, new_bundle
 from ensue.missing.kernels.select import Choice
 
@@ -153,6 +154,8 @@ def collect(
                 continue
             node = nodes.top[source]
             while node != NONE and nodes.row[node] >= low:
+                if asked():
+                    return -1
                 error = nodes.error[node] + cost
                 if nodes.first[node] >= low and error <= bound:
                     if count >= room:

@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import Adjacency, Moves, doubled, first_entry, next_entry
 from ensue.paths.kernels.paths import EDGE, NO_RETURN, NODE, PARENT, STATE, SYMBOL, repeats
 
@@ -151,7 +152,7 @@ def search_best(
             continue
         while True:
             if pending_root >= roots:
-                if steps <= 0:
+                if steps <= 0 or asked():
                     pause = True
                     break
                 steps -= 1

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.hashing import grown, slot_of
+from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import (
     Adjacency,
     Moves,
@@ -74,6 +75,8 @@ def count_paths(
                 generation = 1
             used = 0
             for f in range(size):
+                if asked():
+                    return exact, rough, work
                 s, here = now_key[f] % states, now_key[f] // states
                 move = before_moves(automaton, s)
                 while True:
@@ -126,6 +129,8 @@ def meets_cycle(graph: Adjacency, automaton: Moves, search: Search) -> int:
         depth = 0
         pending = np.int64(origin_node[o]) * states + origin_state[o]
         while True:
+            if asked():
+                return -1
             if pending >= 0:
                 slot = slot_of(keys, stamps, 1, pending)
                 if stamps[slot] == 1:

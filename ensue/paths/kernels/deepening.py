@@ -17,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.copies import copy_row
+from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import Adjacency, Moves, Place, Search, doubled, next_move
 from ensue.paths.kernels.paths import EDGE, NODE, PARENT, ROW, STATE, SYMBOL, Rows, repeats
 
@@ -84,6 +85,9 @@ def deepen_paths(
             path[0, STATE] = state
             visit[0, 0], visit[0, 1], visit[0, 2] = automaton.visit_offset[state] - 1, 0, 0
             while depth >= 0:
+                if asked():
+                    nodes, labels = all_nodes[:written], all_labels[:crossed]
+                    return found[:founds], nodes, labels, work, False
                 s = path[depth, STATE]
                 if depth == target:
                     reached = True

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.hashing import grown, slot_of
+from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import (
     Adjacency,
     Moves,
@@ -101,6 +102,8 @@ def search_ends(
                 break
             depth += 1
             for at in range(begin, end):
+                if asked():
+                    return found[:outs], counts, work
                 here, s = queue[at, 0], queue[at, 1]
                 move = before_moves(automaton, s)
                 while True:
@@ -182,6 +185,8 @@ def search_ends_bits(
         depth = 0
         while size:
             for f in range(size):
+                if asked():
+                    return found[:outs], counts, work
                 s, here = frontier[f] % states, frontier[f] // states
                 if accept_offset[s] == accept_offset[s + 1] or not wanted[here]:
                     continue

@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import inlined
+from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import (
     Adjacency,
     Moves,
@@ -101,6 +102,8 @@ def expand_paths(
             return arena, found[:founds], work, False
         depth += 1
         for at in range(begin, end):
+            if asked():
+                return arena, found[:founds], work, False
             here, s, o = arena[at, NODE], arena[at, STATE], arena[at, ORIGIN]
             if limit and full[o] == search.origin_asks[o]:
                 continue

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ensue.guards.machine import OVERFLOW, run_cells
 from ensue.kernels.arithmetic import checked_product, checked_sum, compare_floats
+from ensue.kernels.stop import asked
 
 # Folds; the code in a program is twice this, plus one where the slot is a float.
 REPLACE, LAST, FIRST, SUM, PRODUCT, MIN, MAX, COUNT, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8
@@ -153,6 +154,8 @@ def run(
                 bits[now * slots + slot] = kept_bits[keep, slot]
                 marks[now * slots + slot] = kept_marks[keep, slot]
         for row in range(first_row, starts[partition + 1]):
+            if asked():
+                return
             following = np.int64(-1)
             if row + 1 < starts[partition + 1]:
                 following = letters[row + 1] | OUTPUT if streaming else letters[row + 1]

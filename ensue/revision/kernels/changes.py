@@ -18,6 +18,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.stop import asked
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.arcs import Arcs
 from ensue.revision.kernels.intervals import (
@@ -261,6 +262,9 @@ def _walk(
     keeping = ignoring or remaking or arcs.closing.shape[0] > 0
     stop = NONE
     while stop < 0:
+        if asked():
+            stop = at.ASKED
+            break
         if step == at.NEXT_EVENT and source.shape[0] < control[at.NODES]:
             counts[at.CREATED] = counts[at.WANTED] = 0
             stop = at.ROOM
@@ -380,7 +384,7 @@ def process(
             frontier, stays, faults, counts, rows,
         )  # fmt: skip
         event, count = walk[at.MET], walk[at.METS]
-        if stop == at.ENDED:
+        if stop in (at.ENDED, at.ASKED):
             return store, rows
         if stop == at.ROOM:
             wanted = counts[at.WANTED]

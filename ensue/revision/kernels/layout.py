@@ -60,7 +60,7 @@ CHANGE, CHANGED, MET, METS, INDEX, STEP, INSERTED, LATE, ONWARD, REMAKING, WALK 
 # Of STEP.
 NEXT_EVENT, MEET, TELL = range(3)
 # What a walk stops for.
-ENDED, OTHER_CHANGE, ROOM, CUT = range(4)
+ENDED, OTHER_CHANGE, ROOM, CUT, ASKED = range(5)
 
 # What a change is, and what became of it.
 INSERT = 1

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ensue.kernels.automaton import NEVER
 from ensue.kernels.calls import inner_inlined
+from ensue.kernels.stop import asked
 
 
 class Reach(NamedTuple):
@@ -42,6 +43,8 @@ def widest_ways(
     for partition in range(ends.shape[0]):
         begin, end = starts[partition], ends[partition]
         for row in range(end - 1, begin - 1, -1):
+            if asked():
+                return
             for state in range(1, label.shape[0]):
                 best = -np.inf
                 if least[row, state] != NEVER:

@@ -38,9 +38,10 @@ from ensue.guards.registers import (
 )
 from ensue.kernels.automaton import DONE, FULL, Task, limit_of, settle
 from ensue.kernels.calls import inner_allocating, inner_inlined
+from ensue.kernels.stop import asked
 from ensue.rows.kernels.reach import Reach, is_hopeless
 
-TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO = 10, 11, 12, 13
+TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO, STOPPED = 10, 11, 12, 13, 14
 _AT_START, _AT_END = 1, 2
 _PLACES = 1 << 18  # failed places remembered at a time
 
@@ -146,6 +147,8 @@ def run_threads(
             undecided = False
             row = start
             while count > 0:
+                if asked():
+                    return STOPPED, partition, entries, written
                 made = 0
                 stop = False
                 for thread in range(count):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.serializers import CloudPickleSerializer
 
+from ensue import stopping
 from ensue.run.spark import on_executor
 
 _register: Any = cloudpickle.register_pickle_by_value
@@ -25,8 +26,14 @@ Steps = Callable[[tuple[Any, ...], Iterator[Any], Any], Iterator[Any]]
 
 
 def shipped(work: Mapped) -> Mapped:
-    """`work`, to be given to `mapInArrow`."""
-    return on_executor.mapper(*_packed(work))
+    """`work`, to be given to `mapInArrow`; each task has the time that the call was given."""
+    seconds = stopping.seconds()
+
+    def within(batches: Batches) -> Iterator[pa.RecordBatch]:
+        with stopping.watch(seconds):
+            yield from work(batches)
+
+    return on_executor.mapper(*_packed(work if seconds is None else within))
 
 
 def shipped_steps(work: Steps) -> Steps:

@@ -26,6 +26,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.kernels.copies import copy_row, copy_rows
+from ensue.kernels.stop import asked
 
 
 class Counting(NamedTuple):
@@ -84,6 +85,8 @@ def count_vector(
     after = np.zeros(states, np.int64)
     high, low = np.int64(0), np.int64(0)
     for row in range(begin, end):
+        if asked():
+            return high, low, row
         kind = classes[row]
         if idle[kind]:
             continue
@@ -187,6 +190,8 @@ def count_window(
     start = np.zeros(states, np.int64)
     start[0] = 1
     for row in range(begin, end + 1):
+        if asked():
+            return high, low, False
         moved = False
         if row < end and lows[row] > oldest:
             moved = True
@@ -216,6 +221,8 @@ def count_window(
                 for state in range(states):
                     matrix[state, state] = 1
                 for back in range(row - 1, oldest - 1, -1):
+                    if asked():
+                        return high, low, False
                     if not idle[classes[back]] and not _multiply(
                         matrix, classes[back], offsets, targets, sources, scratch
                     ):

@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.stop import asked
 from ensue.sequences.kernels.match_graph import NOTHING, UNION, Nodes
 
 KEPT = -2  # in place of a row: the node's numbers are those of an earlier stretch
@@ -114,12 +115,17 @@ def _work_out(
     stack: NDArray[np.int64],
     root: int,
     low: int,
-) -> None:
-    """Makes the numbers of a node those of its partial matches that begin at `low` or later."""
+) -> bool:
+    """Makes the numbers of a node those of its partial matches that begin at `low` or later.
+
+    False: it was asked to stop.
+    """
     since = numbers.since
     stack[0] = root
     height = 1
     while height > 0:
+        if asked():
+            return False
         node = stack[height - 1]
         if since[node] >= low:
             height -= 1
@@ -161,6 +167,7 @@ def _work_out(
             _copy(numbers, node, numbers, left)
             _take(weights, numbers, node, row, nodes.labels[node])
         height -= 1
+    return True
 
 
 @njit(cache=True, nogil=True)
@@ -177,5 +184,6 @@ def add_up(
     stack = np.empty(used + 2, np.int64)
     for place in range(wanted.shape[0]):
         node = wanted[place, 1]
-        _work_out(nodes, weights, numbers, kept, stack, node, wanted[place, 2])
+        if not _work_out(nodes, weights, numbers, kept, stack, node, wanted[place, 2]):
+            return  # the caller looks
         _copy(out, place, numbers, node)

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from ensue.kernels.calls import inlined
 from ensue.kernels.copies import copy_row
+from ensue.kernels.stop import asked
 
 NOTHING = -1
 UNION = -1  # in place of a row
@@ -140,6 +141,8 @@ def advance(
             current[:] = NOTHING
             next_partition(walk)
             continue
+        if asked():
+            break
         kind = classes[row]
         if steps.idle[kind]:
             place[1] += 1
@@ -285,6 +288,25 @@ def list_matches(
         place[1] = height
         if height == 0:
             place[0] += 1
+
+
+@njit(cache=True, nogil=True)
+def most_matches(
+    nodes: Nodes, roots: NDArray[np.int64], found: int, counts: NDArray[np.float64]
+) -> float:
+    """Matches of the roots, those that have left a window counted too: at least as many as are.
+
+    `counts` has room for the newest root and all nodes before it.
+    """
+    for node in range(counts.shape[0]):
+        left = nodes.lefts[node]
+        counts[node] = 1.0 if left == NOTHING else counts[left]
+        if nodes.rows[node] == UNION:
+            counts[node] += counts[nodes.rights[node]]
+    total = 0.0
+    for root in range(found):
+        total += counts[roots[root, 1]]
+    return total
 
 
 @njit(cache=True, nogil=True)

@@ -36,6 +36,7 @@ from ensue.guards.registers import (
 )
 from ensue.kernels.calls import inlined
 from ensue.kernels.copies import copy_row
+from ensue.kernels.stop import asked
 from ensue.sequences.kernels.classes import (
     EMPTY,
     Classes,
@@ -288,6 +289,8 @@ def advance(
                     continue
             kept = begin
             for index in range(begin, end):
+                if asked():
+                    return FULL, used, found
                 slot, node = NOTHING, NOTHING
                 ints, floats = guards.initial_ints, guards.initial_floats
                 if state > 0:

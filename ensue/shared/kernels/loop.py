@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ensue.guards.machine import update_registers
 from ensue.kernels.calls import borrowing, inner_inlined
+from ensue.kernels.stop import asked
 from ensue.shared.constants import CHECK_EVERY
 from ensue.shared.kernels import layout as at
 from ensue.shared.kernels.arena import any_bit, close, write
@@ -94,6 +95,8 @@ def run_rows(stop: int, finish: bool, given: Handed, work: NDArray[np.int32]) ->
                 if node >= 0 and knobs[at.COUNTED] != 0.0:
                     prices.events[node, rows.event_class[row]] += prices.scale[0]
             while meta[at.RUN] != OVER:
+                if asked():
+                    return FULL
                 run, after, status = max(meta[at.RUN], -1), OVER, VISIT
                 if run >= 0:
                     after = arena.following[run]

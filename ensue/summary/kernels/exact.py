@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.copies import copy_row
+from ensue.kernels.stop import asked
 from ensue.summary.kernels.arrays import Arcs
 
 
@@ -202,6 +203,8 @@ def measure_keys(
             whole = times[end - 1] - times[begin] <= window
             last = begin
             for s in range(begin, end):
+                if asked():
+                    return offsets, middle, out[:filled], taking
                 if classes[s] < 0 or not arcs.starts[classes[s]]:
                     continue
                 last = end if whole else max(last, s + 1)

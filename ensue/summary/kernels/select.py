@@ -26,6 +26,7 @@ from numba import njit
 
 from ensue.kernels.calls import borrowing
 from ensue.kernels.copies import copy_row
+from ensue.kernels.stop import asked
 from ensue.summary.kernels.arrays import Arcs, Lanes, Retained, Tables, keeping, make_lanes
 from ensue.summary.kernels.expect import (
     GAP_WEIGHT,
@@ -331,6 +332,8 @@ def run(
     lanes = make_lanes(0, arcs)
     scores = np.empty(room)
     for e in range(new_times.shape[0]):
+        if asked():
+            return
         now, c = new_times[e], new_classes[e]
         numbers[ROWS] += 1
         if numbers[ROWS] > 1:
