@@ -113,13 +113,14 @@ def _asked():  # type: ignore[no-untyped-def]
     return _word(0) != 0 and _has_to_stop()
 
 
-def _asked_in_python() -> bool:
+def asked_in_python() -> bool:
+    """`asked` of a kernel that runs as plain Python, which cannot call the compiled one."""
     stopping.look()
     return False
 
 
 if _config.DISABLE_JIT:
-    asked: Any = _asked_in_python
+    asked: Any = asked_in_python
 else:
     asked = _asked
 binding.add_symbol("ensue_stop_words", ctypes.addressof(stopping.WORDS))

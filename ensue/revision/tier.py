@@ -2,7 +2,7 @@
 
 An arc with a Python function, or with an expression the register machine cannot hold, is answered
 by calling Python. The algorithm around it stays one: its functions are taken as they stand in the
-kernels' source, uncompiled, with `run_arc` replaced.
+kernels' source, uncompiled, with `run_arc` replaced, and `asked`, which has no way in from Python.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ensue import errors
 from ensue.automaton.registers import FIELD, Arc, Expression, RegisterAutomaton
 from ensue.guards import machine as guards
 from ensue.kernels import copies
+from ensue.kernels.stop import asked_in_python
 from ensue.query import condition as c
 from ensue.revision.code import Code, Compiled
 from ensue.revision.kernels import arcs, changes, intervals, layout, output, steps, store, time
@@ -47,7 +48,7 @@ def plain_kernels(run_arc: Answer) -> Any:
         plain = getattr(found, "py_func", found)
         if isinstance(plain, FunctionType) and plain.__module__ in names:
             space[name] = FunctionType(plain.__code__, space, name, plain.__defaults__)
-    space["run_arc"] = run_arc
+    space |= {"run_arc": run_arc, "asked": asked_in_python}
     return SimpleNamespace(**space)
 
 
