@@ -92,12 +92,8 @@ class Automaton(AutomatonWhy):
         a partial match ends with nothing in it that ended the match.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> pair.arc("q1", "q2", when="kind = 'c'", name="or c").explain().count("->")
             3
         """
@@ -113,12 +109,8 @@ class Automaton(AutomatonWhy):
         """Start states; without this, the source of the first arc.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> late = pair.start("q0", "q1")
             >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
             >>> late.matches(events).select(["first", "last"]).to_pylist()
@@ -130,12 +122,8 @@ class Automaton(AutomatonWhy):
         """States that end a match; several may be.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
             >>> pair.final("q1").matches(events).num_rows
             2
@@ -174,12 +162,8 @@ class Automaton(AutomatonWhy):
         """The automaton as a picture: `.svg`, `.dot`, `.save(path)`.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> pair.plot().svg[:4]
             '<svg'
         """
@@ -197,12 +181,8 @@ class Automaton(AutomatonWhy):
         """States and arcs, where each fence is answered, and which tier runs.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
             >>> print(pair.explain(events).splitlines()[-2])
             runs: compiled
@@ -235,15 +215,11 @@ class Automaton(AutomatonWhy):
         (docs/streaming.md).
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
-            >>> pair.matches(events).select(["first", "last", "n"]).to_pylist()
-            [{'first': 1, 'last': 2, 'n': 1}]
+            >>> pair.matches(events).select(["first", "last"]).to_pylist()
+            [{'first': 1, 'last': 2}]
         """
         if "budget" in stream:
             raise refusal(Task.AUTOMATON, Way.BUDGET)
@@ -284,12 +260,8 @@ class Automaton(AutomatonWhy):
         only. With `arc_watermark=True`, arcs may come late: `advance(t, on="patterns")`.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
             >>> matcher = pair.matcher(events.schema)
             >>> matcher.insert(events).column("op").to_pylist()
@@ -315,12 +287,8 @@ class Automaton(AutomatonWhy):
         """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b'")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b'").final("q2")
             >>> events = pa.table({"ts": [1, 2, 3], "kind": ["a", "b", "b"]})
             >>> matcher = pair.matcher(events.schema)
             >>> _ = matcher.insert(events.slice(0, 1))

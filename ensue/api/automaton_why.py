@@ -28,12 +28,8 @@ class AutomatonWhy:
         (docs/why.md).
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b' AND n > 1")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton({"n": "int"}).arc("q0", "q1", "kind = 'a'", {"n": "n + 1"})
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b' AND n > 1").final("q2")
             >>> events = pa.table({"ts": [1, 2], "kind": ["a", "b"]})
             >>> pair.why(events).select(["reason", "text"]).to_pylist()
             [{'reason': 'condition', 'text': 'q1 -> q2: n > 1: 1 > 1 is false'}]
@@ -52,12 +48,8 @@ class AutomatonWhy:
         that matched (docs/why.md).
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b' AND n > 1")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton({"n": "int"}).arc("q0", "q1", "kind = 'a'", {"n": "n + 1"})
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b' AND n > 1").final("q2")
             >>> events = pa.table({"ts": [1, 2], "kind": ["a", "b"]})
             >>> pair.funnel_of_attempts(events).select(["variable", "reached"]).to_pylist()[0]
             {'variable': 'q0 -> q1', 'reached': 1}
@@ -76,12 +68,8 @@ class AutomatonWhy:
         first `limit` steps (docs/why.md); of a DataFrame, whose partition is collected, in Arrow.
 
         Examples:
-            >>> pair = (
-            ...     ensue.Automaton({"n": "bigint"}, order_by="ts", within=100)
-            ...     .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
-            ...     .arc("q1", "q2", when="kind = 'b' AND n > 1")
-            ...     .final("q2")
-            ... )
+            >>> pair = ensue.Automaton({"n": "int"}).arc("q0", "q1", "kind = 'a'", {"n": "n + 1"})
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b' AND n > 1").final("q2")
             >>> events = pa.table({"ts": [1, 2], "kind": ["a", "b"]})
             >>> pair.trace(events).column("action").to_pylist()
             ['ask', 'take', 'ask', 'drop', 'ask']

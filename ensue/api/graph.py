@@ -108,14 +108,9 @@ class Graph:
     """A labelled, directed graph that answers regular path queries; see docs/graph.md.
 
     Examples:
-        >>> films = pa.table({
-        ...     "subject": ["Alien", "Dark Star", "Alien"],
-        ...     "relation": ["written_by", "written_by", "directed_by"],
-        ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-        ... })
-        >>> g = ensue.graph(films)
-        >>> g.labels
-        ('written_by', 'directed_by')
+        >>> films = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+        >>> ensue.graph(pa.table(films)).paths("written_by")["end"].to_pylist()
+        ["O'Bannon"]
     """
 
     def __init__(self, store: GraphStore | None, spark: Any, missing: str) -> None:
@@ -131,10 +126,10 @@ class Graph:
         """Every edge label, in order of appearance.
 
         Examples:
-            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> film = {"subject": ["Alien"], "relation": ["by"], "object": ["Ann"]}
             >>> g = ensue.graph(pa.table(film))
             >>> g.labels
-            ('written_by',)
+            ('by',)
         """
         return tuple(self._spark.labels if self._spark is not None else self._local.store.labels)
 
@@ -154,7 +149,7 @@ class Graph:
         """How many nodes the graph has.
 
         Examples:
-            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> film = {"subject": ["Alien"], "relation": ["by"], "object": ["Ann"]}
             >>> g = ensue.graph(pa.table(film))
             >>> g.node_count
             2
@@ -168,7 +163,7 @@ class Graph:
         """How many edges the graph has, after duplicates were dropped.
 
         Examples:
-            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> film = {"subject": ["Alien"], "relation": ["by"], "object": ["Ann"]}
             >>> g = ensue.graph(pa.table(film))
             >>> g.edge_count
             1
@@ -191,16 +186,12 @@ class Graph:
 
         Examples:
             >>> import tempfile
-            >>> films = pa.table({
-            ...     "subject": ["Alien", "Dark Star", "Alien"],
-            ...     "relation": ["written_by", "written_by", "directed_by"],
-            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-            ... })
-            >>> g = ensue.graph(films)
+            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
+            >>> g = ensue.graph(pa.table(made))
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     ensue.graph(g.save(folder))
             ...
-            <ensue graph in process: 3 edges, 2 labels>
+            <ensue graph in process: 2 edges, 1 labels>
         """
         return self._local.store.save(Path(folder))
 
@@ -230,15 +221,11 @@ class Graph:
         name. `limit` is per start and query.
 
         Examples:
-            >>> films = pa.table({
-            ...     "subject": ["Alien", "Dark Star", "Alien"],
-            ...     "relation": ["written_by", "written_by", "directed_by"],
-            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-            ... })
-            >>> g = ensue.graph(films)
-            >>> again = g.paths("written_by/^written_by", start="Alien", semantics="no_return")
+            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
+            >>> g = ensue.graph(pa.table(made))
+            >>> again = g.paths("by/^by", start="Alien", semantics="no_return")
             >>> again["nodes"].to_pylist()
-            [['Alien', "O'Bannon", 'Dark Star']]
+            [['Alien', 'Ann', 'Jaws']]
         """
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
@@ -269,14 +256,10 @@ class Graph:
         """Each distinct pair of start and end that a path joins, without enumerating paths.
 
         Examples:
-            >>> films = pa.table({
-            ...     "subject": ["Alien", "Dark Star", "Alien"],
-            ...     "relation": ["written_by", "written_by", "directed_by"],
-            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-            ... })
-            >>> g = ensue.graph(films)
-            >>> g.ends("written_by|directed_by", start="Alien")["end"].to_pylist()
-            ["O'Bannon", 'Scott']
+            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
+            >>> g = ensue.graph(pa.table(made))
+            >>> g.ends("by/^by", start="Alien")["end"].to_pylist()
+            ['Alien', 'Jaws']
         """
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
         if self._spark is not None:
@@ -304,13 +287,9 @@ class Graph:
         Exact: decimal(38,0), and past that an error, or text of any length on request.
 
         Examples:
-            >>> films = pa.table({
-            ...     "subject": ["Alien", "Dark Star", "Alien"],
-            ...     "relation": ["written_by", "written_by", "directed_by"],
-            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-            ... })
-            >>> g = ensue.graph(films)
-            >>> g.counts("written_by", start="Alien").to_pylist()
+            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
+            >>> g = ensue.graph(pa.table(made))
+            >>> g.counts("by", start="Alien").to_pylist()
             [{'start': 'Alien', 'count': Decimal('1')}]
         """
         asked = self._asked(expression, start, end, max_hops, semantics, None, max_partials)
@@ -336,13 +315,9 @@ class Graph:
         """The number of paths (or distinct ends) over all starts and queries, exact at any size.
 
         Examples:
-            >>> films = pa.table({
-            ...     "subject": ["Alien", "Dark Star", "Alien"],
-            ...     "relation": ["written_by", "written_by", "directed_by"],
-            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-            ... })
-            >>> g = ensue.graph(films)
-            >>> g.count("(written_by|^written_by)+", start="Alien", max_hops=10)
+            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
+            >>> g = ensue.graph(pa.table(made))
+            >>> g.count("(by|^by)+", start="Alien", max_hops=10)
             93
         """
         asked = self._asked(expression, start, end, max_hops, semantics, None, max_partials)
@@ -378,16 +353,11 @@ class Graph:
         is one that cannot be read. `found.repairs` lists them. "error" refuses the call.
 
         Examples:
-            >>> films = pa.table({
-            ...     "subject": ["Alien", "Dark Star", "Alien"],
-            ...     "relation": ["written_by", "written_by", "directed_by"],
-            ...     "object": ["O'Bannon", "O'Bannon", "Scott"],
-            ... })
-            >>> g = ensue.graph(films)
-            >>> ways = ("written_by", "directed_by")
-            >>> asked = ensue.Question("who made [Alien]", "Alien", ways)
+            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
+            >>> g = ensue.graph(pa.table(made))
+            >>> asked = ensue.Question("who made [Alien]", "Alien", ["by", "by/^by"])
             >>> g.retrieve(asked, budget=ensue.Budget(work=10)).answers()
-            [['Scott', "O'Bannon"]]
+            [['Ann', 'Jaws']]
         """
         many = [questions] if isinstance(questions, Question) else list(questions)
         strange = next((q for q in many if not isinstance(q, Question)), None)
@@ -417,9 +387,9 @@ class Graph:
         """The automaton of an expression, or of several, as a picture: `.svg`, `.save(path)`.
 
         Examples:
-            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> film = {"subject": ["Alien"], "relation": ["by"], "object": ["Ann"]}
             >>> g = ensue.graph(pa.table(film))
-            >>> g.plot("written_by/^written_by").svg[:4]
+            >>> g.plot("by/^by").svg[:4]
             '<svg'
         """
         return Picture(PathPrograms.compile(queries_of(expression)[0]).view())
@@ -438,9 +408,9 @@ class Graph:
         """What would run for paths, end points and counts, and why.
 
         Examples:
-            >>> film = {"subject": ["Alien"], "relation": ["written_by"], "object": ["O'Bannon"]}
+            >>> film = {"subject": ["Alien"], "relation": ["by"], "object": ["Ann"]}
             >>> g = ensue.graph(pa.table(film))
-            >>> "2 nodes, 1 edges" in g.explain("written_by+", start="Alien")
+            >>> "2 nodes, 1 edges" in g.explain("by+", start="Alien")
             True
         """
         asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
