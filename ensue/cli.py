@@ -56,22 +56,11 @@ def demo(
 
 @app.command()
 def explain(
-    query: Annotated[
-        str,
-        typer.Argument(help='A pattern, such as "A B+ C+", or a SQL file: query.sql; - reads one.'),
-    ],
-    define: Annotated[
-        list[str] | None,
-        typer.Option("--define", "-d", help='A condition: -d "B: price < PREV(price)".'),
-    ] = None,
-    types: Annotated[
-        str | None, typer.Option(help="Column that holds the type of an event.")
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", "-t", help="A table of the statement: -t ticks=ticks.parquet."),
-    ] = None,
-    dialect: Annotated[str, typer.Option(help="The SQL of the statement.")] = "spark",
+    query: cli_run.Asked,
+    define: cli_run.Define = None,
+    types: cli_run.Types = None,
+    table: cli_run.Tables = None,
+    dialect: cli_run.Dialect = "spark",
     picture: Annotated[
         Path | None, typer.Option(help="Also draw the automaton (svg, dot or png).")
     ] = None,

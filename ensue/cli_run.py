@@ -27,13 +27,26 @@ from ensue.api.files import format_of
 MODES = ("error", "append", "overwrite")
 FORMATS = ("parquet", "csv", "json", "orc", "arrow")
 
+# Arguments and options that several commands have.
+Asked = Annotated[
+    str, typer.Argument(help='A pattern, such as "A B+ C+", or a SQL file: query.sql; - reads one.')
+]
+Define = Annotated[
+    list[str] | None,
+    typer.Option("--define", "-d", help='A condition: -d "B: price < PREV(price)".'),
+]
+Types = Annotated[str | None, typer.Option(help="Column that holds the type of an event.")]
+Tables = Annotated[
+    list[str] | None,
+    typer.Option("--table", "-t", help="A table of the statement: -t ticks=ticks.parquet."),
+]
+Dialect = Annotated[str, typer.Option(help="The SQL of the statement.")]
+Shown = Annotated[int, typer.Option(help="Rows shown on a terminal.", min=1)]
+
 
 def run(
     query: Annotated[Path, typer.Argument(help="A file with one SQL statement; - reads it here.")],
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", "-t", help="A table of the statement: -t ticks=ticks.parquet."),
-    ] = None,
+    table: Tables = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the result to this file or folder.")
     ] = None,
@@ -50,8 +63,8 @@ def run(
         list[str] | None,
         typer.Option(help="A setting of Spark, such as a catalog: --conf name=value; repeatable."),
     ] = None,
-    dialect: Annotated[str, typer.Option(help="The SQL of the statement.")] = "spark",
-    rows: Annotated[int, typer.Option(help="Rows shown on a terminal.", min=1)] = 50,
+    dialect: Dialect = "spark",
+    rows: Shown = 50,
     cores: Annotated[int, typer.Option(help="Cores that Spark uses.", min=1)] = 2,
 ) -> None:
     """Run a SQL statement with MATCH_RECOGNIZE over files, and over tables of the catalog."""

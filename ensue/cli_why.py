@@ -14,20 +14,12 @@ from ensue import cli_run, errors
 
 
 def why(
-    query: Annotated[
-        str,
-        typer.Argument(help='A pattern, such as "A B+ C+", or a SQL file: query.sql; - reads one.'),
-    ],
+    query: cli_run.Asked,
     data: Annotated[
         Path | None, typer.Argument(help="The events of a pattern: events.parquet, events.csv.")
     ] = None,
-    define: Annotated[
-        list[str] | None,
-        typer.Option("--define", "-d", help='A condition: -d "B: price < PREV(price)".'),
-    ] = None,
-    types: Annotated[
-        str | None, typer.Option(help="Column that holds the type of an event.")
-    ] = None,
+    define: cli_run.Define = None,
+    types: cli_run.Types = None,
     partition_by: Annotated[
         list[str] | None, typer.Option("--partition-by", "-p", help="A partition column.")
     ] = None,
@@ -41,12 +33,9 @@ def why(
     nearest: Annotated[
         int | None, typer.Option(help="Show so many attempts that lack least instead.")
     ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", "-t", help="A table of the statement: -t ticks=ticks.parquet."),
-    ] = None,
-    dialect: Annotated[str, typer.Option(help="The SQL of the statement.")] = "spark",
-    rows: Annotated[int, typer.Option(help="Rows shown on a terminal.", min=1)] = 50,
+    table: cli_run.Tables = None,
+    dialect: cli_run.Dialect = "spark",
+    rows: cli_run.Shown = 50,
     format: Annotated[
         str | None, typer.Option(help="For a pipe: csv, json, parquet or arrow.")
     ] = None,

@@ -175,7 +175,9 @@ class _Planner:
                     return replace(
                         node,
                         arguments=tuple(
-                            self.lift(a) if _nests(a) else self.argument(a, variable, 0)
+                            self.lift(a)
+                            if any(isinstance(node, c.Aggregate) for node in c.walk(a))
+                            else self.argument(a, variable, 0)
                             for a in arguments
                         ),
                         where=None if where is None else self.argument(where, variable, 0),
@@ -237,11 +239,6 @@ class _Planner:
             found = c.call("if", this=c.call("not", this=number), true=outer)
             return c.call("case", ifs=(found,))
         return outer
-
-
-def _nests(argument: c.Condition) -> bool:
-    """An aggregate of aggregates, over the rounds of a group."""
-    return any(isinstance(node, c.Aggregate) for node in c.walk(argument))
 
 
 @roomy

@@ -33,7 +33,7 @@ def mend(cache: Any) -> None:
             if found is None:
                 return given.load(self, sig, target_context)
             # Two processes that write at once may leave the code of one signature under another.
-            if found.signature.args == _arguments(sig):
+            if found.signature.args == tuple(getattr(sig, "args", sig)):
                 return found
         except Exception:  # unpickling raises any
             pass
@@ -61,10 +61,6 @@ def mend(cache: Any) -> None:
 def _is_own(cache: Any) -> bool:
     module = getattr(getattr(cache, "_py_func", None), "__module__", None) or ""
     return bool(module.partition(".")[0] == _OWN)
-
-
-def _arguments(sig: Any) -> tuple[Any, ...]:
-    return tuple(getattr(sig, "args", sig))
 
 
 if hasattr(caching, "FunctionCache"):

@@ -13,7 +13,7 @@ values are SQL over the event's columns, or Python callables of the event as a m
     5
 
 `reading` takes what users write, `combinators` puts queries together, `aggregates` has the names
-people know, `by_hand` draws automata state by state. The query itself is `ensue.quantity.Quantity`.
+people know, `by_hand` draws automata state by state. The query itself is `ensue.quantify.Quantity`.
 """
 
 from ensue.api.quantity import Quantity

@@ -17,7 +17,7 @@ def session_of(frames: Iterable[Any]) -> Any:
         return frame.sparkSession
     if "pyspark" not in sys.modules:
         return None
-    from ensue.run.spark.running import session_here
+    from ensue.run.spark.session import session_here
 
     return session_here()
 
@@ -25,7 +25,7 @@ def session_of(frames: Iterable[Any]) -> Any:
 def streams(session: Any) -> dict[str, Any]:
     if session is None:
         return {"streams": []}
-    from ensue.run.spark.running import running
+    from ensue.run.spark.listener import running
 
     with asked():
         found = running(session)

@@ -13,7 +13,6 @@ events are counted once per value of the attribute, events of the other labels w
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from ensue.summary.groups import GroupedStore, group_labels
 from ensue.summary.kernels import select as kernel
 from ensue.summary.limbs import limbs_of
 from ensue.summary.options import SummaryOptions, bound_total, check_options, selection_of
+from ensue.summary.over_keys import keep_budget
 from ensue.summary.store import Store, refill
 from ensue.summary.together import answers_together, plain_readings, quick
 
@@ -137,7 +137,10 @@ class Summary(Turns, Refusing):
             if step < table.num_rows:
                 found = self._readings(part, given and given.part(begin, step))
             self._insert(part, found)
-            self._keep_budget()
+            if budget is not None:
+                seed = (abs(self._options.seed), self._rows)
+                shed = keep_budget(self._stores.values(), budget, self._selection.mode, seed)
+                self._settled = self._settled and not shed
         return self
 
     def _open(self, schema: pa.Schema) -> None:
@@ -210,41 +213,6 @@ class Summary(Turns, Refusing):
                 else GroupedStore(self._selection, number, self._groups)
             )
         return self._stores[key]
-
-    def _keep_budget(self) -> None:
-        """One memory for all keys: drop the least beneficial events of all.
-
-        By "fifo" and "random" the oldest of all, and any of all.
-        """
-        budget = self._options.budget
-        if budget is None:
-            return
-        over = sum(store.count for store in self._stores.values()) - budget
-        if over <= 0:
-            return
-        self._settled = False
-        stores = [store for store in self._stores.values() if store.count]
-        if self._selection.mode == kernel.RANDOM:
-            chance = np.random.default_rng([abs(self._options.seed), self._rows])
-            ids = np.concatenate([store.ids for store in stores])
-            gone = set(chance.choice(ids, over, replace=False).tolist())
-            for store in stores:
-                for at in np.flatnonzero([i in gone for i in store.ids.tolist()])[::-1]:
-                    store.remove(int(at))
-            return
-        least = [(*self._least(store), number) for number, store in enumerate(stores)]
-        heapq.heapify(least)
-        for _ in range(over):
-            _, at, number = heapq.heappop(least)
-            store = stores[number]
-            store.remove(at)
-            if store.count:
-                heapq.heappush(least, (*self._least(store), number))
-
-    def _least(self, store: Store) -> tuple[float, int]:
-        if self._selection.mode == kernel.FIFO:
-            return float(store.ids[0]), 0
-        return store.least()
 
     def _compact(self, always: bool = False) -> None:
         """Forget the rows that are no longer retained."""

@@ -301,11 +301,8 @@ class Wait(Match):
         if reason in (a.END, a.WITHIN) and wanted[0]:
             told += self._nearly(wanted[1], range(path[-1][0] + 1, row), path)
         stopped = min(row, self._part.end - 1)
-        missing = self._missing(places, wanted)
+        missing = tuple(self._names[label] for label in self._room.waits.completion(places, wanted))
         return Attempt(self.labels(path), stopped, name, reason, f"{name}: {told}", missing)
-
-    def _missing(self, places: frozenset[Place], wanted: tuple[int, int]) -> tuple[str, ...]:
-        return tuple(self._names[label] for label in self._room.waits.completion(places, wanted))
 
     def no_start(self, starts: list[int]) -> Attempt:
         """No row can start: how often each part of the condition held."""

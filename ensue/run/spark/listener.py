@@ -3,7 +3,7 @@
 Lanes count what they do (`run/lanes/work.py`), and Spark adds the counts up per micro-batch as
 observed metrics. `Metrics` is a `StreamingQueryListener` that keeps totals per query and writes
 them as Prometheus text or offers them to OpenTelemetry; `progress_line` is one line about a query
-for a notebook.
+for a notebook, `running` a row about each, out of what Spark keeps of their progress.
 
 Counters (rows, matches, ...) are totals since the listener was added, those of matches also by
 pattern and version. Gauges (partials, pending, keys, state_bytes) are of all lanes that were called
@@ -143,6 +143,46 @@ def progress_line(query: Any) -> str:
     if len(patterns) > 1:
         told += [f"{n} v{v}: {found.get('matches', 0):,}" for (n, v), found in patterns.items()]
     return ", ".join(told)
+
+
+def running(session: Any) -> list[dict[str, Any]]:
+    """A row per active query; counts and matches are of the micro-batches that Spark remembers."""
+    return [_told(query) for query in session.streams.active]
+
+
+def _told(query: Any) -> dict[str, Any]:
+    recent = list(query.recentProgress)
+    last = recent[-1] if recent else None
+    counts: list[dict[str, float]] = [counts_of(progress) for progress in recent]
+    matches: dict[str, int] = {}
+    for progress in recent:
+        for (name, version), found in patterns_of(progress).items():
+            shown = name if version <= 1 else f"{name} v{version}"
+            matches[shown] = matches.get(shown, 0) + found.get("matches", 0)
+    if not matches and any("matches" in one for one in counts):
+        matches["matches"] = int(sum(one.get("matches", 0) for one in counts))
+    operators = get(last, "stateOperators") or []
+    return {
+        "id": str(query.id),
+        "name": query.name or str(query.id)[:8],
+        "status": query.status.get("message", ""),
+        "rows_in_per_second": float(get(last, "inputRowsPerSecond") or 0.0),
+        "rows_out_per_second": float(get(last, "processedRowsPerSecond") or 0.0),
+        "trigger_ms": int((get(last, "durationMs") or {}).get("triggerExecution", 0)),
+        "watermark": (get(last, "eventTime") or {}).get("watermark"),
+        "late": int(sum(one.get("late", 0) for one in counts)),
+        "state_rows": int(sum(get(one, "numRowsTotal") or 0 for one in operators)),
+        "state_bytes": int(sum(get(one, "memoryUsedBytes") or 0 for one in operators)),
+        "matches": matches,
+        "history": [
+            [
+                get(progress, "timestamp"),
+                float(get(progress, "inputRowsPerSecond") or 0.0),
+                float(get(progress, "processedRowsPerSecond") or 0.0),
+            ]
+            for progress in recent
+        ],
+    }
 
 
 class Metrics(StreamingQueryListener):

@@ -30,6 +30,11 @@ _SETTINGS = {
 _WATCHED = {"spark.ui.enabled": "true", "spark.ui.killEnabled": "false"}
 
 
+def session_here() -> SparkSession | None:
+    """The session of this thread; None where there is none."""
+    return SparkSession.getActiveSession()
+
+
 def connected_session(url: str) -> SparkSession:
     """A session of a Spark Connect server."""
     return SparkSession.builder.remote(url).getOrCreate()
