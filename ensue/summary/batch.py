@@ -25,14 +25,17 @@ from ensue.summary.intake import VALUE
 from ensue.summary.kernels import select as kernel
 from ensue.summary.limbs import limbs_of
 from ensue.summary.options import SummaryOptions, asked_total, check_options, selection_of
+from ensue.summary.recall import WHOLE, recall_of
 from ensue.summary.store import Store
 from ensue.summary.table import answer_schema, answer_table
 from ensue.summary.together import answers_together, plain_readings, quick, value_readings
 
 BITS = "__ensue_bits"
 MOST_VALUES = 64  # of an attribute in `equal`; a key with more is counted by itself
+COUNTS = ("rows", "kept", "removed", "discarded", "irrelevant")
 METRICS = pa.struct(
-    [(name, pa.int64()) for name in ("rows", "kept", "removed", "discarded", "irrelevant")]
+    [(name, pa.int64()) for name in COUNTS]
+    + [(name, pa.float64()) for name in ("recall", "low", "high")]
 )
 Numbers = NDArray[np.int64]
 
@@ -91,12 +94,14 @@ class BatchSummaries:
         found = self._together(table, starts, masks, classes, codes, times, fits)
         for key, answer in found.items():
             answers[key] = answer
-        metrics = np.zeros((len(METRICS), len(relevant)), np.int64)
+        metrics = np.zeros((len(COUNTS), len(relevant)), np.int64)
+        recalls = [WHOLE] * len(relevant)
         for key in np.flatnonzero(~fits).tolist() if found else range(len(relevant)):
             begin, end = starts[key : key + 2].tolist()
             answers[key], store = self._alone(table.slice(begin, end - begin), masks[begin:end])
             chosen[begin:end] = False
             chosen[begin + store.ids] = True
+            recalls[key] = recall_of([(store, answers[key]["count"])])
             metrics[2:4, key] = store.numbers[[kernel.REMOVED, kernel.DISCARDED]]
         kept = np.add.reduceat(chosen.astype(np.int64), starts[:-1])
         metrics[0], metrics[1], metrics[4] = np.diff(starts), kept, np.diff(starts) - relevant
@@ -104,7 +109,9 @@ class BatchSummaries:
         rows = rows if chosen.all() else rows.filter(pa.array(chosen)).combine_chunks()
         firsts = pa.array(starts[:-1])
         keys = [flat(table, name).take(firsts) for name in self._query.partition_by]
-        told = pa.StructArray.from_arrays([pa.array(row) for row in metrics], fields=list(METRICS))
+        shares = [pa.array(part, pa.float64()) for part in zip(*recalls, strict=True)]
+        counts = [pa.array(row) for row in metrics]
+        told = pa.StructArray.from_arrays([*counts, *shares], fields=list(METRICS))
         ends = [0, *np.cumsum(kept).tolist()]
         return answer_table(self.schema(table.schema), keys, answers, rows, ends, told)
 

@@ -11,7 +11,6 @@ every label is named, `partition_by` says the same and costs nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +27,7 @@ from ensue.scalar.moments import values_of
 from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
 from ensue.summary.kernels.arrays import Tables
+from ensue.summary.recall import Matches
 from ensue.summary.store import LEARN_EVERY, Selection, Store, refreshed, subset_scores, with_shares
 
 
@@ -92,6 +92,9 @@ def group_labels(query: Query, equal: Mapping[str, Sequence[str]] | None) -> Gro
     return Groups(column, sum(1 << query.labels.index(label) for label in set(labels)))
 
 
+MOST_FOLLOWED = 64  # values; with more, nothing is known of what was dropped
+
+
 class GroupedStore(Store):
     """A store whose events carry the number of their group; −1 where they have no keyed label."""
 
@@ -111,6 +114,7 @@ class GroupedStore(Store):
         groups: NDArray[np.int64],
     ) -> None:
         keyed = self._groups.keyed
+        self._follow_groups(times, masks, groups)
         for time, labels, weight, number, group in zip(
             times, masks.tolist(), weights, ids, groups.tolist(), strict=True
         ):
@@ -210,13 +214,41 @@ class GroupedStore(Store):
         keyed = np.array(self._machine.masks, np.int64) & self._groups.keyed != 0
         return np.where(keyed, 1.0 / values, 1.0)
 
-    def expected(self) -> float:
-        values = max(len(self._groups.known), 1)
-        keyed = np.array(self._machine.masks, np.int64) & self._groups.keyed != 0
-        shares = self._selection.shares()
-        whole = math.log2(values) + self._expected(shares * self._shares_of(values))
-        free = self._expected(np.where(keyed, 0.0, shares))
-        return float(_less(np.array([whole]), np.array([free]), values - 1)[0])
+    def _follow_groups(
+        self, times: NDArray[Any], masks: NDArray[np.int64], groups: NDArray[np.int64]
+    ) -> None:
+        """As `_follow`, by value: its events with the free ones; -1: the free ones alone."""
+        if self.knows_all:
+            if self.count + len(times) <= self._selection.size:
+                return
+            self._begin_to_follow()
+        for value in np.unique(groups[groups >= 0]).tolist():
+            if value not in self.followers and len(self.followers) <= MOST_FOLLOWED:
+                self.followers[value] = self.followers[-1].copy()
+        free = masks & ~self._groups.keyed
+        for value, follower in self.followers.items():
+            mine = np.where(groups == value, masks, free) if value >= 0 else free
+            self._feed(follower, times, self._machine.classes_of(mine))
+
+    def _begin_to_follow(self) -> None:
+        for value in (-1, *(value for value in self._values() if value >= 0)):
+            places, classes = self.reading(value)
+            if len(self.followers) <= MOST_FOLLOWED:
+                self.followers[value] = self._new_follower()
+                self._feed(self.followers[value], self.times[places], classes)
+
+    def matches(self) -> Matches | None:
+        """Over the values: the matches with each, less those with none, and these once."""
+        if not self.followers or len(self.followers) > MOST_FOLLOWED:
+            return None
+        arcs = self._machine.arrays()
+        told = {value: follower.told(arcs) for value, follower in self.followers.items()}
+        free = told.pop(-1)
+        whole = Matches() if told else free
+        for one in told.values():
+            whole = whole.and_those(one)
+        left = _less(np.array([whole.total]), np.array([free.total]), max(len(told) - 1, 0))
+        return whole._replace(total=float(left[0]))
 
     def _values(self) -> list[int]:
         return sorted({group for group in self.group if group >= 0}) or [-1]

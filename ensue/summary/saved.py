@@ -36,6 +36,7 @@ class SavedStore:
     numbers: list[int]
     levels: list[float]
     latest: int | float | None
+    followers: dict[int, dict[str, NDArray[Any]]]  # by value of the attribute in `equal`, else 0
 
 
 @dataclass
@@ -71,6 +72,11 @@ def to_bytes(saved: Saved) -> bytes:
             "latest": [None if s.latest is None else json.dumps(s.latest) for s in saved.stores],
         }
     )
+    followed = [
+        {"store": number, "value": value, **{name: told.tolist() for name, told in lanes.items()}}
+        for number, store in enumerate(saved.stores)
+        for value, lanes in store.followers.items()
+    ]
     parts = {
         "asked": saved.asked,
         "rows": saved.rows,
@@ -83,6 +89,7 @@ def to_bytes(saved: Saved) -> bytes:
         "keys": saved.keys,
         "stores": stores,
         "packed": pa.table(packed),
+        "followed": pa.Table.from_pylist(followed) if followed else None,
     }
     known = {name: part for name, part in parts.items() if part is not None}
     return state.pack(KIND, known, {"floating": int(floating)})
@@ -95,6 +102,11 @@ def from_bytes(blob: bytes) -> Saved:
     if "time" in columns:
         kind = np.float64 if parts.numbers["floating"] else np.int64
         columns["time"] = columns["time"].astype(kind)
+    followers: dict[int, dict[int, dict[str, NDArray[Any]]]] = {}
+    if "followed" in parts:
+        for told in parts.table("followed").to_pylist():
+            mine = followers.setdefault(told.pop("store"), {})
+            mine[told.pop("value")] = {name: np.array(lanes) for name, lanes in told.items()}
     bounds = np.cumsum([0, *rows.column("count").to_pylist()])
     stores = [
         SavedStore(
@@ -102,8 +114,11 @@ def from_bytes(blob: bytes) -> Saved:
             told["numbers"],
             told["levels"],
             None if told["latest"] is None else json.loads(told["latest"]),
+            followers.get(number, {}),
         )
-        for told, low, high in zip(rows.to_pylist(), bounds[:-1], bounds[1:], strict=True)
+        for number, (told, low, high) in enumerate(
+            zip(rows.to_pylist(), bounds[:-1], bounds[1:], strict=True)
+        )
     ]
     return Saved(
         asked=parts.json("asked"),

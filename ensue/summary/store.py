@@ -19,6 +19,7 @@ from ensue.summary.kernels import expect
 from ensue.summary.kernels import select as kernel
 from ensue.summary.kernels.arrays import Retained, Tables, make_lanes
 from ensue.summary.machine import ClassedAutomaton
+from ensue.summary.recall import Follower, Matches
 
 MODES = {
     "benefit": kernel.BENEFIT,
@@ -98,14 +99,6 @@ class Selection:
         assert self._tables is not None
         return self._tables
 
-    def shares(self) -> NDArray[np.float64]:
-        """The share of each class among the rows, as given or as observed by now."""
-        tables = self.tables()
-        if not self.learn:
-            return np.asarray(tables.probability)
-        weight = tables.class_weight
-        return np.asarray(weight[:-1] / weight.sum())
-
 
 class Store:
     """One key's retained events, in order."""
@@ -118,6 +111,7 @@ class Store:
         self.levels[kernel.FORESIGHT] = selection.foresight
         kinds = (kind, np.int64, np.float64, np.int64, np.float64)
         self._events = Retained(*(np.empty(0, each) for each in kinds))
+        self.followers: dict[int, Follower] = {}  # none until an event is dropped
 
     @property
     def count(self) -> int:
@@ -156,6 +150,7 @@ class Store:
     ) -> None:
         """Events in order of time; −1 is the class of events without a label of the pattern."""
         chosen = self._selection
+        self._follow(times, classes)
         self._reserve(min(chosen.size, self.count + len(times)) + 1)
         kernel.run(
             chosen.size,
@@ -193,17 +188,41 @@ class Store:
         lowest = float(scores[at])
         return (lowest if logged else math.log2(lowest) if lowest > 0 else -math.inf), at
 
-    def expected(self) -> float:
-        """The binary logarithm of the matches to expect of as many rows with these shares."""
-        return self._expected(self._selection.shares())
+    def _follow(self, times: NDArray[Any], classes: NDArray[np.int64]) -> None:
+        """Events that come, where one may be dropped: all matches are followed from then on."""
+        full = self.count + int((classes >= 0).sum()) > self._selection.size
+        if full and self.knows_all:
+            self._begin_to_follow()
+        for follower in self.followers.values():
+            self._feed(follower, times, classes)
 
-    def _expected(self, shares: NDArray[np.float64]) -> float:
-        chosen = self._selection
-        reach = chosen.window * expect.arrival_rate(self.levels, chosen.counted)
-        rows, steps = int(self.numbers[kernel.ROWS]), int(min(reach, 2.0**62))
-        return float(expect.expected_matches(shares, chosen.machine.arrays(), rows, steps))
+    def _begin_to_follow(self) -> None:
+        """Nothing was dropped so far: what there was is what is retained."""
+        self.followers[0] = self._new_follower()
+        self._feed(self.followers[0], self.times, self.classes)
+
+    def _new_follower(self) -> Follower:
+        return Follower(self._events.times.dtype.type, self._selection.machine.states)
+
+    def _feed(self, follower: Follower, times: NDArray[Any], classes: NDArray[np.int64]) -> None:
+        window = self._events.times.dtype.type(self._selection.window)
+        follower.insert(times, classes, self._selection.machine.arrays(), window)
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether every event that takes part is retained."""
+        gone = self.numbers[kernel.REMOVED] + self.numbers[kernel.DISCARDED]
+        return not self.followers and not gone
+
+    def matches(self) -> Matches | None:
+        """Those that there were; None where that is not known."""
+        if not self.followers:
+            return None
+        return self.followers[0].told(self._selection.machine.arrays())
 
     def remove(self, index: int) -> None:
+        if self.knows_all:
+            self._begin_to_follow()
         kernel.drop(index, self.numbers, self._events)
         # What closed starts had settled is added up again at the next decision.
         self.numbers[kernel.SETTLED] = 0

@@ -13,13 +13,10 @@ paper's expectation, for each start with its own time left.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
 from numba import njit
 
-from ensue.kernels.copies import copy_row
 from ensue.summary.kernels.arrays import Arcs, Tables
 
 # Places in `levels` that the rate of arrivals is read from.
@@ -70,44 +67,6 @@ def arrival_rate(levels: Any, counted: bool) -> float:
     if counted or levels[GAPS] <= 0.0:
         return 1.0
     return float(levels[GAP_WEIGHT] / levels[GAPS])
-
-
-@njit(cache=True, nogil=True)
-def expected_matches(shares: Any, arcs: Arcs, rows: int, reach: int) -> float:
-    """log2 of the matches to expect in `rows` independent arrivals of these shares.
-
-    Every arrival may start matches, which then see the arrivals up to the window's end or the end
-    of the rows: Σ over starts s of (first step)(I + P)ᵗ f with t = min(reach, rows after s).
-    """
-    states = arcs.final.shape[0]
-    ways, fresh = np.zeros(states), np.zeros(states)
-    moved = np.zeros(states, np.bool_)
-    for z in range(states):
-        ways[z] = 1.0 if arcs.final[z] else 0.0
-    total, scale = 0.0, 0.0
-    steps = min(reach, rows - 1)
-    for t in range(steps + 1):
-        begun = 0.0
-        copy_row(ways, fresh)
-        for c in range(arcs.offset.shape[0] - 1):
-            for a in range(arcs.offset[c], arcs.offset[c + 1]):
-                p, gain = arcs.source[a], shares[c] * ways[arcs.target[a]]
-                if p == 0:
-                    begun += gain
-                    continue
-                fresh[p] += gain
-                if not arcs.fork and not moved[p]:
-                    moved[p] = True
-                    fresh[p] -= shares[c] * ways[p]
-            for a in range(arcs.offset[c], arcs.offset[c + 1]):
-                moved[arcs.source[a]] = False
-        total += begun * (rows - t if t == steps else 1)
-        copy_row(fresh, ways)
-        if max(ways.max(), total) > _ROOM:
-            ways /= _ROOM
-            total /= _ROOM
-            scale += 200.0
-    return float(math.log2(total) + scale) if total > 0.0 else -math.inf
 
 
 @njit(cache=True, nogil=True)

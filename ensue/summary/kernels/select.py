@@ -50,6 +50,7 @@ DETECTED, LATEST, FORESIGHT = 2, 3, 4  # after GAPS and GAP_WEIGHT
 # rows of the coefficient table that are filled.
 WEIGHT, AGE, FILLED = range(3)
 _HUGE = 1e280
+_LARGE = 400.0  # log2 of the most that is expected before exponents are needed
 
 
 @njit(cache=True, nogil=True)
@@ -196,9 +197,13 @@ def score(
             if part == EXPECTED or (part == OPEN and mode == BENEFIT and not evicts):
                 t = steps_left(window, now - times[first[k]], pace, most)
                 share[k] = remaining(size, t, count - 1 - first[k], fork)
-                overflow |= exponent[t] > 0.0
+                overflow |= exponent[t] > _LARGE
+                scale = 2.0 ** min(exponent[t], _LARGE)
                 for z in range(states):
-                    terminal[z, k] += weight * (coefficient[t, z] - (1.0 if final[z] else 0.0))
+                    done = 1.0 if final[z] else 0.0
+                    terminal[z, k] += weight * (scale * coefficient[t, z] - done)
+        if overflow and part != CLOSED:
+            break
         lanes = keeping(lanes, lane_room(events.classes, arcs, lanes, width), sums)
         out = past if part == CLOSED else hopes if part == EXPECTED else scores
         sweep(events, arcs, sums, lanes, width, part == EXPECTED, share, 0, count, out)
@@ -216,25 +221,28 @@ def score(
             scores[i] += scale * hopes[i]
     if overflow:
         numbers[RESCALED] += 1
-        width = find_lanes(events, arcs, 0, count, count, window, lanes)
-        logs = np.zeros(max(width, 1))
-        share[:] = 1.0
-        hopes[:] = -np.inf
+        logs = np.zeros(count)
         for i in range(count):
-            scores[i] = -np.inf
+            scores[i] = hopes[i] = -np.inf
+            share[i] = 1.0
         for part in (OPEN, EXPECTED):
             if part == EXPECTED and mode != BENEFIT:
                 break
+            low = open_from if part == EXPECTED else 0
+            width = find_lanes(events, arcs, low, count, count, window, lanes)
+            if width == 0:
+                continue
             for k in range(width):
                 for z in range(states):
                     terminal[z, k] = 1.0 if final[z] and part == OPEN else 0.0
-                if part == EXPECTED and first[k] >= open_from:
+                if part == EXPECTED:
                     t = steps_left(window, now - times[first[k]], pace, most)
                     share[k] = remaining(size, t, count - 1 - first[k], fork)
                     logs[k] = exponent[t]
                     for z in range(states):
                         now_done = 2.0 ** (-exponent[t]) if final[z] else 0.0
                         terminal[z, k] = weight * (coefficient[t, z] - now_done)
+            lanes = keeping(lanes, lane_room(events.classes, arcs, lanes, width), False)
             out = scores if part == OPEN else hopes
             sweep_scaled(events.classes, arcs, lanes, width, share, logs, out)
         shift, most_there = 0.0, scores[:count].max()

@@ -15,7 +15,7 @@ class, a few operations each; the paper's REMOVE is quadratic in the events time
 The arcs of a class stand in an order in which no state is read after it was written (`ordered`);
 classes that have no such order, and the policy "next" (partial matches move), copy first.
 Values are 64-bit floats: good for ranking, never used for answers. Where they overflow,
-`sweep_scaled` repeats the work lane by lane with an exponent beside each vector.
+`sweep_scaled` repeats the work with an exponent beside each lane.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ import numpy as np
 from numba import njit
 
 from ensue.kernels.calls import borrowing
-from ensue.kernels.copies import copy_row
 from ensue.summary.kernels.arrays import Arcs, Lanes, Retained
+from ensue.summary.kernels.follow import log_add
 
 _FAST = {"reassoc", "contract", "nsz"}
-_ROOM = 2.0**200
+_EVERY = 8  # events between two looks at exponents
+_ROOM, _SHIFT = 2.0**200, 200.0
 
 
 @njit(cache=True, nogil=True)
@@ -242,16 +243,23 @@ def sweep(
             out[i] += total
 
 
-@njit(cache=True, nogil=True)
-def _log_add(left: float, right: float) -> float:
-    if left < right:
-        left, right = right, left
-    if right == -np.inf:
-        return left
-    return left + math.log2(1.0 + 2.0 ** (right - left))
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def _rescaled(values: Any, exponent: Any, low: int, high: int) -> bool:
+    """Takes a power of two out of the lanes that grew; whether there were any."""
+    states, found = values.shape[0], False
+    for k in range(low, high):
+        most = 0.0
+        for z in range(states):
+            most = max(most, values[z, k])
+        if most > _ROOM:
+            found = True
+            exponent[k] += _SHIFT
+            for z in range(states):
+                values[z, k] /= _ROOM
+    return found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def sweep_scaled(
     classes: Any,
     arcs: Arcs,
@@ -261,57 +269,102 @@ def sweep_scaled(
     terminal_log: Any,
     out_log: Any,
 ) -> None:
-    """`sweep` with an exponent beside each vector; adds to binary logarithms, of counts only."""
+    """`sweep` with an exponent beside each lane; adds to binary logarithms, of counts only.
+
+    Exponents change every few events, and so do the factors by which the lanes of an event add up.
+    """
     class_offset, arc_from, arc_to, fork = arcs.offset, arcs.source, arcs.target, arcs.fork
-    states = arcs.final.shape[0]
-    forward, backward = np.zeros(states), np.zeros(states)
-    fresh = np.zeros(states)
-    for lane in range(lanes):
-        begin, end = scratch.first[lane], scratch.last[lane]
-        before = np.zeros((end - begin + 1, states))
-        exponent = np.zeros(end - begin + 1)
-        forward[:] = 0.0
-        scale = 0.0
-        for i in range(begin, end + 1):
-            copy_row(forward, before[i - begin])
-            exponent[i - begin] = scale
-            first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
-            copy_row(forward, fresh)
+    lane_first, lane_last, terminal = scratch.first, scratch.last, scratch.terminal
+    forward, backward = scratch.work[0], scratch.work[1]
+    kept, spare = scratch.kept, scratch.spare
+    states = terminal.shape[0]
+    for z in range(states):
+        for k in range(lanes):
+            forward[z, k] = 0.0
+    begin, end = lane_first[0], lane_last[lanes - 1]
+    grown = np.zeros(((end - begin) // _EVERY + 1, lanes))  # exponents by stretch of events
+    exponent, part, factor = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes)
+    low, high, place = 0, 0, 0
+    for i in range(begin, end + 1):
+        while low < lanes and lane_last[low] < i:
+            low += 1
+        if (i - begin) % _EVERY == 0:
+            _rescaled(forward, exponent, low, high)
+            for k in range(low, high):
+                grown[(i - begin) // _EVERY, k] = exponent[k]
+        first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
+        width, mark = high - low, place
+        for a in range(first, last):
+            if arc_from[a] != 0:
+                for k in range(width):
+                    kept[place + k] = forward[arc_from[a], low + k]
+                place += width
+        if not fork:
             for a in range(first, last):
-                if not fork and arc_from[a] != 0:
-                    fresh[arc_from[a]] = 0.0
+                for k in range(low, high):
+                    forward[arc_from[a], k] = 0.0
+        for a in range(first, last):
+            if arc_from[a] != 0:
+                for k in range(width):
+                    forward[arc_to[a], low + k] += share[low + k] * kept[mark + k]
+                mark += width
+        if high < lanes and lane_first[high] == i:
             for a in range(first, last):
-                p = arc_from[a]
-                if p == 0:
-                    if i == begin:
-                        fresh[arc_to[a]] += share[lane]
-                else:
-                    fresh[arc_to[a]] += share[lane] * forward[p]
-            copy_row(fresh, forward)
-            if forward.max() > _ROOM:
-                forward /= _ROOM
-                scale += 200.0
-        copy_row(scratch.terminal[:, lane], backward)
-        scale = terminal_log[lane]
-        for i in range(end, begin - 1, -1):
-            first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
-            copy_row(backward, fresh)
-            total = 0.0
+                if arc_from[a] == 0:
+                    forward[arc_to[a], high] += share[high]
+            high += 1
+    low, high, scale, changed = lanes, lanes, 0.0, True
+    for i in range(end, begin - 1, -1):
+        stretch = (i - begin) // _EVERY
+        while low > 0 and lane_last[low - 1] >= i:
+            low -= 1
+            exponent[low] = terminal_log[low]
+            changed = True
+            for z in range(states):
+                backward[z, low] = terminal[z, low]
+        if changed or (i + 1 - begin) % _EVERY == 0:
+            changed, scale = False, -np.inf
+            for k in range(low, high):
+                scale = max(scale, exponent[k] + grown[stretch, k])
+            for k in range(low, high):
+                apart = exponent[k] + grown[stretch, k] - scale
+                factor[k] = 1.0 if apart == 0.0 else 2.0**apart
+        first, last = class_offset[classes[i]], class_offset[classes[i] + 1]
+        own = high - 1 if high > 0 and lane_first[high - 1] == i else -1
+        for k in range(low, high):
+            part[k] = 0.0
+        if own >= low:
             for a in range(first, last):
-                p = arc_from[a]
-                if p == 0:
-                    if i == begin:
-                        total += backward[arc_to[a]]
-                else:
-                    total += before[i - begin, p] * backward[arc_to[a]]
-                    if not fork:
-                        fresh[p] = 0.0
+                if arc_from[a] == 0:
+                    part[own] += backward[arc_to[a], own]
+        if own >= 0:
+            high -= 1
+        width = max(high - low, 0)
+        for a in range(last - 1, first - 1, -1):
+            if arc_from[a] != 0:
+                place -= width
+                for k in range(width):
+                    ways = backward[arc_to[a], low + k]
+                    spare[a - first, 0, k] = ways
+                    part[low + k] += kept[place + k] * ways
+        if not fork:
             for a in range(first, last):
-                if arc_from[a] != 0:
-                    fresh[arc_from[a]] += share[lane] * backward[arc_to[a]]
-            if total > 0.0:
-                out_log[i] = _log_add(out_log[i], math.log2(total) + exponent[i - begin] + scale)
-            copy_row(fresh, backward)
-            if backward.max() > _ROOM:
-                backward /= _ROOM
-                scale += 200.0
+                for k in range(low, low + width):
+                    backward[arc_from[a], k] = 0.0
+        for a in range(first, last):
+            if arc_from[a] != 0:
+                for k in range(width):
+                    backward[arc_from[a], low + k] += share[low + k] * spare[a - first, 0, k]
+        total = 0.0
+        top = max(high, own + 1)
+        for k in range(low, top):
+            total += part[k] * factor[k]
+        if total > 0.0:
+            out_log[i] = log_add(out_log[i], math.log2(total) + scale)
+        else:  # lanes so far below the others that their factor is 0
+            for k in range(low, top):
+                if part[k] > 0.0:
+                    each = math.log2(part[k]) + exponent[k] + grown[stretch, k]
+                    out_log[i] = log_add(out_log[i], each)
+        if (i - begin) % _EVERY == 0:
+            changed |= _rescaled(backward, exponent, low, high)
