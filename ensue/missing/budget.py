@@ -47,6 +47,7 @@ ROOM = Room(
     no_memory="their nodes live as long as the window; allow_missing(proxy=True, sketch=800) takes "
     "less",
     together=False,
+    floors=True,
     least_work=1.0,  # of every event, not on average
 )
 
@@ -62,9 +63,9 @@ def check_proxy(plan: Plan) -> None:
         )
 
 
-def checked_budget(budget: Budget, plan: Plan) -> Bounds:
+def checked_budget(budget: Budget, plan: Plan, room: Room = ROOM) -> Bounds:
     """The budget, where it can be kept."""
-    bounds = ROOM.read(budget)
+    bounds = room.read(budget)
     if plan.query.within is None:
         raise errors.QueryError(
             "a budget needs a window: without one no partial match ever becomes useless",

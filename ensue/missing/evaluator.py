@@ -6,7 +6,9 @@ Which engine follows the partial matches depends on what is asked:
   (`exact.py`); the cost per event does not depend on how many partial matches there are.
 - no budget, conditions on other events: match nodes with registers (`compiled.py`), those of
   partitions in pieces from the rows of the window.
-- a budget: match nodes chosen by what the history says of them (`budget.py`).
+- a budget, conditions on single rows: the same graph, and what is listed of it (`listing.py`).
+- a budget, conditions on other events, or options of RC-ACEP: match nodes chosen by what the
+  history says of them (`budget.py`).
 
 Matches are reported as soon as their last event is there. The state of a key is the rows and nodes
 its window still holds; what was learnt (history, Q-table) is shared by all keys.
@@ -26,6 +28,7 @@ from ensue.automaton.plan import Plan
 from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator
+from ensue.missing.listing import GRAPHS, ListsWithin, lists_within
 from ensue.missing.tracks import TOGETHER, Tracks
 from ensue.missing.words import Words
 from ensue.operator.budget import Budget
@@ -66,6 +69,7 @@ class ApproximateEvaluator(HoldsRows):
         self.metrics = Metrics()
         self._listing = listing or Listing()
         self._exact: SequencesEvaluator | None = None
+        self._lists: ListsWithin | None = None
 
     def open(
         self,
@@ -79,18 +83,23 @@ class ApproximateEvaluator(HoldsRows):
         check_proxy(plan)
         self._plan, self._schema, self._budget = plan, schema, budget
         self._spent = (0, 0, 0.0, 0.0)
+        if budget is not None and (self._listing.sample is not None or self._listing.compact):
+            raise errors.UnsupportedError(
+                "sample= and compact= are of all matches, of which a budget lists some",
+                remedy="use limit=..., or leave the budget out",
+            )
         if budget is None or self._listing.timeouts:
             self._exact = missing_evaluator(plan, self._listing)
+        elif lists_within(plan):
+            self._lists = ListsWithin(checked_budget(budget, plan, GRAPHS), self._listing)
+            self._exact = self._lists
+        if self._exact is not None:
             self._exact.metrics = self.metrics
             self._exact.open(plan, schema, None, state)
             return
-        if self._listing.sample is not None or self._listing.compact:
-            raise errors.UnsupportedError(
-                "sample= and compact= read the shared match graph, which a budget does not build",
-                remedy="use limit=...",
-            )
         states = letter_states(plan.query, every_way=plan.correlated)
         self._columns = MissingOutput(plan, False, words=Words(states))
+        assert budget is not None
         self._engine = BudgetEngine(plan, states, checked_budget(budget, plan), self.metrics)
         self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
         if state is not None:
@@ -114,10 +123,22 @@ class ApproximateEvaluator(HoldsRows):
         made.open(self._plan, self._schema, self._budget, self.snapshot_together())
         return made
 
+    def snapshot_together(self) -> Snapshot:
+        return (
+            super().snapshot_together()
+            if self._lists is None
+            else (self._lists.snapshot_together())
+        )
+
     def spent(self) -> tuple[int, int, float, float]:
-        if self._exact is not None:
+        if self._lists is not None:
+            told = self._lists.spent_so_far
+            now = told.units, told.there - told.listed, float(told.there), float(told.listed)
+        elif self._exact is not None:
             return super().spent()
-        before, self._spent = self._spent, (*self._engine.work_so_far, *self._engine.promise)
+        else:
+            now = (*self._engine.work_so_far, *self._engine.promise)
+        before, self._spent = self._spent, now
         made, left, promised, followed = self._spent
         return made - before[0], left - before[1], promised - before[2], followed - before[3]
 

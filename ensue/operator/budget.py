@@ -25,13 +25,14 @@ class Budget:
 
     `latency` is processing time per event, of the whole workload or (a mapping) per pattern;
     `work` counts partial matches asked about an event. A share such as "50%" is of the unbounded
-    run.
+    run. `recall` beside a bound is a floor: where the matches found are estimated to be less than
+    that share of all, a warning says so. Alone it is the goal, where matches can be counted.
 
     Examples:
         >>> shop = pa.table({"ts": range(6), "kind": ["a", "a", "a", "b", "b", "b"]})
         >>> q = ensue.pattern("a ->> b", types="kind").order_by("ts").within(100)
         >>> ensue.Budget(latency="50 ms", memory="256 MB")
-        Budget(latency='50 ms', memory='256 MB', work=None)
+        Budget(latency='50 ms', memory='256 MB', work=None, recall=None)
         >>> q.matches(shop, ensue.Budget(work=1000)).num_rows
         9
     """
@@ -39,6 +40,7 @@ class Budget:
     latency: str | Mapping[str, str] | None = None
     memory: str | None = None
     work: float | str | None = None
+    recall: float | None = None
 
 
 class Form(Enum):
@@ -81,6 +83,7 @@ class Bounds:
     memory: Bound | None = None
     work: Bound | None = None
     latency_of: Mapping[str, Bound] = field(default_factory=dict)  # by pattern
+    recall: float | None = None  # the goal where it is alone, else a floor
 
     def part(self, part: float) -> Bounds:
         """`part` of the amounts for these patterns, the rest for others; not of each one's own."""
@@ -124,6 +127,8 @@ class Room:
     takes: frozenset[Form]
     no_memory: str = ""  # why, where it takes no bound on memory
     together: bool = True  # takes several bounds at once
+    floors: bool = False  # takes a recall beside a bound
+    goal: bool = False  # takes a recall alone
     optional: bool = False  # takes a budget without a bound, which leaves nothing out
     zero: bool = False  # an amount of nothing leaves something to answer
     least_work: float = 0.0
@@ -139,8 +144,18 @@ class Room:
             bounds = Bounds(None, memory, work, self._each(budget.latency, patterns))
         else:
             bounds = Bounds(self._one("latency", budget.latency), memory, work)
-        given = [f"{name}={value!r}" for name, value in vars(budget).items() if value is not None]
-        if not given and not self.optional:
+        bounds = replace(bounds, recall=self._floor(budget.recall))
+        bounding = {name: value for name, value in vars(budget).items() if name != "recall"}
+        given = [f"{name}={value!r}" for name, value in bounding.items() if value is not None]
+        if bounds.recall is not None and not self.floors:
+            raise self._refusal(f"recall={budget.recall!r}", "no recall")
+        if not given and bounds.recall is not None and not self.goal:
+            raise errors.UnsupportedError(
+                f"recall={budget.recall!r}: {self.name} take it beside a bound, as the floor that "
+                "warns; what it would cost as the goal is not known",
+                remedy=self._remedy(),
+            )
+        if not given and bounds.recall is None and not self.optional:
             raise errors.QueryError(
                 "the budget has no bound", remedy=f"{self._remedy()}, or leave the budget out"
             )
@@ -149,6 +164,15 @@ class Room:
                 f"{', '.join(given)}: {self.name} take one bound at a time", remedy="leave one out"
             )
         return bounds
+
+    def _floor(self, value: object) -> float | None:
+        if value is None:
+            return None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1:
+            return float(value)
+        raise errors.QueryError(
+            f"recall={value!r} is not a share of the matches", remedy="write for example recall=0.9"
+        )
 
     def _one(self, name: str, value: object) -> Bound | None:
         return None if value is None else self._kept(name, value, name)

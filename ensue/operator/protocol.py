@@ -144,14 +144,31 @@ class Metrics:
     late: int = 0
     retracted: int = 0
     bytes: int = 0
-    recall: float = 1.0
+    recall: float | None = 1.0  # None: nothing is known
+    low: float | None = 1.0  # of an interval that holds the recall in 95 % of runs
+    high: float | None = 1.0
+    bundles: int = 0  # match points less than a window apart, where they are counted
+    bundles_found: int = 0
     unbounded: int = 0  # rows before the bound held
     reason: str = ""  # why it did not hold for them
 
-    def told(self) -> dict[str, float | str]:
+    def told(self) -> dict[str, float | str | None]:
         """What a best-effort answer says of itself."""
-        names = ("rows", "matches", "partials", "shed", "recall", "unbounded", "reason")
+        names = ("rows", "matches", "partials", "shed", "recall", "low", "high", "unbounded",
+                 "reason", *(("bundles", "bundles_found") if self.bundles else ()))  # fmt: skip
         return {name: getattr(self, name) for name in names}
+
+    def warning(self, floor: float | None) -> errors.BoundWarning | None:
+        """What to say where the recall is estimated to be below a floor."""
+        if floor is None or (self.recall is not None and self.recall >= floor):
+            return None
+        told = "is not known" if self.recall is None else f"is about {self.recall:.2f}"
+        if self.recall is not None and self.low != self.high:
+            told += f" ({self.low:.2f} to {self.high:.2f})"
+        return errors.BoundWarning(
+            f"the recall {told}, and the budget asks for {floor:g}\n"
+            "What to do: give a larger bound, or a lower recall"
+        )
 
 
 class Evaluator(Protocol):

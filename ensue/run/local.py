@@ -80,6 +80,8 @@ def run(
     free = Unbounded(metrics.unbounded, metrics.reason)
     if (warning := free.warning(metrics.rows, _LEARN_LESS)) is not None:
         Notices().warn(warning)
+    if (warning := metrics.warning(budget.recall)) is not None:
+        Notices().warn(warning)
     return found.replace_schema_metadata({"ensue": json.dumps(metrics.told())})
 
 

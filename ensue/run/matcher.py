@@ -52,11 +52,13 @@ class MatcherMetrics(CleansedCounts):
     partitions: int = 0  # open partitions, over all patterns
     settling: int = 0  # changes held back
     bytes: int = 0
-    # under a budget, over all patterns: extensions of partial matches made, and not made, and how
-    # much of the history's promise was followed
+    # under a budget, over all patterns: extensions of partial matches made, and not made, and the
+    # least recall, with its interval; None where nothing is known
     partials: int = 0
     shed: int = 0
-    recall: float = 1.0
+    recall: float | None = 1.0
+    low: float | None = 1.0
+    high: float | None = 1.0
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,9 @@ class Matcher(Cleansed):
             if under:
                 self._counted.partials = sum(known.partials for known in under)
                 self._counted.shed = sum(known.shed for known in under)
-                self._counted.recall = min(known.recall for known in under)
+                least = min(under, key=lambda known: -1.0 if known.recall is None else known.recall)
+                for name in ("recall", "low", "high"):
+                    setattr(self._counted, name, getattr(least, name))
         return replace(self._counted)
 
     def _shed(self) -> int:
