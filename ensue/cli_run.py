@@ -11,13 +11,14 @@ import csv
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 import ensue
@@ -69,22 +70,15 @@ def run(
 ) -> None:
     """Run a SQL statement with MATCH_RECOGNIZE over files, and over tables of the catalog."""
     text = statement(query)
-    files = [_named_file(given) for given in table or ()]
     settings = dict(map(_setting, conf or ()))
     kind = output_format(output, format)
     _check_target(output, into, mode)
     console = Console(stderr=True)
     begin = time.monotonic()
-    from ensue.run.spark import files as spark_files
-    from ensue.run.spark.raised import spoken_errors
-    from ensue.run.spark.session import local_session
-    from ensue.run.spark.watch import watched
+    with session_of(table or [], console, cores, settings) as (session, status):
+        from ensue.run.spark import files as spark_files
+        from ensue.run.spark.watch import watched
 
-    with console.status("starting Spark") as status, spoken_errors():
-        session, _ = local_session(cores, settings)
-        for name, path, file_format in files:
-            status.update(f"reading {path}")
-            spark_files.register(session, name, path, file_format)
         status.update("planning")
         found = ensue.sql(text, spark=session, dialect=dialect)
         status.stop()  # two displays would write over each other
@@ -117,23 +111,26 @@ def explained(query: Path, table: list[str], dialect: str, picture: Path | None)
         drawn(text, dialect).save(picture)
     if not table:
         return ensue.explain(text, dialect=dialect)
-    with session_of(table, Console(stderr=True)) as session:
+    with session_of(table, Console(stderr=True)) as (session, _):
         return ensue.explain(text, spark=session, dialect=dialect)
 
 
 @contextmanager
-def session_of(table: list[str], console: Console) -> Iterator[Any]:
-    """A session with the tables of `--table`."""
+def session_of(
+    table: list[str], console: Console, cores: int = 2, settings: Mapping[str, str] | None = None
+) -> Iterator[tuple[Any, Status]]:
+    """A session with the tables of `--table`, and the line that says what is going on."""
     files = [_named_file(given) for given in table]
     from ensue.run.spark import files as spark_files
     from ensue.run.spark.raised import spoken_errors
     from ensue.run.spark.session import local_session
 
-    with console.status("starting Spark"), spoken_errors():
-        session, _ = local_session()
+    with console.status("starting Spark") as status, spoken_errors():
+        session, _ = local_session(cores, settings)
         for name, path, file_format in files:
+            status.update(f"reading {path}")
             spark_files.register(session, name, path, file_format)
-        yield session
+        yield session, status
 
 
 def statement(query: Path) -> str:

@@ -83,5 +83,5 @@ def defined(pattern: ensue.Pattern, define: list[str]) -> ensue.Pattern:
 
 def _of_statement(query: Path, table: list[str], dialect: str) -> Any:
     text = cli_run.statement(query)
-    with cli_run.session_of(table, Console(stderr=True)) as session:
+    with cli_run.session_of(table, Console(stderr=True)) as (session, _):
         return ensue.sql(text, spark=session, dialect=dialect, why=True).toArrow()

@@ -7,6 +7,7 @@ tell them apart; all derive from `EnsueError`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -174,6 +175,16 @@ class NondeterministicError(QueryError):
 
 class UnknownColumnError(EnsueError):
     """A column that the input does not have."""
+
+    @classmethod
+    def check(
+        cls, wanted: Iterable[str | None], known: Sequence[str], what: str = "the events have"
+    ) -> None:
+        """Refuse the first name that is not known; None names no column."""
+        for name in wanted:
+            if name is not None and name not in known:
+                problem = f"{what} no column {name!r}"
+                raise cls(problem, remedy=f"use one of {', '.join(known)}")
 
 
 class UnknownLabelError(EnsueError):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
 
 LEAST_ROWS = 1_000_000
 SETTING = "ENSUE_PROGRESS"
@@ -46,18 +47,8 @@ def progress(title: str, rows: int) -> Iterator[Report | None]:
     if screen is None:
         yield None
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.progress import TimeRemainingColumn as TimeLeft
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,} rows, {task.fields[matches]:,} matches"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeLeft(),
-    )
-    with Progress(*columns, console=screen, transient=True) as shown:
+    told = "{task.completed:,} of {task.total:,} rows, {task.fields[matches]:,} matches"
+    with _bar(screen, told) as shown:
         task = shown.add_task(title, total=rows, matches=0)
         matches = 0
 
@@ -67,6 +58,15 @@ def progress(title: str, rows: int) -> Iterator[Report | None]:
             shown.update(task, advance=done, matches=matches)
 
         yield report
+
+
+def _bar(screen: Console, told: str) -> Progress:
+    """A bar with the time so far and the time left; `told` is what stands beside it."""
+    from rich import progress as p
+
+    ends = (p.TimeElapsedColumn(), p.TextColumn("left"), p.TimeRemainingColumn())
+    columns = (p.TextColumn("{task.description}"), p.BarColumn(), p.TextColumn(told), *ends)
+    return p.Progress(*columns, console=screen, transient=True)
 
 
 def _told(listener: Listener, title: str, rows: int) -> Report:
@@ -140,18 +140,7 @@ def tasks(title: str, other: bool = False) -> Iterator[Callable[[Tasks], None] |
     if screen is None or (other and not screen.is_jupyter):
         yield None
         return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-    from rich.progress import TimeRemainingColumn as TimeLeft
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeLeft(),
-    )
-    shown = Progress(*columns, console=screen, transient=True)
+    shown = _bar(screen, "{task.fields[told]}")
     bar = shown.add_task(title, told="")
     last = Tasks(0, 0)
     lock, over = threading.Lock(), threading.Event()  # a word may come from another thread, late

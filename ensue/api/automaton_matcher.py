@@ -18,7 +18,6 @@ from ensue.operator.cleanse import Cleanse, Released
 from ensue.operator.protocol import Metrics
 from ensue.operator.turns import Turns
 from ensue.query import condition as c
-from ensue.query.query import OrderKey
 from ensue.query.timeout import Timeout
 from ensue.revision.arc_schedule import ArcSchedule, Palette
 from ensue.revision.evaluator import RevisionEvaluator
@@ -310,9 +309,5 @@ class AutomatonMatcher(Turns):
             self._settings,
         )
         if self._speculation != math.inf:
-            keys = [OrderKey.of(automaton.timing.order_by)]
-            if automaton.timing.tie is not None:
-                keys.append(OrderKey.of(automaton.timing.tie))
-            self._cleanse = Cleanse(
-                schema.remove_metadata(), automaton.partition_by, keys, self._speculation
-            )
+            by, order = automaton.partition_by, automaton.timing.order
+            self._cleanse = Cleanse(schema.remove_metadata(), by, order, self._speculation)

@@ -353,12 +353,8 @@ def _orders(given: Names) -> tuple[OrderKey, ...]:
 def _arranged(table: Any, keys: tuple[str, ...], order_by: Names) -> tuple[pa.Table, Any]:
     given = to_arrow(table)
     orders = _orders(order_by)
-    for name in (*keys, *(order.column for order in orders)):
-        if name not in given.column_names:
-            raise errors.UnknownColumnError(
-                f"the table has no column {name!r}",
-                remedy=f"use one of {', '.join(given.column_names)}",
-            )
+    named = (*keys, *(order.column for order in orders))
+    errors.UnknownColumnError.check(named, given.column_names, "the table has")
     if keys or orders:
         arranged, starts = arrange(given.combine_chunks(), keys, orders)
         return arranged, starts if keys else np.array([0, arranged.num_rows], np.int64)

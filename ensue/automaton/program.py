@@ -104,11 +104,14 @@ class Program(Marks, view.Shown):
         pairs = zip(self.arc_target[span], self.arc_flags[span], strict=True)
         return [(int(target), int(flags)) for target, flags in pairs]
 
+    def followers(self, state: int) -> list[int]:
+        """The states that the next row may lead to."""
+        return [target for target, _ in self.arcs_of(state) if target != ACCEPT]
+
     @cached_property
     def least_position(self) -> tuple[int, ...]:
         least: dict[int, int] = {}
-        arcs = [[t for t, _ in self.arcs_of(s) if t != ACCEPT] for s in range(self.states)]
-        for state, distance in distances([START], arcs.__getitem__).items():
+        for state, distance in distances([START], self.followers).items():
             least.setdefault(int(self.label[state]), distance - 1)
         return tuple(least.get(index, 0) for index in range(len(self.labels)))
 

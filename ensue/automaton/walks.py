@@ -22,6 +22,14 @@ def reached(starts: Iterable[Node], onward: Callable[[Node], Iterable[Node]]) ->
                 stack.append(following)
 
 
+def reached_along(starts: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> set[Node]:
+    """The starts and all that edges, given as pairs, lead to from there."""
+    following: dict[Node, list[Node]] = {}
+    for source, target in edges:
+        following.setdefault(source, []).append(target)
+    return set(reached(starts, lambda node: following.get(node, ())))
+
+
 def distances(starts: Iterable[Node], onward: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
     """The fewest steps to each that is reached, in the order of the steps."""
     distance = dict.fromkeys(starts, 0)

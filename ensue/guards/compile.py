@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ensue.automaton import conditions
 from ensue.automaton.plan import Plan
-from ensue.automaton.program import ACCEPT, Program
+from ensue.automaton.program import Program
 from ensue.automaton.walks import gathered
 from ensue.guards import machine as vm
 from ensue.guards.operators import Operators, TooHardError, Value
@@ -355,10 +355,7 @@ class _Compiler(Operators):
         program = self._plan.marks
         if not isinstance(program, Program):
             return [set() for _ in range(program.count)]  # engines of event patterns know it
-        arcs = [
-            [target for target, _ in program.arcs_of(state) if target != ACCEPT]
-            for state in range(program.states)
-        ]
+        arcs = [program.followers(state) for state in range(program.states)]
         asked = [
             {r for t in targets for r in self._reads[int(program.label[t])]} for targets in arcs
         ]

@@ -85,6 +85,30 @@ class Aside:
         return made
 
 
+class PutsAside:
+    """What operators that users hold say of the rows that they put apart."""
+
+    _aside: Aside
+
+    @property
+    def late(self) -> pa.Table:
+        """Events that came after the watermark had passed them; see `take_late`."""
+        return self._aside.late
+
+    @property
+    def rejected(self) -> pa.Table:
+        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
+        return self._aside.rejected
+
+    def take_late(self) -> pa.Table:
+        """The late events gathered so far, and forget them."""
+        return self._aside.take_late()
+
+    def take_rejected(self) -> pa.Table:
+        """The rejected rows gathered so far, and forget them."""
+        return self._aside.take_rejected()
+
+
 def _with_texts(rows: pa.Table, reason: str, texts: list[str]) -> pa.Table:
     return with_reasons(rows, reason).append_column(TEXT, pa.array(texts, pa.string()))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
@@ -43,14 +45,7 @@ class Line:
 
     def place(self, time: int) -> int:
         """The segment that an event of this time belongs to; rows of one time share one."""
-        low, high = 0, len(self.segments)
-        while low < high:
-            middle = (low + high) // 2
-            if self.segments[middle].first <= time:
-                low = middle + 1
-            else:
-                high = middle
-        return max(0, low - 1)
+        return max(0, bisect_right(self.segments, time, key=attrgetter("first")) - 1)
 
 
 def pieces(events: Events) -> Iterator[Events]:

@@ -61,6 +61,11 @@ class Turns:
         """What brings the object back to how it is now; None: it cannot."""
         return None
 
+    def _become(self, fields: dict[str, Any]) -> None:
+        """What `vars` was."""
+        vars(self).clear()
+        vars(self).update(fields)
+
     def _refuse_cut(self) -> None:
         raise errors.StateError(
             f"{self._cut}() was stopped half-way, so what is held here is not known",

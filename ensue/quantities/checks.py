@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ensue import errors
+from ensue.automaton.walks import reached_along
 from ensue.quantities.language import (
     Nfa,
     Word,
     ambiguous_word,
     distinguishing_word,
-    reached,
     underlying,
 )
 from ensue.quantities.laws import distributes
@@ -222,7 +222,7 @@ class _Check:
             (automaton.initial, forward, "no input reaches it"),
             (automaton.final, backward, "nothing is accepted from it"),
         ):
-            useful = reached(seeds, edges)
+            useful = reached_along(seeds, edges)
             for state in automaton.states:
                 if state not in useful:
                     raise errors.UnsatisfiableError(

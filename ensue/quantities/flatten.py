@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue.automaton.walks import gathered
 from ensue.guards.operators import TooHardError, Value
 from ensue.quantities.assemble import Argument, Assembly, bits_of, is_float, require_number
 from ensue.quantities.general import GeneralConfiguration
@@ -335,30 +336,24 @@ class _Flattening(Assembly):
         A least fixed point: along silent moves, into what is invoked, and out of what has ended.
         """
         live = [0] * len(self._base)
-        follows: list[tuple[int, int]] = []
+        follows: list[list[int]] = [[] for _ in live]
         for _, bit, source, _, _, _ in self._steps:
             live[source] |= bit
         for kind, call, source, target, *_ in self._after:
             if kind == vm.SILENT:
-                follows.append((source, target))
+                follows[source].append(target)
                 continue
             begin, end = self._calls[call][:2]
             for automaton in self._called[begin:end]:
                 first, last = self._automata[automaton][:2]
-                follows += [(state, target) for state in self._finals[first:last]]
+                for state in self._finals[first:last]:
+                    follows[state].append(target)
         for _, source, begin, end in self._starts:
-            follows += [(source, state) for state, _, _ in self._tokens[begin:end]]
+            follows[source] += [state for state, _, _ in self._tokens[begin:end]]
         first, last = self._automata[0][:2]
         for state in self._finals[first:last]:
             live[state] |= vm.OUTPUT
-        changed = True
-        while changed:
-            changed = False
-            for source, target in follows:
-                if live[target] & ~live[source]:
-                    live[source] |= live[target]
-                    changed = True
-        return live
+        return gathered(live, follows)
 
     def _program(self, root: tuple[int, ...]) -> vm.Program:
         starts = [row[1:] for row in sorted(self._starts, key=lambda row: row[0])]

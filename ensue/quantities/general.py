@@ -99,10 +99,6 @@ class Paths:
     def of(slots: Slots, number: int = 1) -> Paths:
         return Paths(nulls=number) if slots == (None,) else Paths(slots, number)
 
-    @property
-    def footprint(self) -> int:
-        return len(self.value or ()) + (self.nulls > 0)
-
     def total(self, automaton: Automaton) -> Slots:
         """⊕ of the values of all paths."""
         if not self.nulls:
@@ -254,15 +250,6 @@ class GeneralConfiguration:
         for paths in ends[1:]:
             total = total.joined(self.automaton, paths)
         return self.automaton.output(total.total(self.automaton))
-
-    def footprint(self) -> int:
-        inside = sum(
-            flight.paths.footprint
-            + sum(configuration.footprint() for configuration in flight.below)
-            for flights in self.flights.values()
-            for flight in flights
-        )
-        return inside + sum(paths.footprint for paths in self.values.values())
 
 
 def general_empty(automaton: Automaton) -> Value:

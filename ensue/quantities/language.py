@@ -15,18 +15,16 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import TypeVar
 
 from ensue import errors
+from ensue.automaton.walks import reached_along
 from ensue.quantities.model import Automaton, Invocation, Silent, Step
 from ensue.quantities.predicates import Alphabet
 
 MAX_PRODUCT = 20_000
-Node = TypeVar("Node")
 Word = tuple[int, ...]  # letters, by index in the alphabet
 
 
@@ -186,33 +184,19 @@ def _silent_ways(raw: _Raw) -> list[dict[int, int]]:
     return [from_state(state) for state in range(raw.count)]
 
 
-def reached(seeds: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> set[Node]:
-    """The seeds, and all that edges lead to from there."""
-    following: dict[Node, list[Node]] = {}
-    for source, target in edges:
-        following.setdefault(source, []).append(target)
-    seen = set(seeds)
-    waiting = list(seen)
-    while waiting:
-        new = set(following.get(waiting.pop(), ())) - seen
-        seen |= new
-        waiting += new
-    return seen
-
-
 def ambiguous_word(nfa: Nfa, allowed: frozenset[int]) -> Word | None:
     """A shortest word over the `allowed` letters with two accepting paths, or None.
 
     A pair of states with a mark "the paths have parted" is followed from the initial pairs; two
     paths that end in one pair of final states, parted, are two accepting paths.
     """
-    backward = [
+    backward = (
         (target, state)
         for state, by_letter in enumerate(nfa.moves)
         for moves in by_letter
         for target, _ in moves
-    ]
-    useless = set(range(nfa.states)) - reached(nfa.final, backward)
+    )
+    useless = set(range(nfa.states)) - reached_along(nfa.final, backward)
     seen: dict[tuple[int, int, bool], tuple[tuple[int, int, bool], int] | None] = {}
     queue: deque[tuple[int, int, bool]] = deque()
     for p, ways in nfa.initial.items():

@@ -87,12 +87,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         self._query = NO_QUERY
 
     def _begin(self, plan: Plan | None, schema: pa.Schema, state: Snapshot | None) -> None:
-        for name in self._keys:
-            if name not in schema.names:
-                raise errors.UnknownColumnError(
-                    f"the events have no column {name!r}",
-                    remedy=f"use one of {', '.join(schema.names)}",
-                )
+        errors.UnknownColumnError.check(self._keys, schema.names)
         self._bound = self._stage.bind(schema)
         if self._value in [column.name for column in self._columns(self._bound)]:
             raise errors.DuplicateNameError(

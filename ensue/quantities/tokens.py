@@ -197,8 +197,3 @@ class Configuration:
             if state in self.tokens:
                 return self.automaton.ending(state, self.tokens[state][-1])
         return UNDEFINED
-
-    def footprint(self) -> int:
-        """Slots held, over all tokens of the hierarchy."""
-        here = sum(len(part) for stack in self.tokens.values() for part in stack)
-        return here + sum(c.footprint() for below in self.below.values() for c in below)

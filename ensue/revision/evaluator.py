@@ -62,7 +62,7 @@ _REASONS = {
 }
 
 
-class RevisionEvaluator(Turns):
+class RevisionEvaluator(intake.PutsAside, Turns):
     """See the module."""
 
     name = "the revision evaluator (AFA)"
@@ -77,12 +77,7 @@ class RevisionEvaluator(Turns):
         settings: Settings = DEFAULT,
     ) -> None:
         timing.check(schema)
-        for name in partition_by:
-            if name not in schema.names:
-                raise errors.UnknownColumnError(
-                    f"the events have no column {name!r}",
-                    remedy=f"they have {', '.join(schema.names)}",
-                )
+        errors.UnknownColumnError.check(partition_by, schema.names)
         self.machine, self.timing, self.schema = machine, timing, schema
         self.partition_by = tuple(partition_by)
         self.settings = settings
@@ -315,20 +310,6 @@ class RevisionEvaluator(Turns):
         """Rows that a stage before this one could not use."""
         self.metrics.late += late.num_rows
         self._aside.add(late, rejected)
-
-    @property
-    def late(self) -> pa.Table:
-        """Events older than the watermark."""
-        return self._aside.late
-
-    @property
-    def rejected(self) -> pa.Table:
-        """Rows that could not be used, each with a `reason`."""
-        return self._aside.rejected
-
-    def take_rejected(self) -> pa.Table:
-        """Those rows, once."""
-        return self._aside.take_rejected()
 
     # -- tables ----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from ensue import errors
 from ensue.automaton.registers import INFINITY
 from ensue.operator.arrange import flat
 from ensue.operator.clock import Clock
+from ensue.query.query import OrderKey
 from ensue.revision.kernels.layout import Numbers
 from ensue.revision.parts import Times
 
@@ -28,13 +29,14 @@ class Timing:
     until: str | None = None  # or: the column with RE
     sequence: str | None = None
 
+    @property
+    def order(self) -> tuple[OrderKey, ...]:
+        """The order of events, as a query has it."""
+        return tuple(OrderKey(name) for name in (self.order_by, self.tie) if name is not None)
+
     def check(self, schema: pa.Schema) -> None:
-        for name in (self.order_by, self.tie, self.until, self.sequence):
-            if name is not None and name not in schema.names:
-                raise errors.UnknownColumnError(
-                    f"the events have no column {name!r}",
-                    remedy=f"they have {', '.join(schema.names)}",
-                )
+        named = (self.order_by, self.tie, self.until, self.sequence)
+        errors.UnknownColumnError.check(named, schema.names)
         for name in (self.tie, self.sequence):
             if name is not None and not pa.types.is_integer(schema.field(name).type):
                 raise errors.ColumnTypeError(

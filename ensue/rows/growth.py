@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ensue.automaton.plan import Plan
-from ensue.automaton.program import ACCEPT
+from ensue.automaton.walks import reached
 from ensue.query import condition as c
 from ensue.query.sql import condition_sql
 from ensue.rows.reach import Comparison
@@ -34,9 +34,9 @@ def growth_lines(plan: Plan, compared: Sequence[Comparison]) -> list[str]:
 
 
 def _kept_waiting(plan: Plan) -> Iterator[tuple[str, str]]:
-    program = plan.program
+    program, onward = plan.program, plan.program.followers
     for state in range(1, program.states):
-        ahead = _ahead(plan, state)
+        ahead = set(reached(onward(state), onward))
         if state not in ahead:
             continue  # no loop
         own = plan.tests[int(program.label[state])].label
@@ -48,17 +48,6 @@ def _kept_waiting(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _shown(plan: Plan, label: int) -> list[str]:
     return [condition_sql(part) for part in plan.tiers[label].correlated]
-
-
-def _ahead(plan: Plan, state: int) -> set[int]:
-    seen: set[int] = set()
-    waiting = [state]
-    while waiting:
-        for target, _ in plan.program.arcs_of(waiting.pop()):
-            if target != ACCEPT and int(target) not in seen:
-                seen.add(int(target))
-                waiting.append(int(target))
-    return seen
 
 
 def _tells_starts_apart(plan: Plan, part: c.Condition, looping: str) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.program import AT_END, AT_START
+from ensue.automaton.walks import gathered
 from ensue.guards.reader import Lists, Match, Reader
 from ensue.kernels import automaton
 from ensue.operator.batch import Batch
@@ -242,18 +243,9 @@ class Search(Match):
         """Per state: what conditions on some way ahead read of the match."""
         own = [self._reads_of(test.correlated) for test in self._plan.tests]
         program = self._program
-        live: list[set[tuple[str, str | None, int]]] = [set() for _ in range(program.states)]
-        changed = True
-        while changed:
-            changed = False
-            for state in range(program.states):
-                found = set(live[state])
-                for target, _ in program.arcs_of(state):
-                    if target:
-                        found |= live[target] | own[int(program.label[target])]
-                if found != live[state]:
-                    live[state], changed = found, True
-        return [tuple(sorted(reads, key=str)) for reads in live]
+        onward = [program.followers(state) for state in range(program.states)]
+        tested = [set().union(*(own[program.label[t]] for t in targets)) for targets in onward]
+        return [tuple(sorted(reads, key=str)) for reads in gathered(tested, onward)]
 
     @staticmethod
     def _reads_of(parts: tuple[c.Condition, ...]) -> set[tuple[str, str | None, int]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton import conditions
 from ensue.automaton.plan import Plan
-from ensue.automaton.program import ACCEPT
+from ensue.automaton.walks import reached
 from ensue.operator.batch import Batch
 from ensue.query import condition as c
 from ensue.rows.kernels.reach import Reach, widest_ways
@@ -131,18 +131,9 @@ def _bare(side: c.Condition) -> bool:
 
 def _may_repeat(plan: Plan, variable: str) -> bool:
     """Whether a match may have two rows of the variable."""
-    program, members = plan.program, plan.program.members(variable)
-    for first in np.flatnonzero(members):
-        seen, waiting = set(), [int(first)]
-        while waiting:
-            for target, _ in program.arcs_of(waiting.pop()):
-                if target == ACCEPT or target in seen:
-                    continue
-                if members[target]:
-                    return True
-                seen.add(target)
-                waiting.append(int(target))
-    return False
+    members, onward = plan.program.members(variable), plan.program.followers
+    firsts = np.flatnonzero(members).tolist()
+    return any(members[s] for first in firsts for s in reached(onward(first), onward))
 
 
 def _as_column(side: c.Condition) -> c.Condition:

@@ -15,7 +15,7 @@ from ensue import errors
 from ensue.operator import state
 from ensue.operator.cleanse import Cleanse, event_time
 from ensue.operator.cleanse import Counts as CleanseCounts
-from ensue.operator.intake import Aside
+from ensue.operator.intake import Aside, PutsAside
 from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
@@ -30,7 +30,7 @@ class CleansedCounts(CleanseCounts):
     correctable: int = 0  # events let through that may still be corrected
 
 
-class Cleansed(Turns):
+class Cleansed(PutsAside, Turns):
     """See the module."""
 
     def __init__(self, query: Query, options: MatcherOptions) -> None:
@@ -40,24 +40,6 @@ class Cleansed(Turns):
         self._cleanse: Cleanse | None = None
         self._mark: Any = None  # a watermark that came before the first event
         self._aside = Aside()
-
-    @property
-    def late(self) -> pa.Table:
-        """Events that came after the watermark had passed them; see `take_late`."""
-        return self._aside.late
-
-    @property
-    def rejected(self) -> pa.Table:
-        """Rows that could not be used, each with a `reason`; see `take_rejected`."""
-        return self._aside.rejected
-
-    def take_late(self) -> pa.Table:
-        """The late events gathered so far, and forget them."""
-        return self._aside.take_late()
-
-    def take_rejected(self) -> pa.Table:
-        """The rejected rows gathered so far, and forget them."""
-        return self._aside.take_rejected()
 
     def why(self) -> pa.Table:
         """The rows gathered that play no part, each with a `reason` (late, rejected) and a `text`.

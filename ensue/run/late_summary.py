@@ -218,8 +218,7 @@ class LateSummary(Cleansed):
         kept = None if self._cleanse is None else self.snapshot()
 
         def back() -> None:
-            vars(self).clear()
-            vars(self).update(fields)
+            self._become(fields)
             if kept is not None:
                 self.go_on(state.unpack(KIND, kept))
 

@@ -225,10 +225,6 @@ class Matcher(Cleansed):
 
         return back
 
-    def _become(self, fields: dict[str, Any]) -> None:
-        vars(self).clear()
-        vars(self).update(fields)
-
     def _go_on(self, told: dict[str, Any], parts: state.Parts) -> None:
         """Take over the parts of a snapshot."""
         schema, states = parts.schema("schema"), parts.states("lanes")

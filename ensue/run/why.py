@@ -71,26 +71,27 @@ def _near(query: Query, table: pa.Table, n: int, notices: Notices) -> Iterator[p
 def run_trace(query: Query, table: pa.Table, key: Any, limit: int, notices: Notices) -> pa.Table:
     """The steps of the search through one partition, the first `limit` of them."""
     steps = Trace(limit)
-    rules.duplicates(table.column_names, "column of the input")
-    asked = planned(query, table.column_names, "partition")
-    wanted = key_of(asked.query, key, "trace")
-    rows = rows_of(table, wanted)
-    if not rows.num_rows:
-        raise no_rows(wanted)
-    return traced(asked, prepare(asked, rows.combine_chunks()), steps, notices)
+    asked, rows = _one_partition(query, table, key, "trace")
+    return traced(asked, rows, steps, notices)
 
 
 def run_expected(
     query: Query, table: pa.Table, asked: Expected, key: Any, notices: Notices
 ) -> pa.Table:
     """The first rule that rows break which were expected to match."""
+    question, rows = _one_partition(query, table, key, "why")
+    return expected(question, rows, asked, notices)
+
+
+def _one_partition(query: Query, table: pa.Table, key: Any, verb: str) -> tuple[Plan, pa.Table]:
+    """The plan, and what it reads of the rows of one partition."""
     rules.duplicates(table.column_names, "column of the input")
-    question = planned(query, table.column_names, "partition")
-    wanted = key_of(question.query, key, "why")
+    asked = planned(query, table.column_names, "partition")
+    wanted = key_of(asked.query, key, verb)
     rows = rows_of(table, wanted)
     if not rows.num_rows:
         raise no_rows(wanted)
-    return expected(question, prepare(question, rows.combine_chunks()), asked, notices)
+    return asked, prepare(asked, rows.combine_chunks())
 
 
 def expected(planned: Plan, prepared: pa.Table, asked: Expected, notices: Notices) -> pa.Table:

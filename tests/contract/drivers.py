@@ -117,6 +117,7 @@ class Evaluates(Driver):
         super().__init__(wanted)
         self._make, self._budget = make, budget
         self._together, self._numbered = together, numbered
+        self.copies = hasattr(make(), "copy")
         self._query = rules.check(bind(pattern.query, ROWS.column_names))
         self._plan = plan(self._query)
         self._schema = self._prepared(ROWS.slice(0, 0)).schema
@@ -173,6 +174,7 @@ class Shares(Evaluates):
         self._union = unite(queries)
         self._plan = self._union.plan
         self._make = lambda: make(self._union)
+        self.copies = hasattr(make, "copy")
         self._schema = self._prepared(ROWS.slice(0, 0)).schema
 
     def read(self, held: Any, found: Found) -> list[Row]:
@@ -190,6 +192,7 @@ class Adds(Evaluates):
         within = math.inf if far else WITHIN
         super().__init__(lambda: None, asked, lambda rows: totals(rows, within))
         self._grouping = Grouping(("k",))
+        self.copies = True
 
     def load(self, saved: Any) -> Any:
         return TotalsInPieces(self._plan, self._schema, self._grouping, saved)
@@ -219,7 +222,6 @@ class Totals(Evaluates):
     def __init__(self, make: Callable[[], Any], pattern: Any, together: bool = False) -> None:
         asked = pattern.measures(n="count(*)", s="sum(B.x)")
         super().__init__(make, asked, totals, together=together)
-        self.copies = True
 
     def shown(self, row: Row) -> Row:
         return {"k": row["k"], "n": int(row["n"]), "s": int(row["s"])}

@@ -382,9 +382,12 @@ def test_a_snapshot_changes_nothing_and_is_the_same_every_time(driver: Driver) -
     assert driver.save(driver.load(saved)) == driver.save(driver.load(saved))
 
 
-@each_that(lambda driver: driver.copies)
+@each
 def test_a_copy_goes_on_by_itself(driver: Driver) -> None:
     held, found = half(driver)
+    assert driver.copies == hasattr(held, "copy")
+    if not driver.copies:
+        return
     copied = held.copy()
     rest = ROWS.slice(COUNT // 2 + 1)
     there = [*found, *driver.feed(copied, rest), *driver.end(copied)]

@@ -254,10 +254,7 @@ class AskedAutomaton:
 
     def query(self) -> Query:
         """What sorts and routes rows: keys and order, no pattern."""
-        keys = [OrderKey(self.timing.order_by)]
-        if self.timing.tie is not None:
-            keys.append(OrderKey(self.timing.tie))
-        by, order = self.partition_by, tuple(keys)
+        by, order = self.partition_by, self.timing.order
         return Query(pattern=Empty(), partition_by=by, order_by=order, ties=Ties.IGNORE)
 
 

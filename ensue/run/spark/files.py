@@ -45,9 +45,9 @@ def write(found: DataFrame, path: Path, kind: str) -> int:
     """One file, written as it is at the end; the number of rows."""
     result = found.toArrow()
     if kind == "csv":
-        _as_text(result).to_csv(path, index=False)
+        result.to_pandas().to_csv(path, index=False)
     elif kind == "json":
-        _as_text(result).to_json(path, orient="records", lines=True, date_format="iso")
+        result.to_pandas().to_json(path, orient="records", lines=True, date_format="iso")
     else:
         with path.open("wb") as sink:
             write_stream(result, sink, kind)
@@ -60,10 +60,6 @@ def write_table(found: DataFrame, name: str, mode: str) -> int:
     counted = found.observe(seen, F.count(F.lit(1)).alias("rows"))
     counted.write.mode(mode).saveAsTable(name)
     return int(seen.get["rows"])
-
-
-def _as_text(result: pa.Table) -> Any:
-    return result.to_pandas()
 
 
 def write_stream(result: pa.Table, sink: Any, kind: str) -> None:

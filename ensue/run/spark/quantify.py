@@ -134,12 +134,8 @@ def _text(question: Question) -> str:
 
 
 def known_columns(df: DataFrame, keys: tuple[str, ...], order: tuple[OrderKey, ...]) -> None:
-    for name in (*keys, *(key.column for key in order)):
-        if name not in df.columns:
-            raise errors.UnknownColumnError(
-                f"the DataFrame has no column {name!r}",
-                remedy=f"use one of {', '.join(df.columns)}",
-            )
+    named = (*keys, *(key.column for key in order))
+    errors.UnknownColumnError.check(named, df.columns, "the DataFrame has")
 
 
 def _empty_value(stage: Question, df: DataFrame) -> Any:

@@ -332,11 +332,7 @@ def _correction_columns(df: DataFrame, options: StreamOptions) -> list[Column]:
         return []
     identity = (options.identity,) if isinstance(options.identity, str) else options.identity
     wanted = [options.changes, *identity, *([options.sequence] if options.sequence else [])]
-    for name in wanted:
-        if name not in df.columns:
-            raise errors.UnknownColumnError(
-                f"the stream has no column {name!r}", remedy=f"use one of {', '.join(df.columns)}"
-            )
+    errors.UnknownColumnError.check(wanted, df.columns, "the stream has")
     op = F.lower(F.trim(F.col(quoted(options.changes)).cast("string")))
     inserted = _INSERTED + (_UPDATED if identity else ())
     # An update without the old row needs an identity to say what it replaces; without, it is
