@@ -46,6 +46,7 @@ from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.progress import waiting
+from ensue.query.depth import roomy
 from ensue.query.timeout import Timeout, timed
 
 
@@ -201,6 +202,7 @@ class Graph:
 
     # -- asking it -------------------------------------------------------------------------------
 
+    @roomy
     @timed
     def paths(
         self,
@@ -240,6 +242,7 @@ class Graph:
             table = table.take(pa.array(np.lexsort((table["length"].to_numpy(), starts))))
         return table
 
+    @roomy
     @timed
     def ends(
         self,
@@ -268,6 +271,7 @@ class Graph:
         pairs = self._local.ends(asked.request(self._local))
         return ends_table(self._local.store, pairs, asked.names)
 
+    @roomy
     @timed
     def counts(
         self,
@@ -299,6 +303,7 @@ class Graph:
         store = self._local.store
         return count_table(store, request, rows, asked.names, start is None, as_text)
 
+    @roomy
     @timed
     def count(
         self,
@@ -325,6 +330,7 @@ class Graph:
             return int(self._spark.count(asked, counted(of)))
         return sum(map(sum, self._count(asked, of)[1]))
 
+    @roomy
     @timed
     def retrieve(
         self,

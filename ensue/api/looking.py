@@ -180,6 +180,7 @@ class Looking(Why):
     def _repr_svg_(self) -> str:
         return self.plot().svg
 
+    @roomy
     def __repr__(self) -> str:
         try:
             said = clauses(self.query)

@@ -10,6 +10,7 @@ from ensue import errors
 from ensue.api.order import check_order
 from ensue.api.tables import in_kind, index_names, is_spark, to_arrow
 from ensue.api.wording import Wording
+from ensue.query.depth import roomy
 from ensue.query.timeout import Timeout, timed
 from ensue.run import why as attempts
 from ensue.run.asked_rows import Expected
@@ -20,6 +21,7 @@ from ensue.why.trace import MOST_STEPS
 class Why(Wording):
     """What a pattern can be asked about the attempts that failed."""
 
+    @roomy
     @timed
     def why(
         self,
@@ -78,6 +80,7 @@ class Why(Wording):
             found = attempts.run_expected(query, table, expected, key, self._notices)
             return in_kind(found, data)
 
+    @roomy
     @timed
     def funnel_of_attempts(self, data: Any, *, timeout: Timeout | None = None) -> Any:
         """How many attempts matched each variable (`reached`), and where and why they stopped.
@@ -102,6 +105,7 @@ class Why(Wording):
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run_funnel(query, table, self._notices), data)
 
+    @roomy
     @timed
     def nearest(self, data: Any, n: int = 10, *, timeout: Timeout | None = None) -> Any:
         """The `n` attempts that lack least, the nearest first, with the labels that are `missing`.
@@ -126,6 +130,7 @@ class Why(Wording):
             check_order(self._draft, table, self._notices)
             return in_kind(attempts.run_nearest(query, table, n, self._notices), data)
 
+    @roomy
     @timed
     def trace(
         self,

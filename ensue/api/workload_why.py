@@ -9,6 +9,7 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.api.together import together
+from ensue.query.depth import roomy
 from ensue.query.timeout import Timeout, timed
 from ensue.run.partition import EVERY
 from ensue.why.trace import MOST_STEPS
@@ -19,6 +20,7 @@ class WorkloadWhy:
 
     patterns: dict[str, Pattern]
 
+    @roomy
     @timed
     def why(self, data: Any, per: str = "partition", *, timeout: Timeout | None = None) -> Any:
         """Why each pattern did not match: the rows of its `why`, with the column `pattern`.
@@ -33,6 +35,7 @@ class WorkloadWhy:
         """
         return self._each(data, lambda pattern, rows: pattern.why(rows, per))
 
+    @roomy
     @timed
     def funnel_of_attempts(self, data: Any, *, timeout: Timeout | None = None) -> Any:
         """How far the attempts of each pattern get, with the column `pattern`.
@@ -47,6 +50,7 @@ class WorkloadWhy:
         """
         return self._each(data, lambda pattern, rows: pattern.funnel_of_attempts(rows))
 
+    @roomy
     @timed
     def nearest(self, data: Any, n: int = 10, *, timeout: Timeout | None = None) -> Any:
         """The `n` attempts of each pattern that lack least, with the column `pattern`.
@@ -61,6 +65,7 @@ class WorkloadWhy:
         """
         return self._each(data, lambda pattern, rows: pattern.nearest(rows, n))
 
+    @roomy
     @timed
     def trace(
         self,

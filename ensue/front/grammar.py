@@ -75,7 +75,7 @@ _GRAMMAR = Grammar(
     _RULES,
     subject="pattern",
     error=errors.PatternSyntaxError,
-    max_depth=200,
+    max_depth=1_000,
     brackets={")": "(", "-}": "{-", "}": "{"},
     opaque=r'"(?:[^"]|"")*"|`[^`]*`|--[^\n]*|/\*.*?\*/',
     shorten="split the pattern",

@@ -93,7 +93,7 @@ _GRAMMAR = Grammar(
     _RULES,
     subject="path expression",
     error=errors.PathSyntaxError,
-    max_depth=100,
+    max_depth=1_000,
     brackets={")": "(", "}": "{", "]": "["},
     opaque=r"\"(?:[^\"]|\"\")*\"|`[^`]*`|'(?:[^']|'')*'|<[^<>\s]+>",
     shorten="split the expression into several queries",

@@ -18,6 +18,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from ensue import errors
 from ensue.query import nodes
+from ensue.query.depth import roomy
 
 MAX_TEXT = 100_000
 QUANTIFIERS = ("STAR", "PLUS", "QUESTION", "LBRACE")  # tokens that begin one
@@ -43,6 +44,7 @@ class Grammar:
     def _parser(self) -> Lark:
         return Lark(self.rules, parser="lalr", maybe_placeholders=False, propagate_positions=True)
 
+    @roomy
     def read(self, text: str, reader: Reader) -> Any:
         """What the reader makes of the text; an error points at the column otherwise."""
         if len(text) > MAX_TEXT:
@@ -62,7 +64,7 @@ class Grammar:
             return reader.transform(tree)
         except Exception as problem:
             original = getattr(problem, "orig_exc", problem)
-            if isinstance(original, errors.EnsueError):
+            if isinstance(original, errors.EnsueError | RecursionError):
                 raise original from None
             raise
 
@@ -79,7 +81,7 @@ class Grammar:
                 stack.append((token, offset))
                 if len(stack) > self.max_depth:
                     raise errors.LimitError(
-                        f"the {self.subject} nests deeper than {self.max_depth} brackets",
+                        f"the {self.subject} nests deeper than {self.max_depth:,} brackets",
                         remedy="remove redundant brackets",
                         place=errors.Place.at_offset(text, offset),
                     )

@@ -13,6 +13,7 @@ from ensue import errors
 from ensue.operator.prepare import prepare
 from ensue.query import stored
 from ensue.query.binding import bind
+from ensue.query.depth import roomy
 from ensue.query.query import Query
 from ensue.run.branch import Branch, MatcherOptions
 from ensue.run.pattern_branch import PatternBranch, TotalsBranch
@@ -37,6 +38,7 @@ class Asked:
     def first(self) -> Query:
         return next(iter(self.queries.values()))
 
+    @roomy
     def branches(self, schema: pa.Schema, options: MatcherOptions) -> list[Branch]:
         """One per pattern; patterns under a budget share it, and their partial matches."""
         self._check_shape(schema)

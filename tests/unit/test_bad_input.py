@@ -36,7 +36,7 @@ def base(pattern: str = "A B") -> Any:
         ("A\n B )", errors.PatternSyntaxError, 4, "closes nothing"),
         ("permute", errors.ReservedNameError, 1, "reserved"),
         ("__ensue_x", errors.ReservedNameError, 1, "reserved"),
-        ("(" * 300 + "A" + ")" * 300, errors.LimitError, 201, "nests deeper"),
+        ("(" * 1_300 + "A" + ")" * 1_300, errors.LimitError, 1_001, "nests deeper"),
     ],
 )
 def test_pattern_text(text: str, error: type[errors.EnsueError], column: int, says: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import pyarrow as pa
 import pytest
@@ -41,6 +42,42 @@ DEEP = {
 @pytest.mark.parametrize("name", DEEP)
 def test_what_nests_gives_its_answer(name: str) -> None:
     assert len(found(DEEP[name])) == 1
+
+
+NESTED = {  # how many matches: rows are labelled ABABAB
+    "(" * 999 + "A" + ")" * 999: 3,
+    "(" * 999 + "A" + ")+" * 999: 3,
+    "(X | " * 999 + "A" + ")" * 999: 3,
+    "(A " * 998 + "B" + ")" * 998: 0,
+    "A -> " + "(B -> " * 998 + "B" + ")" * 998: 0,
+    "(A | A -> " * 999 + "B" + ")" * 999: 6,
+}
+
+
+@pytest.mark.parametrize("text", NESTED)
+def test_patterns_nest(text: str) -> None:
+    rows = pa.table({"x": list(range(6)), "k": list("ABABAB")})
+    query = ensue.pattern(text, types="k").order_by("x")
+    assert query.matches(rows).num_rows == NESTED[text]
+    matcher = query.matcher()
+    assert matcher.insert(rows).num_rows + matcher.end().num_rows == NESTED[text]
+    assert repr(query) and query.explain() and query.why(rows).num_rows == 1
+
+
+def test_path_expressions_nest() -> None:
+    graph = ensue.graph(
+        pa.table({"subject": ["a", "b"], "relation": ["r"] * 2, "object": list("bc")})
+    )
+    for text in (
+        "(" * 999 + "r" + ")" * 999,
+        "(" * 999 + "r" + ")+" * 999,
+        "(q|" * 999 + "r" + ")" * 999,
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert graph.paths(text.replace("q", "r"), max_hops=1).num_rows == 2
+    with pytest.raises(errors.LimitError, match="nests deeper than 1,000 brackets"):
+        graph.paths("(" * 1_001 + "r" + ")" * 1_001)
 
 
 def test_long_chains_are_shallow_and_mean_what_they_say() -> None:
