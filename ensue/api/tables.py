@@ -19,7 +19,7 @@ from ensue.api.files import read_table
 # Those of `run/spark/stream.py`, which only Spark can load; a test compares the two.
 STREAM_OPTIONS = (
     *("emit", "speculation", "late", "changes", "identity", "sequence", "lanes", "control"),
-    *("edits", "name", "forget", "key_limit", "overflow", "nulls", "clock"),
+    *("edits", "secret", "name", "forget", "key_limit", "overflow", "nulls", "clock"),
 )
 
 

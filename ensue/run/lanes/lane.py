@@ -41,6 +41,7 @@ from ensue.operator.state import numbers_of, restoring
 from ensue.operator.status import LATE, REJECTED, SHED, STATUS, TIMEOUT
 from ensue.run.lanes import side, state
 from ensue.run.lanes.rows import newest, newest_names, told_apart, uncancelled
+from ensue.run.lanes.signing import authentic
 from ensue.run.lanes.work import (
     END,
     IDENTITY,
@@ -148,6 +149,7 @@ class Lane:
         """New rows, the watermark in microseconds and orders; drain it before `save`."""
         rows = [table for table in tables if table.num_rows]
         settings = self.work.settings
+        orders, unsigned = authentic(orders, settings.secret)
         end = not self._closed and any(is_end(order) for order in orders)
         watermark = self._own_mark(watermark)
         if rows:
@@ -169,9 +171,9 @@ class Lane:
         edits = [order for order in orders if not is_end(order)]
         if edits:
             self._changed = True
-            refused = self._stage.revise(edits, watermark)
-            if self.number == 0:  # all lanes come to the same result; one of them tells it
-                yield from self._refused(refused)
+            unsigned += self._stage.revise(edits, watermark)
+        if self.number == 0:  # all lanes come to the same result; one of them tells it
+            yield from self._refused(unsigned)
         if settings.speculative:
             yield from self._told(found, watermark)
         else:

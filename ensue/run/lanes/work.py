@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -45,6 +45,7 @@ class Settings:
     delay: int | None = None  # of the watermark, where rows tell the time; None: Spark alone does
     name: str = NAME  # of the pattern, in counts
     timeouts: bool = False  # what is found has a status: matched, or timeout
+    secret: bytes | None = field(default=None, repr=False)  # of signed orders
 
     @property
     def speculative(self) -> bool:

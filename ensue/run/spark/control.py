@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.plan import PREFIX
 from ensue.query import stored
+from ensue.run.lanes.signing import check_secret, signed
 
 LANE, ORDER = PREFIX + "lane", PREFIX + "order"
 NAME, TEXT = "name", "text"  # of an order, in a stream of orders
@@ -66,10 +67,14 @@ def _stream(given: Any) -> DataFrame:
 
 
 class Control:
-    """Writes orders to the directory of a stream: `Control("control").end()`."""
+    """Writes orders to the directory of a stream: `Control("control").end()`.
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    With the `secret` that the stream was given, orders are signed: docs/security.md.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], secret: str | bytes | None = None) -> None:
         self.folder = Path(folder)
+        self._secret = None if secret is None else check_secret(secret)
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, name: str, pattern: Any) -> Path:
@@ -121,10 +126,11 @@ class Control:
                 f"{name!r} cannot name a pattern", remedy="use letters, digits and _"
             )
         draft = self.folder / f".{uuid.uuid4().hex}"  # Spark leaves out names with a dot
-        draft.write_text(text, encoding="utf-8")
         number = 1 + max((int(n[:8]) for n in self.versions()), default=0)
         while True:
             path = self.folder / f"{number:08d}-{name}.{kind}"
+            whole = text if self._secret is None else signed(path.name, text, self._secret)
+            draft.write_text(whole, encoding="utf-8")
             try:
                 os.link(draft, path)  # fails where another writer took the number
             except FileExistsError:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from ensue import errors
 from ensue.query.duration import parse_duration, spelled
+from ensue.run.lanes.signing import check_secret
 from ensue.run.lanes.work import NAME, Settings
 
 MAX_LANES = 4096
@@ -29,6 +30,7 @@ class StreamOptions:
     lanes: int = Settings.lanes
     control: str | DataFrame | None = None
     edits: bool = False
+    secret: str | bytes | None = field(default=None, repr=False)
     name: str = NAME
     forget: str | None = None
     key_limit: int = Settings.key_limit
@@ -85,6 +87,13 @@ class StreamOptions:
                 "edits=True reads edits from a directory, and there is no control=",
                 remedy="name the directory: control='control'",
             )
+        if self.secret is not None:
+            check_secret(self.secret)
+            if self.control is None:
+                raise errors.QueryError(
+                    "secret= is of signed orders, and there is no control=",
+                    remedy="name the directory: control='control'",
+                )
         if self.identity and self.changes is None:
             raise errors.QueryError(
                 "identity= says which event a correction means, and there is no changes=",
@@ -108,6 +117,7 @@ class StreamOptions:
             nulls=self.nulls,
             delay=1000 * delay if told and delay is not None else None,
             name=self.name,
+            secret=None if self.secret is None else check_secret(self.secret),
         )
 
 
