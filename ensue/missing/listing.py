@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.missing.budget import ROOM
 from ensue.missing.exact import ExactMissing
-from ensue.missing.kernels import some
+from ensue.missing.picked import Picked
 from ensue.missing.words import window_length
 from ensue.operator.budget import Bounds
 from ensue.operator.buffer import EVENT
@@ -43,7 +42,6 @@ from ensue.sequences.evaluator import _joined
 from ensue.sequences.kernels.match_graph import Nodes, Walk, most_matches
 from ensue.sequences.listing import too_many
 from ensue.sequences.match_graph import Lister, Stretch
-from ensue.stopping import look
 
 KIND = Kind("acep listing")
 GRAPHS = replace(ROOM, goal=True)
@@ -309,11 +307,11 @@ class _Turn:
             if found:
                 counts = np.empty(int(roots[:found, 1].max()) + 1, np.float64)
                 upper = most_matches(nodes, roots, found, counts)
-                self._try_output(_Picked(nodes, roots[:found]))
+                self._try_output(Picked(nodes, roots[:found]))
                 for first, last in self._slices(found):
                     until = row if last == found else int(roots[last, 0])
                     done = (until - begin) / max(1, end - begin)
-                    pick = _Picked(nodes, roots[first:last])
+                    pick = Picked(nodes, roots[first:last])
                     pick = self._list(
                         pick, counts[roots[first:last, 1]], upper, most, done, through
                     )
@@ -338,13 +336,13 @@ class _Turn:
 
     def _list(
         self,
-        pick: _Picked,
+        pick: Picked,
         counts: NDArray[np.float64],
         upper: float,
         most: int,
         done: float,
         through: float,
-    ) -> _Picked:
+    ) -> Picked:
         """Matches of some roots, as many as there is room for, of all bundles and points alike."""
         goal, bounds, spent = self._bounds.recall, self._bounds, self._spent
         roots = np.arange(len(pick.roots))
@@ -380,7 +378,7 @@ class _Turn:
 
     def _take(
         self,
-        pick: _Picked,
+        pick: Picked,
         chosen: NDArray[np.int64],
         stop: NDArray[np.int64],
         most: int,
@@ -422,14 +420,14 @@ class _Turn:
         found: NDArray[np.int64] = np.flatnonzero((parts != before_parts) | apart)
         return found
 
-    def _try_output(self, pick: _Picked) -> None:
+    def _try_output(self, pick: Picked) -> None:
         """What listing and output cost: a line through two tables that nobody sees."""
         spent, batch = self._spent, self._batch
         if self._units or (self._bounds.latency is None and self._bounds.work is None):
             return
         points = []
         for most in (_FEW, _FEW, _SOME) if not spent.unit and self._bounds.latency else (_FEW,):
-            trial, began = _Picked(pick.nodes, pick.roots), self._clock.now
+            trial, began = Picked(pick.nodes, pick.roots), self._clock.now
             every = np.arange(len(pick.roots))
             trial.take(every, np.full(len(every), most), most, math.inf)
             if (stretch := trial.stretch()) is None:
@@ -446,60 +444,3 @@ class _Turn:
             spent.fixed = max(0.0, min(first, second) - spent.unit * few)
         self._graph += self._clock.now - self._since
         self._since = self._clock.now
-
-
-class _Picked:
-    """Matches picked from the roots of a stretch."""
-
-    def __init__(self, nodes: Nodes, roots: NDArray[np.int64]) -> None:
-        self.nodes, self.roots = nodes, roots
-        self.known = np.zeros(len(roots), np.int64)  # matches of each root
-        self.open = np.ones(len(roots), np.bool_)  # may have more
-        self.matches = self.events = 0
-        self._parts: list[tuple[NDArray[Any], ...]] = []  # root, length, labels and rows
-
-    def take(
-        self, chosen: NDArray[np.int64], stop: NDArray[np.int64], most: int, units: float
-    ) -> None:
-        place, stop = np.zeros(3, np.int64), stop.copy()
-        stack = np.empty((1024, 2), np.int64)
-        path_rows, path_labels = np.empty(1024, np.int64), np.empty(1024, np.int32)
-        room = 1 << 14
-        while True:
-            look()
-            rows, labels = np.empty(room, np.int64), np.empty(room, np.int32)
-            lengths, of = np.empty(room, np.int64), np.empty(room, np.int64)
-            matches, events, done = some.list_some(
-                self.nodes, self.roots, chosen, self.known, stop, place, stack, path_rows,
-                path_labels, rows, labels, lengths, of, most, float(units),
-            )  # fmt: skip
-            most, units = most - matches, units - events
-            self.matches += matches
-            self.events += events
-            if matches:
-                self._parts.append(
-                    (of[:matches], lengths[:matches], labels[:events], rows[:events])
-                )
-            if done:
-                break
-            if not matches:
-                stack = np.concatenate((stack, np.empty_like(stack)))
-                path_rows = np.concatenate((path_rows, np.empty_like(path_rows)))
-                path_labels = np.concatenate((path_labels, np.empty_like(path_labels)))
-            room = min(2 * room, 1 << 18) if matches else 2 * room
-        self.open &= stop > 0
-
-    def stretch(self) -> Stretch | None:
-        """In the order of their ends."""
-        if not self._parts:
-            return None
-        of, lengths, labels, rows = (
-            np.concatenate(part) for part in zip(*self._parts, strict=True)
-        )
-        order = np.argsort(of, kind="stable")
-        begins = (np.cumsum(lengths) - lengths)[order]
-        lengths = lengths[order]
-        places = np.arange(int(lengths.sum())) + np.repeat(
-            begins - (np.cumsum(lengths) - lengths), lengths
-        )
-        return Stretch(lengths, labels[places], rows[places])
