@@ -28,6 +28,7 @@ from benchmarks import (
     replay,
     rows,
     sequences,
+    sharp,
     sharp_promises,
     stream,
     studio,
@@ -36,6 +37,7 @@ from benchmarks import (
     suse_worst,
 )
 from benchmarks.harness import KEPT, OUT, overview, say
+from benchmarks.papers import run as papers
 
 BENCHMARKS = {
     "w1": rows.run_w1,
@@ -56,6 +58,7 @@ BENCHMARKS = {
     **many.COMMANDS,
     **prefilter.COMMANDS,
     **sequences.COMMANDS,
+    **sharp.COMMANDS,
     **sharp_promises.COMMANDS,
     **stream.COMMANDS,
     **studio.COMMANDS,
@@ -93,7 +96,8 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="./dev bench",
         description="Benchmarks; `all` runs every one, `quick` one of each kind at a small size, "
-        "and `table` shows all figures that were kept.",
+        "`table` shows all figures that were kept, `papers [NAME...]` runs what the papers show "
+        "and writes docs/papers.md, and `peers [NAME...]` does the same for other engines.",
         epilog="\n".join(["benchmarks:", *listing]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -104,12 +108,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up (3)")
     parser.add_argument("--strict", action="store_true", help="fail where a target is missed")
     parser.add_argument("--keep", action="store_true", help="keep the figures in results/ too")
+    parser.add_argument("--full", action="store_true", help="papers: at the papers' sizes")
+    parser.add_argument("--page", action="store_true", help="papers, peers: only write the page")
     given = parser.parse_args(arguments)
     if not given.name:
         parser.print_help()
         return 0
     if given.name == ["table"]:
         return 0 if overview(KEPT) or not given.strict else 1
+    if given.name[0] in ("papers", "peers"):
+        return (_papers if given.name[0] == "papers" else _peers)(given, parser)
     unknown = [name for name in given.name if name not in (*BENCHMARKS, "all", "quick")]
     if unknown:
         known = ", ".join(BENCHMARKS)
@@ -142,6 +150,51 @@ def main(arguments: Sequence[str]) -> int:
     if missed:
         say(f"targets missed in: {', '.join(missed)}")
     return 1 if missed and given.strict else 0
+
+
+def _papers(given: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    from benchmarks.papers import page
+
+    names = given.name[1:]
+    unknown = [name for name in names if name not in papers.JOBS]
+    if unknown:
+        parser.error(f"no figure's benchmark {unknown[0]!r}; there are {', '.join(papers.JOBS)}")
+    if not given.page:
+        with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:
+            settings = rows.Settings(given.data or Path(temporary))
+            papers.run(settings, names, given.full, given.data is not None)
+            for session in settings.session:
+                session.stop()
+    page.write()
+    return 0
+
+
+def _peers(given: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    from benchmarks import peers
+    from benchmarks.peers import engines, page
+
+    names = given.name[1:] or list(engines.PEERS)
+    unknown = [name for name in names if name not in engines.PEERS]
+    if unknown:
+        parser.error(f"no peer {unknown[0]!r}; there are {', '.join(engines.PEERS)}")
+    failed = False
+    for name in () if given.page else names:
+        with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:
+            settings = rows.Settings(Path(temporary), given.rows, given.repeat)
+            record = engines.run(name, settings)
+            for session in settings.session:
+                session.stop()
+        if record is None:
+            continue
+        command = f"./dev bench peers {name}" + (f" --rows {given.rows}" if given.rows else "")
+        peers.keep(name, command, record)
+        for task in peers.disagreements(record):
+            failed = True
+            say(f"[red]{name}: the engines disagree on {task}[/red]")
+        for line in record.lines:
+            say(f"{line.task}: {line.engine}: CPU {line.cpu}, wall {line.wall}, {line.answer}")
+    page.write()
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

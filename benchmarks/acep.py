@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 import ensue
 from benchmarks import acep_streams as s
-from benchmarks.harness import Target, say
-from benchmarks.suse_streams import plot, write
+from benchmarks.harness import Target, say, write_rows
 from ensue.missing.budget import BudgetEngine
 from ensue.missing.kernels import nodes as acep_nodes
 from ensue.missing.kernels import select as acep_select
@@ -56,14 +55,10 @@ def run_throughput(settings: Any) -> bool:
             pattern = pattern.order_by("t").within(200).allow_missing(k)
             rows.append({"figure": 8, "query": str(letters), "window": 200, "k": k,
                          "events per second": _listing_rate(pattern, cars)})  # fmt: skip
-    write("acep-figures5-8", rows)
-    for figure in (5, 6, 7, 8):
-        mine = [row for row in rows if row["figure"] == figure]
-        plot(f"acep-figure{figure}", mine, x="query", y="events per second",
-             by=lambda row: f"k = {row['k']}", title=f"Figure {figure}")  # fmt: skip
-        for row in mine:
-            say(f"figure {figure}, {row['query']}, k = {row['k']}: "
-                f"{row['events per second']:,.0f} events / CPU s")  # fmt: skip
+    write_rows("acep-figures5-8", rows)
+    for row in rows:
+        say(f"figure {row['figure']}, {row['query']}, k = {row['k']}: "
+            f"{row['events per second']:,.0f} events / CPU s")  # fmt: skip
     return True
 
 
@@ -104,17 +99,7 @@ def run_fractions(settings: Any) -> bool:
                 })  # fmt: skip
                 say(f"{name} at {share:.0%}: {label}: {rows[-1]['fraction']:.3f}, "
                     f"history {run.history_bytes:,} B, nodes {run.node_bytes:,} B")  # fmt: skip
-    write("acep-figures9-16", rows)
-    for figure, name, labels in (
-        (9, "Q1", ("RC-ACEP", "time-out", "time-out, late states first")),
-        (10, "Q5", ("RC-ACEP", "time-out", "time-out, late states first")),
-        (12, "Q1", ("RC-ACEP", "sketch")),
-        (14, "Q5", ("RC-ACEP", "sketch")),
-        (15, "Q1", ("RC-ACEP", "proxy")),
-    ):  # fmt: skip
-        mine = [r for r in rows if r["query"] == name and r["variant"] in labels]
-        plot(f"acep-figure{figure}", mine, x="share", y="fraction", log=False,
-             by=lambda r: r["variant"], title=f"Figure {figure}")  # fmt: skip
+    write_rows("acep-figures9-16", rows)
     _memory(size)
     return True
 
@@ -164,14 +149,7 @@ def _memory(size: int) -> None:
                              "history bytes": run.history_bytes})  # fmt: skip
                 say(f"memory, {data}, {count} patterns: {label}: {rows[-1]['bytes']:,} B, "
                     f"history {run.history_bytes:,} B")  # fmt: skip
-    write("acep-memory", rows)
-    for figure, data, labels in ((11, "tweets", ("RC-ACEP", "sketch")),
-                                 (13, "vehicles", ("RC-ACEP", "sketch")),
-                                 (16, "tweets", ("RC-ACEP", "proxy")),
-                                 (18, "tweets", ("RC-ACEP", "agents"))):  # fmt: skip
-        mine = [row for row in rows if row["data"] == data and row["variant"] in labels]
-        plot(f"acep-figure{figure}", mine, x="patterns", y="bytes", log=False,
-             by=lambda row: row["variant"], title=f"Figure {figure}")  # fmt: skip
+    write_rows("acep-memory", rows)
 
 
 def run_drift(settings: Any) -> bool:
@@ -219,9 +197,7 @@ def run_drift(settings: Any) -> bool:
                    found["drift", "agents"][1] - others, 0.0, False),
             Target(f"seed {seed}: points lost without a drift", 100 * cost, 3.0),
         ]  # fmt: skip
-    write("acep-figure17", rows)
-    plot("acep-figure17", [row for row in rows if row["stream"] == "drift"], x="days",
-         y="fraction", log=False, by=lambda row: row["adapt"], title="Figure 17")  # fmt: skip
+    write_rows("acep-figure17", rows)
     return _judged(targets)
 
 
@@ -389,11 +365,7 @@ def run_data(settings: Any) -> bool:
                 rows.append({"data": name, "share": share, "variant": label, "fraction": value,
                              "history bytes": run.history_bytes})  # fmt: skip
                 say(f"{name} at {share:.0%}: {label}: {value:.3f}")
-    write("acep-data", rows)
-    for name in dict.fromkeys(row["data"] for row in rows):
-        mine = [row for row in rows if row["data"] == name]
-        plot(f"acep-{name}", mine, x="share", y="fraction", log=False,
-             by=lambda row: row["variant"], title=name)  # fmt: skip
+    write_rows("acep-data", rows)
     return True
 
 

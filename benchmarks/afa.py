@@ -1,14 +1,13 @@
 """AFA: the paper's figures 8 to 13, 16 and 17 as commands, and the promises about speed and memory.
 
-Each writes `out/NAME.csv` and `out/NAME.svg`. The generator is the paper's: ticks that rise with
-probability p by N(0.70, 0.30) truncated at 0, W events per window, one watermark every W events,
-I % of events that no pattern cares about. Times are CPU seconds of this process; ratios are of
-variants that ran in turn in one process. `--rows` is the length of the stream.
+Each writes its points, which `./dev bench papers` draws. The generator is the paper's: ticks that
+rise with probability p by N(0.70, 0.30) truncated at 0, W events per window, one watermark every W
+events, I % of events that no pattern cares about. Times are CPU seconds of this process; ratios
+are of variants that ran in turn in one process. `--rows` is the length of the stream.
 """
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import ensue
-from benchmarks.harness import OUT, Target, say
+from benchmarks.harness import Target, say, write_rows
 from benchmarks.rows import Settings
 from ensue.api.automaton_text import make_arc
 from ensue.automaton.registers import RegisterAutomaton
@@ -142,36 +141,11 @@ def compared(
         yield {"variant": name, "events_per_s": speed, "partial_matches": most}
 
 
-def write(
-    name: str, rows: list[dict[str, Any]], x: str, y: str, by: str, log: bool = False
-) -> None:
-    """A figure as CSV and SVG."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    OUT.mkdir(exist_ok=True)
-    with (OUT / f"{name}.csv").open("w", newline="") as sink:
-        writer = csv.DictWriter(sink, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    figure, axes = pyplot.subplots(figsize=(6, 3.5))
-    for group in dict.fromkeys(row[by] for row in rows):
-        chosen = [row for row in rows if row[by] == group]
-        axes.plot([row[x] for row in chosen], [row[y] for row in chosen], "o-", label=str(group))
-    axes.set(xlabel=x, ylabel=y, xscale="log" if log else "linear")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(OUT / f"{name}.svg")
-    pyplot.close(figure)
-    for row in rows:
-        say(
-            "  ".join(
-                f"{n} {v:,.3g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items()
-            )
-        )
+def write(name: str, rows: list[dict[str, Any]]) -> None:
+    """The points of a figure, kept and printed."""
+    for row in write_rows(name, rows):
+        shown = (f"{n} {v:,.3g}" if isinstance(v, float) else f"{n} {v}" for n, v in row.items())
+        say("  ".join(shown))
 
 
 def run_speed(settings: Settings) -> bool:
@@ -222,7 +196,7 @@ def run_approaches(settings: Settings) -> bool:
     seconds, size = iterative(table, 2, 0.25, 2000)
     rows.append({"approach": "IPM (joins)", "place": len(rows), "events_per_s": count / seconds})
     answers.add(size)
-    write("afa8", rows, "place", "events_per_s", "approach")
+    write("afa8", rows)
     say(f"matches: {answers}")
     return len(answers) == 1
 
@@ -389,12 +363,13 @@ def run_edits(settings: Settings) -> bool:
             overhead = 100 * (float(np.median(ratios[batch])) - 1)
             say(f"an edit every {every} events, batches of {batch}: {overhead:.1f} % more time")
             overheads.setdefault(batch, overhead)
+            rows.append({"every": every, "batch": batch, "overhead": overhead})
         times_slower = best["edits, 10000"] / best["restart"]
         say(
             f"restart for an edit every {every} events: {times_slower:,.0f} times slower than edits"
         )
         restarts = restarts or times_slower
-    write("afa9", rows, "every", "events_per_s", "variant", log=True)
+    write("afa9", rows)
     targets = [
         Target(
             "overhead of an edit every 10 events, batches of 10,000, %", overheads[10_000], 10.0
@@ -436,8 +411,7 @@ def run_speculation(settings: Settings) -> bool:
                 {"ignorable": ignorable, "sigma": 2000.0 if sigma == float("inf") else float(sigma),
                  "output": size, "events_waited": wait}
             )  # fmt: skip
-    write("afa10", rows, "sigma", "output", "ignorable")
-    write("afa11", rows, "sigma", "events_waited", "ignorable")
+    write("afa10", rows)
     return True
 
 
@@ -451,8 +425,7 @@ def run_disorder(settings: Settings) -> bool:
         variants = {"AFA": PLAIN, "AFA+O": SEQUENCED}
         for row in compared(q2().machine, variants, table, 500, 500, 0, order=order):
             rows.append({"disorder": share, **row})
-    write("afa12", rows, "disorder", "events_per_s", "variant")
-    write("afa13", rows, "disorder", "partial_matches", "variant")
+    write("afa12", rows)
     return True
 
 
@@ -465,8 +438,7 @@ def run_ignorable(settings: Settings) -> bool:
         variants = {"AFA+ignore": IGNORING, "AFA": PLAIN}
         for row in compared(ignoring_q1(1, 500, 0.0), variants, table, 500, 500, 500):
             rows.append({"ignorable": share, **row})
-    write("afa16", rows, "ignorable", "events_per_s", "variant")
-    write("afa17", rows, "ignorable", "partial_matches", "variant")
+    write("afa16", rows)
     return True
 
 
@@ -484,7 +456,7 @@ def run_memory(settings: Settings) -> bool:
         if begin // batch % 25 == 24:
             rows.append({"events": begin + batch, "variant": "AFA", "bytes": operator.nbytes,
                          "held": operator.events})  # fmt: skip
-    write("afa_memory", rows, "events", "bytes", "variant")
+    write("afa_memory", rows)
     target = Target("last bytes of state / first", rows[-1]["bytes"] / rows[0]["bytes"], 1.1)
     say(str(target))
     return target.met

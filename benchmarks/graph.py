@@ -54,9 +54,10 @@ class MetaQA:
 
     @staticmethod
     def read(folder: Path, hops: tuple[int, ...]) -> MetaQA | None:
-        files = folder / "kb.parquet", folder / "questions_test.parquet"
+        base = next((path.parent for path in folder.rglob("kb.parquet")), folder)
+        files = base / "kb.parquet", base / "questions_test.parquet"
         if not all(file.is_file() for file in files):
-            say(f"no MetaQA in {folder} (kb.parquet, questions_test.parquet): skipped; use --data")
+            say(f"no kb.parquet and questions_test.parquet below {folder}: skipped; use --data")
             return None
         rows = pq.read_table(files[1]).to_pylist()
         return MetaQA(pq.read_table(files[0]), [row for row in rows if row["hops"] in hops])

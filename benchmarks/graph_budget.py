@@ -19,7 +19,7 @@ from rich.table import Table
 
 import ensue
 from benchmarks.graph import MetaQA, path_of
-from benchmarks.harness import CONSOLE, Target
+from benchmarks.harness import CONSOLE, Target, write_rows
 from benchmarks.rows import Settings
 
 SHARES = (10, 30, 50, 70, 90)
@@ -69,16 +69,17 @@ def scores(found: Any, data: MetaQA) -> dict[str, float]:
 
 def run_budget(settings: Settings) -> bool:
     """graph-budget  best effort on three candidate paths per MetaQA question (--data)"""
-    met = True
+    met, rows = True, []
     for hops in ((2,), (3,), (1, 2, 3)):
         data = MetaQA.read(settings.folder, hops)
         if data is None:
             return True
-        met &= _one(data, ", ".join(str(hop) for hop in hops))
+        met &= _one(data, ", ".join(str(hop) for hop in hops), rows)
+    write_rows("graph-budget", rows)
     return met
 
 
-def _one(data: MetaQA, title: str) -> bool:
+def _one(data: MetaQA, title: str, rows: list[dict[str, Any]]) -> bool:
     graph, asked = data.graph, candidates(data, True)
     words = {k: v for k, v in LABEL_TEXTS.items() if k in graph.labels}
     graph.retrieve(asked[:10], label_texts=words)
@@ -88,17 +89,20 @@ def _one(data: MetaQA, title: str) -> bool:
     for column in ("bound", "strategy", "first", "of answered", "recall", "pooled", "µs/question"):
         table.add_column(column, justify="right")
 
-    def line(bound: str, strategy: str, found: Any) -> dict[str, float]:
+    def line(kind: str, share: int, strategy: str, found: Any) -> dict[str, float]:
         got = scores(found, data)
         micro = 1e6 * found.seconds / len(asked)
+        bound = kind if share == 100 else f"{kind} {share} %"
         shown = [f"{100 * got[k]:.1f} %" for k in ("first", "of answered", "recall", "pooled")]
         table.add_row(bound, strategy, *shown, f"{micro:.1f}")
+        rows.append({"hops": title, "kind": kind, "share": share, "strategy": strategy,
+                     "micro": micro, "full": 1e6 * free.seconds / len(asked), **got})  # fmt: skip
         return got
 
     single = graph.retrieve(candidates(data, False), label_texts=words)
-    line("none, one candidate", "contribution", single)
-    line("none, no label texts", "contribution", graph.retrieve(asked))
-    line("none", "contribution", free)
+    line("none, one candidate", 100, "contribution", single)
+    line("none, no label texts", 100, "contribution", graph.retrieve(asked))
+    line("none", 100, "contribution", free)
     best: dict[tuple[str, int, str], dict[str, float]] = {}
     for kind in ("work", "latency", "memory"):
         for share in SHARES:
@@ -109,7 +113,7 @@ def _one(data: MetaQA, title: str) -> bool:
             }[kind]
             for strategy in STRATEGIES:
                 found = graph.retrieve(asked, label_texts=words, budget=budget, strategy=strategy)
-                best[kind, share, strategy] = line(f"{kind} {share} %", strategy, found)
+                best[kind, share, strategy] = line(kind, share, strategy, found)
     CONSOLE.print(table)
     time50, time10 = (best["latency", share, "contribution"] for share in (50, 10))
     work50, work10 = best["work", 50, "contribution"], best["work", 10, "contribution"]

@@ -14,7 +14,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -191,6 +191,19 @@ def _write(name: str, title: str, found: Sequence[Measurement], targets: Sequenc
         for m in found:
             for run, figures in enumerate(zip(m.wall, m.cpu, m.others, strict=True), 1):
                 writer.writerow([m.name, run, m.rows, *(f"{figure:.4f}" for figure in figures)])
+
+
+def write_rows(name: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The points of a figure to `out/NAME.csv`, and with the machine to `out/points/NAME.json`."""
+    found = list(rows)
+    (OUT / "points").mkdir(parents=True, exist_ok=True)
+    with (OUT / f"{name}.csv").open("w", newline="") as handle:
+        writer = csv.DictWriter(handle, list(dict.fromkeys(k for row in found for k in row)))
+        writer.writeheader()
+        writer.writerows(found)
+    record = {"machine": machine(), "rows": found}
+    (OUT / "points" / f"{name}.json").write_text(json.dumps(record, default=float) + "\n")
+    return found
 
 
 def machine() -> dict[str, Any]:

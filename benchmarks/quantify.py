@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import Target, compare, report, say
+from benchmarks.harness import Target, compare, report, say, write_rows
 from benchmarks.rows import MILLION, Settings, _frame, _noop
 from ensue import quantify as q
 from ensue.quantities.bound import Batch
@@ -106,6 +106,10 @@ def _flat(settings: Settings) -> bool:
     costs = [measured.cpu_median / measured.rows for measured in found]
     for measured, cost in zip(found, costs, strict=True):
         measured.notes["ns per event"] = f"{cost * 1e9:.0f}"
+    write_rows(
+        "quantify-length",
+        [{"events": n, "ns": 1e9 * cost} for n, cost in zip(sizes, costs, strict=True)],
+    )
     spread = Target("cost per event, longest ÷ shortest stream", costs[-1] / costs[0], 1.25)
     return report("cost per event by length of the stream", found, [spread], "quantify-flat")
 
@@ -120,12 +124,19 @@ def chained(parts: int) -> q.Quantity:
 
 
 def _growth(settings: Settings) -> bool:
-    rows = MILLION
+    rows = min(settings.rows or MILLION, MILLION)
     table = ticks(rows)
     queries = {depth: chained(depth) for depth in (1, 2, 4, 8)}
     found = compare(
         {f"size {f.automaton.size}": (rows, _evaluated(f, table)) for f in queries.values()},
         repeat=settings.repeat,
+    )
+    write_rows(
+        "quantify-size",
+        [
+            {"size": f.automaton.size, "ns": 1e9 * measured.cpu_median / rows}
+            for f, measured in zip(queries.values(), found, strict=True)
+        ],
     )
     first, last = queries[1].automaton.size, queries[8].automaton.size
     factor = found[-1].cpu_median / found[0].cpu_median

@@ -1,19 +1,16 @@
-"""SHARP's experiments (Figures 4 to 6 and 8 to 15): recall and throughput under bounds, with plots.
+"""SHARP's experiments (Figures 4 to 6 and 8 to 15): recall and throughput under bounds.
 
-    python -m benchmarks.sharp --figure 4 --events 10000 --window 1500
-    python -m benchmarks.sharp --figure 5 --data DIR   (Citi Bike; Figure 6: Chicago's crimes)
-
-A bound is a share of the work of the unbounded run in the same process: partial matches asked about
-an event, or start rows tried. Throughput is events per CPU second of matching, as a multiple of the
-unbounded run; the inside column says in how many windows of 1,000 events the average kept to the
-bound.
+`--rows` is the length of the stream (10,000), of which a window has 15 %; Figure 5 needs `--data`
+with Citi Bike's trips, Figure 6 reads Chicago's crimes there or makes a table like them. A bound is
+a share of the work of the unbounded run in the same process: partial matches asked about an event,
+or start rows tried. Throughput is events per CPU second of matching, as a multiple of the unbounded
+run; `inside` says in how many windows of 1,000 events the average kept to the bound.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +18,7 @@ import pyarrow as pa
 
 from benchmarks import sharp_data as data
 from benchmarks import sharp_rows
+from benchmarks.harness import say, write_rows
 from benchmarks.sharp_baselines import BASELINES, Outcome, run
 from ensue.api.pattern import Pattern
 from ensue.automaton.share import unite
@@ -33,10 +31,13 @@ from ensue.shared.groups import groups
 from ensue.shared.kernels.layout import CHECK, LEARN
 from ensue.shared.options import Sharing
 
-OUT = Path(__file__).parent / "out"
 SHARES = (10, 30, 50, 70, 90)
 PAST = 1000  # added to a seed: the stream that SHARP's cost model has learned from
-Line = tuple[str, float, float, float]  # system, x, recall, throughput
+Line = dict[str, Any]  # system, x, recall, throughput
+
+
+def line(system: str, x: float, recall: float, throughput: float) -> Line:
+    return {"system": system, "x": x, "recall": recall, "throughput": throughput}
 
 
 def sharp(
@@ -56,9 +57,7 @@ def compare(
     """Recall and throughput of each system at each bound; `past` is SHARP's historical data."""
     exact = run(patterns, table, None)
     needed = exact.report.work / table.num_rows
-    print(
-        f"  {table.num_rows:,} events, {len(exact.matches):,} matches, work {needed:.1f} per event"
-    )
+    say(f"{table.num_rows:,} events, {len(exact.matches):,} matches, work {needed:.1f} per event")
     lines = []
     for share in shares:
         for name in systems:
@@ -72,11 +71,11 @@ def compare(
             recall = len(found) / max(1, len(exact.matches))
             speed = exact.report.seconds / max(outcome.report.seconds, 1e-9)
             used = outcome.report.work / max(1.0, exact.report.work)
-            print(
-                f"  {name:8} bound {share:3g}%  recall {recall:6.1%}  throughput x{speed:5.2f}  "
+            say(
+                f"{name:8} bound {share:3g}%  recall {recall:6.1%}  throughput x{speed:5.2f}  "
                 f"work used {used:6.1%}" + (f"  false {wrong}" if wrong else "")
             )
-            lines.append((name, share if x is None else x, recall, speed))
+            lines.append(line(name, share if x is None else x, recall, speed))
     return lines
 
 
@@ -172,147 +171,159 @@ def _taught(
 ALL = ("SHARP", *BASELINES)
 
 
-def figure_4(a: argparse.Namespace) -> list[Line]:
-    table, patterns = data.ds1(a.events, a.seed), data.q3_q4(a.window)
+@dataclass(frozen=True)
+class Asked:
+    """The size of a figure, and where real data lie."""
+
+    events: int
+    folder: str
+    seed: int = 0
+
+    @property
+    def window(self) -> int:
+        return self.events * 15 // 100
+
+    @property
+    def queries(self) -> dict[str, Pattern]:
+        return data.q3_q4(self.window)
+
+    def ds1(self, **options: Any) -> pa.Table:
+        return data.ds1(self.events, self.seed, **options)
+
+
+def figure_4(a: Asked) -> list[Line]:
     past = data.ds1(a.events, a.seed + PAST)
-    lines = compare(patterns, table, SHARES, ALL, past=past)
+    lines = compare(a.queries, a.ds1(), SHARES, ALL, past=past)
     for share in (10, 50):
-        print(f"  windows inside the {share}% bound: {inside(patterns, table, share, past):.1%}")
+        kept = inside(a.queries, a.ds1(), share, past)
+        say(f"windows inside the {share}% bound: {kept:.1%}")
     return lines
 
 
-def figure_5(a: argparse.Namespace) -> list[Line]:
-    if a.data is None:
-        print("  needs --data with Citi Bike trips")
-        return []
-    return compare(data.q3_q4(a.window), data.citi_bike(a.data, a.events), SHARES, ALL)
+def figure_5(a: Asked) -> list[Line]:
+    """Citi Bike's trips, the history being as many trips before."""
+    trips = data.citi_bike(a.folder, 2 * a.events)
+    numbered = trips.slice(a.events)
+    numbered = numbered.set_column(0, "t", pa.array(np.arange(numbered.num_rows)))
+    return compare(a.queries, numbered, SHARES, ALL, past=trips.slice(0, a.events))
 
 
-def figure_6(a: argparse.Namespace) -> list[Line]:
+def figure_6(a: Asked) -> list[Line]:
     """Row patterns: whole start rows are shed."""
-    table, past = sharp_rows.tables(a.data, a.events * 10, a.seed, a.seed + PAST)
+    where = a.folder if data.has_crimes(a.folder) else None
+    say("crimes of the city" if where else "a table with the marginals of the city's crimes")
+    table, past = sharp_rows.tables(where, a.events * 10, a.seed, a.seed + PAST)
     return sharp_rows.figure(table, past)
 
 
-def figure_8(a: argparse.Namespace) -> list[Line]:
-    return compare(
-        data.q3_q4(a.window), data.ds1(a.events, a.seed), SHARES, ("SHARP", "ICDE'20", "RS")
-    )
+def figure_8(a: Asked) -> list[Line]:
+    past = data.ds1(a.events, a.seed + PAST)
+    return compare(a.queries, a.ds1(), SHARES, ("SHARP", "ICDE'20", "RS"), past=past)
 
 
-def figure_9(a: argparse.Namespace) -> list[Line]:
+def figure_9(a: Asked) -> list[Line]:
     lines = []
     for highest in (1e6, 3e6, 5e6, 7e6, 9e6):
-        print(f"  max(v) = {highest:.0e}")
-        table = data.ds1(a.events, a.seed, highest)
-        lines += compare(data.q3_q4(a.window), table, (50,), ALL, highest / 1e6)
+        past = data.ds1(a.events, a.seed + PAST, highest)
+        lines += compare(a.queries, a.ds1(highest=highest), (50,), ALL, highest / 1e6, past)
     return lines
 
 
-def figure_10(a: argparse.Namespace) -> list[Line]:
+def figure_10(a: Asked) -> list[Line]:
     lines = []
+    past = data.ds1(a.events, a.seed + PAST)
     for length in (4, 5, 6, 7, 8):
-        print(f"  length {length}")
-        patterns = data.kleene(a.window, length)
-        lines += compare(patterns, data.ds1(a.events, a.seed), (50,), ALL, length)
+        lines += compare(data.kleene(a.window, length), a.ds1(), (50,), ALL, length, past)
     return lines
 
 
-def figure_11(a: argparse.Namespace) -> list[Line]:
+def figure_11(a: Asked) -> list[Line]:
     lines = []
-    for window in (250, 500, 1000, 2000, 4000):
-        print(f"  window {window}")
+    past = data.ds2(a.events, a.seed + PAST)
+    for part in (40, 20, 10, 5):
         asked = {"b": "X > a.X", "d": "b.X + c.X < X"}
+        window = a.events // part
         patterns = {
             "Q3": data.chain("abcde", window, asked),
             "Q4": data.chain("abcdf", window, asked),
         }
-        lines += compare(patterns, data.ds2(a.events, a.seed), (50,), ALL, window)
+        lines += compare(patterns, data.ds2(a.events, a.seed), (50,), ALL, window, past)
     return lines
 
 
-def figure_12(a: argparse.Namespace) -> list[Line]:
-    table, patterns = data.ds1(a.events, a.seed), data.q3_q4(a.window)
-    exact = run(patterns, table, None)
-    needed = exact.report.work / table.num_rows
+def figure_12(a: Asked) -> list[Line]:
+    exact = run(a.queries, a.ds1(), None)
+    needed = exact.report.work / a.events
     lines = []
     for share in SHARES:
         for mode, shared in (("view", True), ("separate", False)):
-            outcome = run(patterns, table, needed * share / 100, share=shared)
+            outcome = run(a.queries, a.ds1(), needed * share / 100, share=shared)
             recall = len(outcome.matches & exact.matches) / len(exact.matches)
             speed = exact.report.seconds / outcome.report.seconds
-            print(f"  {mode:9} bound {share:3}%  recall {recall:6.1%}  throughput x{speed:5.2f}")
-            lines.append((f"SHARP-{mode}", share, recall, speed))
+            say(f"{mode:9} bound {share:3}%  recall {recall:6.1%}  throughput x{speed:5.2f}")
+            lines.append(line(f"SHARP-{mode}", share, recall, speed))
     return lines
 
 
-def figure_14(a: argparse.Namespace) -> list[Line]:
+def figure_14(a: Asked) -> list[Line]:
     lines = []
+    past = data.ds1(a.events, a.seed + PAST)
     for offset in range(4):
-        print(f"  offset {offset}")
         patterns = data.offset_queries(a.window, offset)
-        lines += compare(patterns, data.ds1(a.events, a.seed), (50,), ("SHARP", "RS", "RI"), offset)
+        lines += compare(patterns, a.ds1(), (50,), ("SHARP", "RS", "RI"), offset, past)
     return lines
 
 
-def figure_15(a: argparse.Namespace) -> list[Line]:
-    """Recall per stretch of 500 events around the drift at 9,000."""
+def figure_15(a: Asked) -> list[Line]:
+    """Recall per stretch of the stream around a drift at nine fourteenths of it."""
     lines = []
-    for window in (500, 1000, 1500):
-        table = data.ds1(14_000, a.seed, drift_at=9000)
+    stretch = a.events // 28
+    for window in (stretch, 2 * stretch, 3 * stretch):
+        table = a.ds1(drift_at=18 * stretch)
         patterns = data.q3_q4(window)
         exact = run(patterns, table, None)
         work = 0.5 * exact.report.work / table.num_rows
         found = run(patterns, table, work).matches
-        for begin in range(8000, 14_000, 500):
-            want = {m for m in exact.matches if begin <= int(str(m[-1])) < begin + 500}
-            recall = len(want & found) / max(1, len(want))
-            print(f"  window {window}: events {begin}+  recall {recall:6.1%} of {len(want)}")
-            lines.append((f"window {window}", begin, recall, 1.0))
+        for begin in range(14 * stretch, 28 * stretch, stretch):
+            want = {m for m in exact.matches if begin <= int(str(m[-1])) < begin + stretch}
+            if not want:
+                continue
+            recall = len(want & found) / len(want)
+            say(f"window {window}: events {begin}+  recall {recall:6.1%} of {len(want)}")
+            lines.append(line(f"window {window}", begin, recall, 1.0))
     return lines
 
 
-FIGURES = {
-    4: figure_4, 5: figure_5, 6: figure_6, 8: figure_8, 9: figure_9, 10: figure_10,
-    11: figure_11, 12: figure_12, 14: figure_14, 15: figure_15,
-}  # fmt: skip
+def _command(number: int, draw: Callable[[Asked], list[Line]]) -> Callable[[Any], bool]:
+    def command(settings: Any) -> bool:
+        try:
+            lines = draw(Asked(settings.rows or 10_000, str(settings.folder)))
+        except data.MissingDataError as missing:
+            say(f"figure {number}: {missing}")
+            return True
+        write_rows(f"sharp-figure{number}", lines)
+        return True
+
+    what = _ABOUT[number]
+    command.__doc__ = f"sharp-figure{number}: {what}"
+    return command
 
 
-def plot(number: int, lines: list[Line]) -> Path:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 3.2))
-    for name in dict.fromkeys(line[0] for line in lines):
-        mine = [line for line in lines if line[0] == name]
-        panels[0].plot([m[1] for m in mine], [100 * m[2] for m in mine], marker="o", label=name)
-        panels[1].plot([m[1] for m in mine], [m[3] for m in mine], marker="o", label=name)
-    panels[0].set(title=f"Figure {number}: recall (%)", ylim=(0, 105))
-    panels[1].set(title="throughput (unbounded = 1)")
-    panels[0].legend(fontsize=7)
-    OUT.mkdir(exist_ok=True)
-    path = OUT / f"sharp_figure_{number}.png"
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    return path
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--figure", type=int, nargs="*", choices=sorted(FIGURES), default=[4])
-    parser.add_argument("--events", type=int, default=10_000)
-    parser.add_argument("--window", type=int, default=1500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", help="folder with Citi Bike trips or Chicago's crimes")
-    parsed = parser.parse_args(arguments)
-    for number in parsed.figure:
-        print(f"Figure {number}")
-        lines = FIGURES[number](parsed)
-        if lines:
-            print(f"  {plot(number, lines)}")
-
-
-if __name__ == "__main__":
-    main()
+_ABOUT = {
+    4: "recall and throughput under bounds, DS1",
+    5: "recall and throughput under bounds, Citi Bike's trips (--data)",
+    6: "recall of row patterns under bounds, crimes",
+    8: "recall by how many partial matches are kept",
+    9: "recall by selectivity",
+    10: "recall by the pattern's length",
+    11: "recall by window, DS2",
+    12: "shared and separate partial matches",
+    14: "recall by where the shared part stands",
+    15: "recall around a drift",
+}
+_DRAWN = (figure_4, figure_5, figure_6, figure_8, figure_9, figure_10, figure_11, figure_12,
+          figure_14, figure_15)  # fmt: skip
+COMMANDS = {
+    f"sharp-figure{number}": _command(number, draw)
+    for number, draw in zip(_ABOUT, _DRAWN, strict=True)
+}

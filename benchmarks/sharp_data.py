@@ -241,7 +241,20 @@ def _table(folder: str, what: str, *files: str, having: str) -> pa.Table:
             folded = [name.lower().replace(" ", "_") for name in table.column_names]
             if having in folded:
                 return table.rename_columns(folded)
-    raise SystemExit(f"no {what} ({' or '.join(files)} with {having}) below {folder}: give --data")
+    raise MissingDataError(
+        f"no {what} ({' or '.join(files)} with {having}) below {folder}: give --data"
+    )
+
+
+class MissingDataError(Exception):
+    """A figure needs data that are not part of the project."""
+
+
+def has_crimes(folder: str) -> bool:
+    try:
+        return crimes(folder, 10).num_rows > 0
+    except MissingDataError:
+        return False
 
 
 def citi_bike(folder: str, rows: int) -> pa.Table:

@@ -1,7 +1,7 @@
 """SuSe: figures 7 to 11 of the paper as commands, and the promises about speed and recall.
 
-Each writes `out/NAME.csv` and `out/NAME.svg`. `--repeat` is the number of streams (seeds), `--rows`
-the length of a stream. Figures 12 and 13, on real data, are in `suse_data.py`.
+Each writes its points, which `./dev bench papers` draws. `--repeat` is the number of streams
+(seeds), `--rows` the length of a stream. Figures 12 and 13, on real data, are in `suse_data.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 import ensue
 from benchmarks import flink_cep
 from benchmarks import suse_streams as s
-from benchmarks.harness import OUT, Measurement, Target, compare, report, say
+from benchmarks.harness import OUT, Measurement, Target, compare, report, say, write_rows
 from benchmarks.rows import Settings, baseline
 
 # CPU per element of the authors' C++ and the share of matches ever in the summary, 10,000 events.
@@ -65,7 +65,7 @@ def run_targets(settings: Settings) -> bool:
         if share is not None:
             name = f"{measured.name}: share ever held"
             targets.append(Target(name, float(np.mean(shares)), share, False))
-    s.write("suse", rows)
+    write_rows("suse", rows)
     return report("SuSe, a(b*c)*d(e|f)g*, uniform stream", found, targets, "suse-targets")
 
 
@@ -86,17 +86,8 @@ def run_figure7(settings: Settings) -> bool:
         for seed in range(seeds):
             text = " ".join(alphabet)
             rows += _against(text, alphabet, length, "zipf", 500, 100, 25, seed, part="d")
-    s.write("suse-figure7", rows)
+    write_rows("suse-figure7", rows)
     main = [row for row in rows if row["part"] == "ab"]
-    by = {"x": "size", "y": "improvement"}
-    s.plot("suse-figure7a", [r for r in main if r["shape"] == "uniform"], **by,
-           by=lambda r: f"{r['baseline']}, window {r['window']}", title="Figure 7a")  # fmt: skip
-    s.plot("suse-figure7b", [r for r in main if r["size"] == 250], x="window", y="improvement",
-           by=lambda r: f"{r['baseline']}, {r['shape']}", title="Figure 7b")  # fmt: skip
-    s.plot("suse-figure7c", [r for r in rows if r["part"] == "c"], x="triggers", y="improvement",
-           by=lambda r: r["baseline"], title="Figure 7c")  # fmt: skip
-    s.plot("suse-figure7d", [r for r in rows if r["part"] == "d"], x="letters", y="improvement",
-           by=lambda r: r["baseline"], title="Figure 7d")  # fmt: skip
     worst = min(np.mean([r["improvement"] for r in main if r["size"] == k]) for k in SIZES)
     say(f"figure 7: least mean improvement over a baseline {worst:.3g}")
     return bool(worst >= 1)
@@ -131,12 +122,7 @@ def run_figure8(settings: Settings) -> bool:
             for seed in range(seeds):
                 for process in ("uniform", "poisson"):
                     rows.append(_ablation(length, size, window, seed, process))
-    s.write("suse-figure8", rows)
-    for name, y, log in (("a", "improvement", True), ("b", "recall", False)):
-        s.plot(f"suse-figure8{name}", rows, x="size", y=y, log=log,
-               by=lambda r: f"window {r['window']}", title=f"Figure 8{name}")  # fmt: skip
-    s.plot("suse-figure8c", rows, x="size", y="detected", log=False,
-           by=lambda r: f"window {r['window']}", title="Figure 8c")  # fmt: skip
+    write_rows("suse-figure8", rows)
     roomy = [r for r in rows if r["size"] >= r["window"]]
     targets = []
     for process in ("uniform", "poisson"):
@@ -187,10 +173,7 @@ def run_figure9(settings: Settings) -> bool:
             extra = " ".join(chance.choice(list(twelve[:10]), overlap).tolist())
             joined = f"{text} | {extra} {text}" if overlap else text
             rows += _sensitive("d", joined, overlap, twelve[:10], length, seed)
-    s.write("suse-figure9", rows)
-    for part, what in (("a", "stars"), ("b", "place"), ("c", "disjunctions"), ("d", "overlap")):
-        s.plot(f"suse-figure9{part}", [r for r in rows if r["part"] == part], x="value",
-               y="improvement", by=lambda r: r["baseline"], title=f"9{part}: {what}")  # fmt: skip
+    write_rows("suse-figure9", rows)
     return True
 
 
@@ -221,10 +204,7 @@ def run_figure10(settings: Settings) -> bool:
                     "resident MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                 }
             )  # fmt: skip
-    s.write("suse-figure10", rows)
-    for part, y in (("a", "seconds"), ("b", "per second"), ("c", "latency"), ("d", "resident MB")):
-        s.plot(f"suse-figure10{part}", rows, x="window", y=y, by=lambda r: f"|S| = {r['size']}",
-               title=f"Figure 10{part}")  # fmt: skip
+    write_rows("suse-figure10", rows)
     return True
 
 
@@ -233,9 +213,10 @@ def _latency(events: pa.Table, size: int, window: int) -> tuple[float, float]:
     summary = s.query(s.QUERY, window).summarize(size=size)
     summary.insert(events.slice(0, 4_000))
     store = next(iter(summary._stores.values()))
-    classes = summary._classes(
-        np.array([1 << s.LETTERS.index(k) for k in events["kind"].to_pylist()[4_000:4_500]])
-    )
+    machine = summary._selection.machine
+    known = machine.automaton.labels
+    kinds = events["kind"].to_pylist()[4_000:4_500]
+    classes = np.array([machine.class_of(1 << known.index(kind)) for kind in kinds])
     times = events["t"].to_numpy()[4_000:4_500]
     found = []
     for i in range(len(times)):
@@ -270,9 +251,7 @@ def run_figure11(settings: Settings) -> bool:
                 rows.append({"length": length, "engine": "pyrematch", "seconds": seconds,
                              "matches": i**4})  # fmt: skip
             rows += _flink(word, length)
-    s.write("suse-figure11", rows)
-    s.plot("suse-figure11", rows, x="length", y="seconds", by=lambda r: r["engine"],
-           title="Figure 11a: ABCD on A^i B^i C^i D^i")  # fmt: skip
+    write_rows("suse-figure11", rows)
     flat = Target("time per insert, 8,192 against 1,024 events",
                   per_insert[8_192] / per_insert[1_024], 1.5)  # fmt: skip
     say(str(flat))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import suse_streams as s
-from benchmarks.harness import say
+from benchmarks.harness import say, write_rows
 from benchmarks.rows import Settings
 
 # B popular route, C short ride at a busy station, E ride from a busy station, F long ride at a
@@ -104,11 +104,7 @@ def _run(settings: Settings, figure: str) -> bool:
         for size in (100, 250, 500):
             for window in (100, 250, 500):
                 rows += _measure(events, label, text, size, window)
-    s.write(f"suse-{figure}", rows)
-    for part, y in (("a", "improvement"), ("b", "per second"), ("c", "latency")):
-        s.plot(f"suse-{figure}{part}", rows, x="window", y=y,
-               by=lambda r: f"{r['query']}, |S| = {r['size']}, {r['baseline']}",
-               title=f"{figure}{part}")  # fmt: skip
+    write_rows(f"suse-{figure}", rows)
     say(f"{figure}: median improvement {np.median([r['improvement'] for r in rows]):.3g}, "
         f"slowest {min(r['per second'] for r in rows):,.0f} events/s")  # fmt: skip
     return True

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import ensue
-from benchmarks.harness import OUT
 
 QUERY = "a (b* c)* d (e | f) g*"
 LETTERS = "abcdefg"
@@ -94,51 +91,3 @@ def improvement(ours: Sequence[int], theirs: Sequence[int]) -> float:
 def recall(ours: Sequence[int], truth: Sequence[int]) -> float:
     shares_found = [a / b for a, b in zip(ours, truth, strict=True) if b]
     return float(np.mean(shares_found)) if shares_found else 1.0
-
-
-def write(name: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows to `out/name.csv`; returns them."""
-    found = list(rows)
-    OUT.mkdir(exist_ok=True)
-    with (OUT / f"{name}.csv").open("w", newline="") as handle:
-        writer = csv.DictWriter(handle, list(dict.fromkeys(k for row in found for k in row)))
-        writer.writeheader()
-        writer.writerows(found)
-    return found
-
-
-def plot(
-    name: str,
-    rows: Sequence[dict[str, Any]],
-    *,
-    x: str,
-    y: str,
-    by: Callable[[dict[str, Any]], str],
-    log: bool = True,
-    title: str = "",
-) -> Path:
-    """One line per group, markers and a dashed line at 1 as in the paper's figures."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(4.5, 3.2), layout="constrained")
-    markers = iter("osv^Dx*P" * 8)
-    for group in dict.fromkeys(by(row) for row in rows):
-        mine = [row for row in rows if by(row) == group]
-        xs = list(dict.fromkeys(row[x] for row in mine))
-        ys = [float(np.mean([row[y] for row in mine if row[x] == value])) for value in xs]
-        axes.plot([str(v) for v in xs], ys, marker=next(markers), label=group)
-    if log:
-        axes.set_yscale("log")
-    if "improvement" in y:
-        axes.axhline(1.0, color="black", linestyle="--", linewidth=1)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.set_title(title, fontsize=9)
-    axes.legend(fontsize=7)
-    path = OUT / f"{name}.svg"
-    figure.savefig(path)
-    plt.close(figure)
-    return path

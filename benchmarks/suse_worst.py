@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from benchmarks import suse_data, suse_paper
 from benchmarks import suse_streams as s
-from benchmarks.harness import say
+from benchmarks.harness import say, write_rows
 from benchmarks.rows import Settings
 
 RATIOS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
@@ -64,7 +64,7 @@ def run_worst(settings: Settings) -> bool:
     for first in (TUNED, REPORTED):
         for name, text, window, streams in (*_drawn(settings, first), *_real(settings, first)):
             rows += compare(name, text, window, streams, first)
-    s.write("suse-worst", rows)
+    write_rows("suse-worst", rows)
     return all([summary(rows, first) for first in (TUNED, REPORTED)])
 
 
