@@ -142,7 +142,7 @@ TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
         "a",
         DISORDER=Yes("a.matcher()"),
         BUDGET=No(
-            "what a register would have held cannot be told of a partial match that was shed",
+            "what a register would have held is not known for a partial match that was shed",
             "write the pattern with ensue.pattern(...), which takes a budget",
         ),
     ),

@@ -69,7 +69,7 @@ def explain(
     if table or query == "-" or query.lower().endswith(".sql"):
         if define or types:
             raise errors.QueryError(
-                f"--define and --types are of a pattern, and {query} is a SQL statement",
+                f"--define and --types belong to a pattern, and {query} is a SQL statement",
                 remedy="write the conditions into its DEFINE",
             )
         typer.echo(cli_run.explained(Path(query), table or [], dialect, picture))

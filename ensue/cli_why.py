@@ -54,7 +54,7 @@ def why(
     else:
         if table:
             raise errors.QueryError(
-                "--table is of a SQL statement, and a file of events was given",
+                "--table belongs to a SQL statement, and a file of events was given",
                 remedy="leave one of them out",
             )
         pattern = defined(ensue.pattern(query, types=types), define or [])

@@ -150,7 +150,7 @@ class MissingOrderError(QueryError):
 
 
 class TiesError(EnsueError):
-    """Rows share their place in the order, and the query asked to be told (`ties="error"`)."""
+    """Rows share their place in the order, and the query asked for an error (`ties="error"`)."""
 
 
 class UnknownVariableError(QueryError):

@@ -26,7 +26,7 @@ TABLES = {
 }
 _HEAD = """# Errors of SQL
 
-Statements that are refused, and what they are told. `python -m tests.sql_errors` writes this page
+Statements that are refused, and the errors they get. `python -m tests.sql_errors` writes this page
 from `tests/spec_sql/errors.toml`, and a test compares the two. The statements run over the tables
 `t(k, id, v)` and `u(id)`; below each stand the class of the error and its message.
 """

@@ -2,8 +2,8 @@
 
 A block that starts with `>>>` is a doctest; any other is run as it stands. A block that cannot run
 here says why in a comment above it: `<!-- not run: needs a cluster -->`. `spark` is a local session
-where a page reads it. Pages run in an empty folder, so that they may write files; the pictures that
-a page of the gallery saves are kept beside it.
+where a page reads it. Pages run in an empty folder, so that they may write files; those of the
+gallery find their data there, and the pictures that they save are kept beside them.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ def run_page(page: Path) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
+            if page.parent.name == "gallery":
+                shutil.copytree(page.parent / "data", "data")
             if with_spark:
                 names["spark"] = local_session()
             for block in blocks:

@@ -31,7 +31,7 @@ JOBS: dict[str, tuple[tuple[str, ...], tuple[int, int], tuple[int, int]]] = {
     "sharp-figure6": (("sharp-figure6",), (10_000, 1), (10_000, 1)),
     "sharp-figure8": (("sharp-figure8",), (10_000, 1), (10_000, 1)),
     "sharp-figure9": (("sharp-figure9",), (10_000, 1), (10_000, 1)),
-    "sharp-figure10": (("sharp-figure10",), (10_000, 1), (10_000, 1)),
+    "sharp-figure10": (("sharp-figure10",), (2_500, 1), (10_000, 1)),
     "sharp-figure11": (("sharp-figure11",), (10_000, 1), (16_000, 1)),
     "sharp-figure12": (("sharp-figure12",), (10_000, 1), (10_000, 1)),
     "sharp-figure14": (("sharp-figure14",), (10_000, 1), (10_000, 1)),

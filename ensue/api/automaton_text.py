@@ -32,7 +32,7 @@ def register_fields(
     for name in initial:
         if name not in register:
             raise errors.UnknownRegisterError(
-                f"initial= gives a value for {name!r}, which is no field of the register",
+                f"initial= gives a value for {name!r}, which is not a field of the register",
                 remedy=f"the fields are {', '.join(register) or 'none'}",
             )
     found = []
@@ -122,7 +122,7 @@ def make_arc(
         for field, value in set.items():
             if field not in known:
                 raise errors.UnknownRegisterError(
-                    f"the transfer of {place} sets {field!r}, which is no field of the register",
+                    f"the transfer of {place} sets {field!r}, which is not a field of the register",
                     remedy=f"the fields are {', '.join(sorted(known)) or 'none'}",
                 )
             given = str(value) if isinstance(value, (int, float)) else value

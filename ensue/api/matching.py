@@ -146,7 +146,7 @@ def can_observe(data: Any, queries: Iterable[Query], budget: Budget | None) -> N
     rows = all(query.row_semantics for query in queries)
     if budget is None or rows or not is_spark(data) or data.isStreaming:
         raise errors.QueryError(
-            "observe= is told what a budget gives up of event patterns on a batch DataFrame of "
+            "observe= reports what a budget gives up, for event patterns on a batch DataFrame of "
             "Spark",
             remedy="leave it out: workloads in process have a report, tables of allow_missing(...) "
             "their schema's metadata, streams the progress of the query",

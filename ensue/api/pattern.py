@@ -185,7 +185,7 @@ class Pattern(Looking):
         `max_matches` in one task is an error that says how many there are. `compact` gives one row
         per end event with the graph of its matches, which `ensue.expand` lists.
 
-        `observe`, a `pyspark.sql.Observation`, is told what a budget gave up on Spark. A run that
+        `observe`, a `pyspark.sql.Observation`, receives what a budget gave up on Spark. A run that
         takes longer than `timeout` ("30 s", a timedelta or seconds) ends with a `TimeLimitError`;
         on Spark that is the time of one task.
 

@@ -327,7 +327,7 @@ def _taken(table: Any, options: dict[str, Any]) -> dict[str, Any]:
     """Options of streams (docs/streaming.md), which only a streaming DataFrame takes."""
     if options and not (is_spark(table) and table.isStreaming):
         raise errors.QueryError(
-            f"{next(iter(options))}= is for streams, and this is no streaming DataFrame",
+            f"{next(iter(options))}= is for streams, and this is not a streaming DataFrame",
             remedy="leave it out",
         )
     return options
@@ -337,7 +337,7 @@ def _free(name: str, taken: Sequence[str]) -> None:
     """The name of the values must not be that of a column beside them."""
     if name in taken:
         raise errors.DuplicateNameError(
-            f"the values would stand in a column {name!r}, and there is one already",
+            f"the values would be in a column {name!r}, and there is one already",
             remedy="rename the column, or label(table, 'another name')",
         )
 

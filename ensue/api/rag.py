@@ -89,7 +89,7 @@ def evidence(
 ) -> list[list[Evidence]]:
     """Per question the best paths as texts; `options` are those of `graph.retrieve`.
 
-    A path that several candidates found is told once.
+    A path that several candidates found is listed once.
     """
     found = graph.retrieve(list(questions), **options)
     complete = found.complete.tolist()

@@ -178,7 +178,7 @@ class OnSpark(Statement["Frame"]):
 
         if tree.find(exp.TemporaryProperty) is None:
             raise errors.UnsupportedError(
-                "a permanent view cannot stand on matches, which are computed outside Spark SQL",
+                "a permanent view cannot be built on matches, which are computed outside Spark SQL",
                 remedy="write CREATE TEMPORARY VIEW, or CREATE TABLE ... AS to keep the matches",
                 place=errors.Place.at_offset(self.text, 0),
             )

@@ -82,7 +82,7 @@ def to_arrow(data: Any) -> pa.Table:
 
 
 def index_names(data: Any) -> tuple[Any, ...]:
-    """What the index of a pandas DataFrame is called; it is no column."""
+    """What the index of a pandas DataFrame is called; it is not a column."""
     return tuple(getattr(getattr(data, "index", None), "names", ()))
 
 
@@ -194,6 +194,6 @@ def no_stream_options(stream: Mapping[str, Any], verb: Callable[..., Any]) -> No
                 remedy=f"options are: {', '.join(own)}; of streams: {', '.join(STREAM_OPTIONS)}",
             )
         raise errors.QueryError(
-            f"{name}= is an option of streams, and the data given is no streaming DataFrame",
+            f"{name}= is an option of streams, and the data given is not a streaming DataFrame",
             remedy="leave it out, or read the data with spark.readStream",
         )

@@ -42,7 +42,7 @@ def settings_lines(data: Any) -> str:
 
 
 def doctor_lines() -> list[str]:
-    """This machine, as far as it can be told without Spark."""
+    """This machine, as far as it can be known without Spark."""
     from ensue.kernel_cache import kernels_line
     from ensue.kernels.given import given
 

@@ -152,7 +152,7 @@ class Workload(WorkloadLooking):
         Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
         the past: they are matched in this process without the bound to learn what partial matches
         are worth (and what "50%" is of), before `data` is matched under it. Their matches are not
-        given. `observe`, a `pyspark.sql.Observation`, is told what the budget cost on Spark.
+        given. `observe`, a `pyspark.sql.Observation`, receives what the budget cost on Spark.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})

@@ -153,7 +153,7 @@ def letter_graph(query: Query) -> Graph:
         if isinstance(node, (nodes.AnchorStart, nodes.AnchorEnd, nodes.Negation)):
             text = nodes.pattern_text(node, folds=False)
             raise errors.UnsupportedError(
-                f"{text} cannot stand in a pattern with missing events",
+                f"{text} cannot be used in a pattern with missing events",
                 remedy="leave it out, or leave allow_missing out",
             )
     return graph_of(query.pattern, query.labels)

@@ -48,7 +48,7 @@ def column_text(column: object, where: str) -> str:
     found = re.fullmatch(r"Column<'(.*)'>", shown, flags=re.DOTALL)
     if found is None:
         raise errors.UnsupportedInputError(
-            f"{where} is a Column whose text cannot be had: {shown}",
+            f"{where} is a Column whose text cannot be read: {shown}",
             remedy="give the condition as SQL text",
         )
     return _infix(found[1].strip())

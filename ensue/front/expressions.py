@@ -424,7 +424,7 @@ class _Reader:
         found = tried(node.this)
         if found is None:
             raise errors.UnsupportedFunctionError(
-                f"{self._scope.where}: {node.sql()} has no equal in Spark's SQL: {NO_TRY}",
+                f"{self._scope.where}: {node.sql()} has no equivalent in Spark's SQL: {NO_TRY}",
                 remedy=INSTEAD_OF_TRY,
                 place=self._place(node, "TRY"),
             )

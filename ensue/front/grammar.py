@@ -167,7 +167,7 @@ class _Reader(Reader):
             )
         if not isinstance(node, nodes.Repetition | nodes.Permutation):
             raise errors.PatternSyntaxError(
-                f"{marks!s} speaks of the inside of a loop, and stands behind none",
+                f"{marks!s} describes the inside of a loop, and there is no loop before it",
                 remedy="put it behind a quantifier or PERMUTE(...): B+[strict]",
                 place=place,
             )

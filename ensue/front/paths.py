@@ -5,7 +5,7 @@
     !x   !(a|^b)                    any label but these (of forward, and of backward edges)
     .    ~'has_*'                   any label; labels like a pattern
     knows[edge.since > 2000 AND node.age < 30]   conditions, in SQL, on the edge and its nodes
-    <http://...>  "two words"  `x`  labels that are no plain words
+    <http://...>  "two words"  `x`  labels that are not plain words
 
 `^` before a bracket reads what is inside from its end; before a step with a condition it belongs
 to the step, so `node` is the node that the step arrives at.

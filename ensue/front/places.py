@@ -61,7 +61,7 @@ def _outside(node: exp.Anonymous, text: str) -> errors.NavigationError:
     word = function_name(node)
     word = node.expressions[0].name if word == FRAME else word
     return errors.NavigationError(
-        f"{word} speaks of the rows of a match, and stands outside a row pattern",
+        f"{word} refers to the rows of a match, and is used outside a row pattern",
         remedy="write it in MEASURES or DEFINE of MATCH_RECOGNIZE"
         + ("" if word not in ("PREV", "NEXT") else ", or use LAG and LEAD over a window"),
         place=errors.Place.at_offset(text, start_of(node) or 0),

@@ -331,7 +331,7 @@ class _ClauseReader:
         def change(node: exp.Expression) -> exp.Expression:
             if isinstance(node, (exp.Any, exp.All)) and isinstance(node.this.unnest(), exp.Query):
                 raise errors.NavigationError(
-                    f"{scope.where}: {node.key.upper()} (SELECT ...) cannot stand here",
+                    f"{scope.where}: {node.key.upper()} (SELECT ...) cannot be used here",
                     remedy="write A.x IN (SELECT ...), or A.x > (SELECT max(x) FROM ...)",
                     place=self._clause.place(start_of(node)),
                 )

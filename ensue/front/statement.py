@@ -83,7 +83,7 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
     tree: Any = trees[0]
     if isinstance(tree, exp.Command) and "MATCH_RECOGNIZE" in text.upper():
         raise errors.UnsupportedError(
-            f"MATCH_RECOGNIZE cannot stand inside {tree.name.upper()}",
+            f"MATCH_RECOGNIZE cannot be used inside {tree.name.upper()}",
             remedy="use it in a query, INSERT, CREATE TABLE AS or CREATE TEMPORARY VIEW",
             place=errors.Place.at_offset(text, 0),
         )

@@ -144,7 +144,7 @@ class Vocabulary(ABC):
         step = self._steps.last
         if not isinstance(step.part, str):
             raise errors.QueryError(
-                f"{word}() speaks of one step, not of a group",
+                f"{word}() applies to one step, not to a group",
                 remedy="put the condition on a step inside the group",
             )
         text = expression_text(condition, f"DEFINE {step.name}")
@@ -260,7 +260,7 @@ class Vocabulary(ABC):
         step = self._positive("until")
         if not step.quantified or step.most is not None:
             raise errors.QueryError(
-                f"until() ends a loop, and {step.name!r} is none",
+                f"until() ends a loop, and {step.name!r} is not one",
                 remedy="say one_or_more() or times_or_more(n) first",
             )
         if step.until is not None:
@@ -274,8 +274,8 @@ class Vocabulary(ABC):
         step = self._steps.last
         if step.negative:
             raise errors.QueryError(
-                f"{word}() cannot be said of the negated step {step.name!r}",
-                remedy="say it of the step before or after",
+                f"{word}() cannot be used on the negated step {step.name!r}",
+                remedy="use it on the step before or after",
             )
         return step
 
@@ -283,7 +283,7 @@ class Vocabulary(ABC):
         step = self._positive(word)
         if not step.quantified:
             raise errors.QueryError(
-                f"{word}() speaks of a loop, and {step.name!r} is none",
+                f"{word}() applies to a loop, and {step.name!r} is not one",
                 remedy="say one_or_more(), times(...) or times_or_more(n) first",
             )
         return step

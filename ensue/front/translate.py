@@ -81,7 +81,7 @@ def duckdb_sql(tree: exp.Expression, text: str, dialect: str) -> str:
     except NotPrinted as problem:
         reason = str(problem).splitlines()[0].rstrip(".")
         raise errors.UnsupportedFunctionError(
-            f"the statement has a part that has no equal in DuckDB's SQL: {reason}",
+            f"the statement has a part that has no equivalent in DuckDB's SQL: {reason}",
             remedy="write it in another way, compute it into a column, or run it on Spark",
             place=errors.Place.at_offset(text, 0),
         ) from None
@@ -122,7 +122,7 @@ def _refusal(
     # As its dialect writes it; in Spark's own, what Spark lacks would be missing.
     written = shown(node, dialect if dialect in _OTHERS else "")
     return errors.UnsupportedFunctionError(
-        f"{written} has no equal in Spark's SQL: {reason.rstrip('.')}",
+        f"{written} has no equivalent in Spark's SQL: {reason.rstrip('.')}",
         remedy=remedy or "write it with functions that Spark has, or compute it into a column",
         place=errors.Place.at_offset(text, start_of(placed) or 0),
     )

@@ -248,7 +248,7 @@ class _Reader:
             }.get(type(node))
             if kind:
                 raise errors.QueryError(
-                    f"{kind} cannot stand in the pattern of a window: the frame, not the "
+                    f"{kind} cannot be used in the pattern of a window: the frame, not the "
                     "partition, bounds the match",
                     remedy="leave it out, or use MATCH_RECOGNIZE",
                     place=clause.place(clause.pattern_start),

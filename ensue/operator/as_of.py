@@ -79,7 +79,7 @@ def given(name: str, kind: pa.DataType, as_of: Any) -> pa.Scalar:
         return pa.scalar(as_of, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, ValueError):
         raise errors.ColumnTypeError(
-            f"as_of={as_of!r} is no value of the order column {name!r}, which is of type {kind}",
+            f"as_of={as_of!r} is not a value of the order column {name!r}, which is of type {kind}",
             remedy='give a value of that type, as_of="end" where the data is complete, or leave '
             "it out: the latest time in the table",
         ) from None

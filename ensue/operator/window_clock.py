@@ -54,7 +54,7 @@ class Clock:
             moment = pa.array([mark.time], kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
             raise errors.ColumnTypeError(
-                f"the watermark {mark.time!r} is no value of the order column {self._column!r}, "
+                f"the watermark {mark.time!r} is not a value of the order column {self._column!r}, "
                 f"which is of type {kind}",
                 remedy="give a value of that type",
             ) from None

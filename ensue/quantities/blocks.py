@@ -235,7 +235,7 @@ class _Level:
                 folds.append(Action(FOLDS[_FOLDS[function]], weights, at))
             case _:
                 raise errors.UnsupportedFunctionError(
-                    f"{self._text}: {function} cannot stand among nested aggregates",
+                    f"{self._text}: {function} cannot be used among nested aggregates",
                     remedy="use count, sum, avg, min, max, max_by, min_by, bool_and or bool_or",
                 )
         slots.values[name] = _slot(at)
@@ -249,7 +249,7 @@ class _Level:
 
     def _unsupported(self, node: c.Condition, what: str) -> errors.UnsupportedError:
         return errors.UnsupportedError(
-            f"{self._text}: {what} cannot stand among nested aggregates",
+            f"{self._text}: {what} cannot be used among nested aggregates",
             remedy="compute that part as a measure of its own",
         )
 

@@ -311,7 +311,7 @@ def as_array(values: list[Any], wanted: pa.DataType | None) -> pa.Array:
                 remedy="cast the value to double, as in CAST(x AS DOUBLE)",
             ) from None
         raise errors.DataError(
-            f"the values of the query cannot stand in one column: {problem}",
+            f"the values of the query do not fit into one column: {problem}",
             remedy="return values of one type",
         ) from None
 

@@ -28,7 +28,7 @@ def _negations(pattern: nodes.Node) -> None:
             if isinstance(first, nodes.Negation):
                 raise errors.QueryError(
                     f"a pattern or group cannot begin with the absence of {first.part.name!r}",
-                    remedy="put the negated step after the event from which on it is absent",
+                    remedy="put the negated step after the event that begins its absence",
                 )
             continue
         inside = [n for n in nodes.children(node) if isinstance(n, nodes.Negation)]

@@ -150,7 +150,7 @@ def check_missing(query: Query) -> None:
     if hidden:
         raise errors.QueryError(
             f"allow_missing does not go with negated steps, until or without ({_some(hidden)}): "
-            "whether a forbidden event or a wanted one is missing could not be told apart",
+            "it would be unclear whether a forbidden or a wanted event is missing",
             remedy="leave the negated step or allow_missing out",
         )
     if query.row_semantics:

@@ -45,7 +45,7 @@ def all_matches(
         problem = evaluator.rejected.column(REASON)[0].as_py()
         raise errors.DataError(
             f"{evaluator.rejected.num_rows} rows could not be used; the first: {problem}",
-            remedy="use matcher(), which reports such rows and goes on",
+            remedy="use matcher(), which reports such rows and continues",
         )
     joined = pa.concat_tables(found).drop_columns(["op", "match_id"])
     order = [(name, "ascending") for name in partition_by]

@@ -137,7 +137,7 @@ def _sharing_in(told: Mapping[str, Any]) -> Sharing:
             raise errors.StateError(
                 f"the state was written with the option {name}={told[name]!r}, which this Ensue "
                 "does not have",
-                remedy="go on with the version that wrote it, or begin anew",
+                remedy="continue with the version that wrote it, or start afresh",
             )
     return Sharing(**{name: value for name, value in told.items() if name in known})
 

@@ -100,7 +100,7 @@ def _row_at(column: pa.Array, name: str, value: Any) -> int:
         wanted = value if isinstance(value, pa.Scalar) else pa.scalar(value, column.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError):
         raise errors.ColumnTypeError(
-            f"why(events=...) names {value!r}, which is no value of {name!r}, of type "
+            f"why(events=...) names {value!r}, which is not a value of {name!r}, of type "
             f"{column.type}",
             remedy="give values of the order column, or row numbers: rows={...}",
         ) from None

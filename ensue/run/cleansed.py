@@ -63,7 +63,7 @@ class Cleansed(PutsAside, Turns):
     def _known(self) -> Cleanse:
         if self._cleanse is None:
             raise errors.StateError(
-                "nothing has come yet, so there is no state",
+                "no events have arrived yet, so there is no state",
                 remedy="insert events first, or give schema=... to matcher()",
             )
         return self._cleanse

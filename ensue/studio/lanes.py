@@ -30,7 +30,7 @@ def lanes(
     rows = answer.rows
     if len(keys) > MAX_LANES:
         raise errors.LimitError(
-            f"{len(keys)} lanes are asked for; the limit is {MAX_LANES}",
+            f"{len(keys)} lanes were requested; the limit is {MAX_LANES}",
             remedy="ask for those that are on the screen",
         )
     for key in keys:

@@ -144,7 +144,7 @@ def asked() -> Iterator[None]:
         text = str(problem).strip().split("\n")[0][:300]
         if any(word in f"{type(problem).__name__} {problem}" for word in _LOST):
             raise errors.SparkFailureError(
-                f"Spark does not answer any more: {text}",
+                f"Spark no longer answers: {text}",
                 remedy="start a session and open the studio again; what you typed is kept",
             ) from None
         raise errors.SparkFailureError(

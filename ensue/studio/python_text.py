@@ -72,14 +72,14 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise self._error(node, f"more than {MAX_DEPTH} calls in a chain", "shorten it")
         if not isinstance(node, ast.Call):
-            raise self._error(node, "this is no call", 'write ensue.pattern("...").define(...)')
+            raise self._error(node, "this is not a call", 'write ensue.pattern("...").define(...)')
         called = node.func
         if isinstance(called, ast.Name):
             begin, name = None, called.id
         elif isinstance(called, ast.Attribute):
             begin, name = called.value, called.attr
         else:
-            raise self._error(node, "this is no call of a word", "call a word of a pattern")
+            raise self._error(node, "this is not a call of a word", "call a word of a pattern")
         if begin is None or (isinstance(begin, ast.Name) and begin.id == "ensue"):
             if name not in BEGINNINGS:
                 raise self._error(

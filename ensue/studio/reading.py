@@ -154,7 +154,7 @@ def _missing(found: Pattern, name: str, text: str) -> Pattern:
     with reading(name, text):
         if not text.strip().isdigit():
             raise errors.QueryError(
-                f"{text.strip()!r} is no number of missing events", remedy="write 1 or 2"
+                f"{text.strip()!r} is not a number of missing events", remedy="write 1 or 2"
             )
         return found.allow_missing(int(text))
 

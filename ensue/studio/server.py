@@ -176,7 +176,7 @@ def application(desk: Desk, token: str, port: int, page: Path | None) -> Any:
             )  # fmt: skip
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            return refused(415, "BadType", "a request is application/json")
+            return refused(415, "BadType", "a request must be application/json")
         return None
 
     async def body(request: Request) -> Any:
@@ -195,7 +195,7 @@ def application(desk: Desk, token: str, port: int, page: Path | None) -> Any:
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict) or not isinstance(message.get("id"), str):
-            return refused(400, "BadMessage", "the request is no message with an id")
+            return refused(400, "BadMessage", "the request is not a message with an id")
         return message
 
     async def call(request: Request) -> Response:

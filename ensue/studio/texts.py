@@ -63,7 +63,7 @@ class Typed:
         ]
         if strange:
             raise errors.QueryError(
-                f"{strange[0]!r} is no option of a query, or its value is no text",
+                f"{strange[0]!r} is not an option of a query, or its value is not text",
                 remedy="options are: " + ", ".join(OPTIONS),
             )
         size = len(given["text"]) + sum(map(len, options.values()))

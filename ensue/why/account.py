@@ -100,7 +100,7 @@ def check(query: Query, per: str) -> None:
     """Refuse what has no answer here."""
     if per not in (*PER, NEAREST):
         raise errors.QueryError(
-            f"why(per={per!r}): a row of the answer is of a partition or of a start row",
+            f"why(per={per!r}): a row of the answer describes a partition or a start row",
             remedy='use per="partition" or per="start"',
         )
     if query.missing is not None and per != NEAREST:

@@ -94,8 +94,8 @@ def test_a_trailing_not_needs_a_window() -> None:
     [
         (lambda: ensue.begin("a").until("true"), "ends a loop"),
         (lambda: ensue.begin("a").times(2).until("true"), "ends a loop"),
-        (lambda: ensue.begin("a").greedy(), "speaks of a loop"),
-        (lambda: ensue.begin("a").consecutive(), "speaks of a loop"),
+        (lambda: ensue.begin("a").greedy(), "applies to a loop"),
+        (lambda: ensue.begin("a").consecutive(), "applies to a loop"),
         (lambda: ensue.begin("a").one_or_more().times(2), "already says how often"),
         (lambda: ensue.begin("a").not_next("b").one_or_more(), "negated step"),
         (lambda: ensue.begin("a").next("a"), "two steps"),

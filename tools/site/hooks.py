@@ -39,9 +39,11 @@ _LINK = re.compile(r"(?<!!)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 def on_pre_build(config: MkDocsConfig) -> None:
     sys.path.insert(0, str(Path(__file__).parent))
-    from pictures import draw
+    import animations
+    import pictures
 
-    draw()
+    pictures.draw()
+    animations.draw()
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

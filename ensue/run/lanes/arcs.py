@@ -76,7 +76,7 @@ class ArcsStage(EvaluatorStage):
         name, asked = self._work.settings.name, self._work.asked
         if edit.name != name or edit.kind != JSON or asked.read is None:
             raise errors.UnsupportedError(
-                f"{edit.name}.{edit.kind} is no edit of the arcs of {name}: a stream of an "
+                f"{edit.name}.{edit.kind} is not an edit of the arcs of {name}: a stream of an "
                 "automaton by hand has this one pattern",
                 remedy=f"write it with Control(...).arcs({name!r}, add={{...}}, remove=[...])",
             )

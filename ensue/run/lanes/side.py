@@ -20,7 +20,7 @@ from ensue.run.lanes.work import MATCH_ID, OP, SHOWN, TEXT, Work
 from ensue.scalar.moments import values_of
 
 _REASONS = {LATE: LATE, REJECTED: REJECTED, REFUSED: REJECTED, SHED: SHED}
-UNKNOWN = "its operation is not known: it is no insert, update or delete"
+UNKNOWN = "its operation is not known: it is not an insert, update or delete"
 NOTHING_TO_TAKE_BACK = "it takes back a row that was never seen"
 
 

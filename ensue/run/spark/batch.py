@@ -49,7 +49,7 @@ def run(
 ) -> DataFrame:
     """All matches of a pattern in a DataFrame, as a lazy DataFrame.
 
-    `observe` is told what a budget gave up, once an action has run.
+    `observe` receives what a budget gave up, once an action has run.
     """
     if df.isStreaming:
         from ensue.run.spark import stream

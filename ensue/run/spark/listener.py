@@ -28,10 +28,10 @@ from ensue.run.spark.stream_operator import LANES, OBSERVED, PATTERNS, RECALL
 COUNTERS = tuple(item.name for item in fields(Counts) if item.name not in GAUGES)
 _HELP = {
     "rows": "rows that came",
-    "matches": "matches told (with changes: told as +)",
+    "matches": "matches emitted (with changes: as +)",
     "late": "rows before the watermark",
     "rejected": "rows without an event time, and corrections of nothing",
-    "retracted": "matches taken back (with changes: told as -)",
+    "retracted": "matches taken back (with changes: as -)",
     "corrected": "rows that a correction removed or replaced",
     "shed": "rows left out because their key passed key_limit",
     "within": "partial matches told that ran out of their window (timeouts=True)",
@@ -45,7 +45,7 @@ _HELP = {
     "keys": "keys with state",
     "state_bytes": "bytes of state",
     "state_memory_bytes": "memory of the state store, as Spark tells it",
-    "recall": "estimated share of the matches that was told: 1 where nothing was left out",
+    "recall": "estimated share of the matches that was emitted: 1 where nothing was left out",
     "batches": "micro-batches",
 }
 _BY_PATTERN = {

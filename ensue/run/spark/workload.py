@@ -55,7 +55,7 @@ def run(
 ) -> DataFrame:
     """All matches of all patterns, as a lazy DataFrame; only a history is read at once.
 
-    `observe` is told what the budget cost of the event patterns, once an action has run.
+    `observe` receives what the budget cost of the event patterns, once an action has run.
     """
     past = None
     if history is not None:
