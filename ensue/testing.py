@@ -26,12 +26,21 @@ from ensue.operator.turns import Turns
 from ensue.run.branch import MATCH_ID, NEW, OP
 from ensue.run.matcher import Matcher
 
+__all__ = ["Feed"]
+
 Row = dict[str, Any]
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 
 
 class Feed(Turns):
-    """A pattern under test. Options are those of `Pattern.matcher`."""
+    """A pattern under test. Options are those of `Pattern.matcher`.
+
+    Examples:
+        >>> q = ensue.pattern("view -> pay", types="kind").partition_by("user").order_by("ts")
+        >>> feed = ensue.testing.Feed(q)
+        >>> _ = feed.events(user="ann", ts=1, kind="view").events(user="ann", ts=2, kind="pay")
+        >>> _ = feed.expect_nothing().watermark(3).expect("view@1 pay@2")
+    """
 
     def __init__(self, pattern: Pattern, **options: Any) -> None:
         self.matcher: Matcher = pattern.matcher(**options)
@@ -43,23 +52,58 @@ class Feed(Turns):
     # -- what happens ----------------------------------------------------------------------------
 
     def events(self, events: Any = None, **columns: Any) -> Feed:
-        """Events as a text table, a list of dictionaries, a table, or one event by its columns."""
+        """Events as a text table, a list of dictionaries, a table, or one event by its columns.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.end().expect("view@1 pay@2")
+        """
         return self._note(self.matcher.insert(_rows(events, columns)))
 
     def retract(self, events: Any = None, **columns: Any) -> Feed:
-        """Take events back, given as for `events`."""
+        """Take events back, given as for `events`.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.retract(u=1, ts=2, kind="pay").end().expect_nothing()
+        """
         return self._note(self.matcher.retract(_rows(events, columns)))
 
     def watermark(self, time: Any) -> Feed:
-        """No event before this time will come."""
+        """No event before this time will come.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.watermark(3).expect("view@1 pay@2")
+        """
         return self._note(self.matcher.advance(time))
 
     def end(self, *keys: Any) -> Feed:
-        """The stream (or these keys of it) is complete."""
+        """The stream (or these keys of it) is complete.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.end(1).expect("view@1 pay@2")
+        """
         return self._note(self.matcher.end(keys or None))
 
     def revise(self, **edit: Any) -> Feed:
-        """Edit the patterns; see `Matcher.revise`."""
+        """Edit the patterns; see `Matcher.revise`.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").watermark(2)
+            >>> _ = feed.revise(add={"back": q}).events(u=1, ts=3, kind="pay").end()
+        """
         return self._note(self.matcher.revise(**edit).changes)
 
     def _note(self, changes: pa.Table) -> Feed:
@@ -76,31 +120,74 @@ class Feed(Turns):
     # -- what must come out ----------------------------------------------------------------------
 
     def expect(self, *matches: str | Row) -> Feed:
-        """Exactly these matches were reported since the last `expect`, in any order."""
+        """Exactly these matches were reported since the last `expect`, in any order.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.end().expect("view@1 pay@2").expect()
+        """
         found, self._new = self._new, []
         return self._compare("reported", matches, found)
 
     def expect_withdrawn(self, *matches: str | Row) -> Feed:
-        """Exactly these matches were taken back since the last `expect_withdrawn`."""
+        """Exactly these matches were taken back since the last `expect_withdrawn`.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> feed = ensue.testing.Feed(q, speculation=float("inf"), id="ts")
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.retract(u=1, ts=2, kind="pay").expect_withdrawn("view@1 pay@2")
+        """
         found, self._withdrawn = self._withdrawn, []
         return self._compare("withdrawn", matches, found)
 
     def expect_nothing(self) -> Feed:
-        """Nothing was reported and nothing withdrawn since the last look."""
+        """Nothing was reported and nothing withdrawn since the last look.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").end().expect_nothing()
+        """
         return self.expect().expect_withdrawn()
 
     def expect_matches(self, *matches: str | Row) -> Feed:
-        """Exactly these matches stand: all that were reported and not withdrawn."""
+        """Exactly these matches stand: all that were reported and not withdrawn.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=1, kind="view").events(u=1, ts=2, kind="pay")
+            >>> _ = feed.end().expect_matches("view@1 pay@2").expect_matches("view@1 pay@2")
+        """
         return self._compare("standing", matches, self.matches)
 
     def expect_late(self, count: int) -> Feed:
-        """So many events came after the watermark had passed them."""
+        """That many events arrived after the watermark had passed them.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> _ = feed.events(u=1, ts=5, kind="view").watermark(9)
+            >>> _ = feed.events(u=1, ts=4, kind="view").expect_late(1)
+        """
         late = self.matcher.metrics.late
         assert late == count, f"expected {count} late events, got {late}\n{self._state()}"
         return self
 
     def expect_rejected(self, *reasons: str) -> Feed:
-        """Exactly these rows were rejected so far, each for a reason that has this text in it."""
+        """Exactly these rows were rejected so far, each for a reason that has this text in it.
+
+        Examples:
+            >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
+            >>> feed = ensue.testing.Feed(q)
+            >>> rows = [{"u": 1, "ts": 1, "kind": "view"}, {"u": 1, "ts": None, "kind": "pay"}]
+            >>> _ = feed.events(rows)
+            >>> _ = feed.expect_rejected("null")
+        """
         given = self.matcher.rejected.column("reason").to_pylist()
         left = list(given)
         for reason in reasons:

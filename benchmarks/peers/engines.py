@@ -190,7 +190,7 @@ def chdb(settings: Settings) -> Record:
 
 def _keys(pattern: Any, path: Any) -> int:
     """Users with at least one match."""
-    found = pattern.aggregate(path, n="count(*)")
+    found = pattern.aggregate(path, by="user", n="count(*)")
     return sum(n > 0 for n in found["n"].to_pylist())
 
 

@@ -18,8 +18,9 @@ machine, in one command, over the same rows, checks that the answers agree, keep
 Peers are installed into folders of their own on first use.
 
 CPU seconds count a process and all below it (for Spark and Flink the JVM and its workers); wall seconds depend
-on what else the machine did, CPU seconds and their ratios hardly do. The ratio is the peer's CPU over ours, or
-of wall seconds where a peer's CPU is not published: above 1, Ensue takes less.
+on what else the machine did (here: a lot), CPU seconds and their ratios hardly do. The ratio is the peer's CPU
+over ours: above 1, Ensue takes less. Where only a peer's wall seconds are published, they are divided by our CPU
+seconds, which is what our one core would take on an idle machine.
 """
 
 # Title, both sides' settings, and what to keep in mind.
@@ -45,22 +46,23 @@ ABOUT: dict[str, tuple[str, str, str]] = {
         "sizes. Ensue in process on an Arrow table. The published seconds are wall time of a 16-core MacBook "
         "with warm data (pull request duckdb/duckdb#25255, September 2026).",
         "**Not the same machine**, and not run here: the clause is on DuckDB's main branch and in no release "
-        "(2.0.0 refuses the word). Read the ratio of wall seconds as an order of magnitude.",
+        "(2.0.0 refuses the word). Read the ratio as an order of magnitude: sixteen cores against one.",
     ),
     "chdb": (
         "ClickHouse (chDB)",
         "ClickHouse in process, `max_threads = 2`, against Ensue in process; both read the same Parquet file. "
         "Users that get to the third step within 100,000 units (`windowFunnel`) or at all (`sequenceMatch`), and "
         "the number of funnels one after the other (`sequenceCount`).",
-        "ClickHouse's functions give a number per user and nothing else, and need a user's events in memory; "
-        "they are the fastest way to that number.",
+        "ClickHouse's functions give a number per user and nothing else; they are the fastest way to that number. "
+        "`sequenceCount` is the worst of ours: matches that must not overlap are found one after the other, and "
+        "listed before they are counted.",
     ),
     "graphs": (
         "networkx and igraph",
         "A power-law graph with one label: build it from an edge list; the ends of two hops from 1,000 nodes; all "
         "nodes that can be reached from 20. One thread each.",
         "Both are libraries of graph algorithms: neither reads path expressions or lists paths by label, and "
-        "both have a hundred algorithms that Ensue has not (shortest paths and centralities among them).",
+        "both have a hundred algorithms that Ensue has not (centralities, communities, flows).",
     ),
     "spark-sql": (
         "Spark SQL",
@@ -121,10 +123,10 @@ def _rows(lines: list[dict[str, Any]]) -> list[str]:
     found = []
     for line in sorted(lines, key=lambda line: order.index(line["task"])):
         ours = base[line["task"]]
-        clock = "wall" if line["cpu"] is None else "cpu"
-        ratio = "" if line is ours else f"{line[clock] / max(ours[clock], 1e-6):.2g}"
+        theirs = line["wall"] if line["cpu"] is None else line["cpu"]
+        ratio = "" if line is ours else f"{theirs / max(ours['cpu'], 1e-6):.2g}"
         if line["cpu"] is None:
-            ratio += " (wall)"
+            ratio += " (wall / CPU)"
         engine = line["engine"] + (f", {line['note']}" if line["note"] else "")
         cells = (
             line["task"],

@@ -171,7 +171,8 @@ class SharedAutomaton:
             guards = tuple(i for i in range(asked.bit_length()) if asked >> i & 1)
             if len(guards) > self.max_guards:
                 raise errors.LimitError(
-                    f"one event would have to be tested against {len(guards)} conditions over other events at once",
+                    f"one event would have to be tested against {len(guards)} conditions over "
+                    "other events at once",
                     remedy="write fewer conditions that read other events",
                 )
             plain = bits & ~self.correlated

@@ -62,7 +62,8 @@ def fragment(text: str) -> str:
 def shared(text: str, sources: Mapping[str, Source]) -> dict[str, Any]:
     """What a link holds, checked as if it were typed."""
     wrong = errors.QueryError(
-        "this is not a link of the studio, or only a part of one", remedy="copy the whole link again"
+        "this is not a link of the studio, or only a part of one",
+        remedy="copy the whole link again",
     )
     data = text.strip().rpartition("#")[2].removeprefix("share=")
     if len(data) > _LONGEST:

@@ -28,7 +28,8 @@ def why(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
         table, keys = answer.why, np.arange(answer.rows.keys)
     elif key is None:
         raise errors.QueryError(
-            "attempts of every start are listed for one key", remedy="choose a key, or per partition"
+            "attempts of every start are listed for one key",
+            remedy="choose a key, or per partition",
         )
     else:
         check_key(answer, key)

@@ -12,15 +12,16 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import quantify
+from ensue import quantify, testing
 
 GIVEN = {"ensue": ensue, "pa": pa, "q": quantify}  # what the examples take as imported
 OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def public_names() -> Iterator[tuple[str, Any]]:
-    """Names of `ensue` and `ensue.quantify`, with the methods and properties of classes."""
-    for space, prefix in ((ensue, "ensue"), (quantify, "ensue.quantify")):
+    """Names of `ensue`, `quantify` and `testing`, with the methods and properties of classes."""
+    spaces = ((ensue, "ensue"), (quantify, "ensue.quantify"), (testing, "ensue.testing"))
+    for space, prefix in spaces:
         for name in space.__all__:
             value = getattr(space, name)
             if isinstance(value, (ModuleType, str)):

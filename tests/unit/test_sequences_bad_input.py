@@ -73,7 +73,9 @@ def test_a_trailing_not_that_something_proves() -> None:
     ],
 )
 def test_until_outside_a_loop(build: Callable[[], object]) -> None:
-    with pytest.raises(errors.QueryError, match=r"until\(\) ends a loop, and .* is not one") as caught:
+    with pytest.raises(
+        errors.QueryError, match=r"until\(\) ends a loop, and .* is not one"
+    ) as caught:
         build()
     assert "one_or_more()" in str(caught.value)
 

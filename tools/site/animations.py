@@ -8,6 +8,7 @@ or where motion is switched off) the last step is shown.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -89,7 +90,8 @@ def rows() -> str:
     steps = []
     trace = valley.trace(data).to_pylist()
     for place in range(len(prices)):
-        mine = [row for row in trace if row["row"] == place and row["action"] != "ask"]
+        last = place + 1 == len(prices)  # what is settled after the last row is shown with it
+        mine = [row for row in trace if row["row"] == place or (last and row["row"] > place)]
         said = [
             f"{row['action']:8} {' '.join(row['matched'] or []) or '-'}"
             for row in mine
@@ -180,7 +182,7 @@ def summaries() -> str:
 
 def automata() -> str:
     """Events out of order: what comes out, and what is withdrawn."""
-    arrive = [(1, "a"), (2, "b"), (4, "b"), (3, "x"), (5, "a"), (6, "b")]
+    arrive = [(1, "a"), (3, "b"), (4, "a"), (2, "x"), (6, "b"), (5, "b")]
     pairs = (
         ensue.Automaton(order_by="t", within=10)
         .arc("q0", "q1", when="kind = 'a'")
@@ -250,8 +252,10 @@ DRAWN: dict[str, Callable[[], str]] = {
 
 def draw(folder: Path = PICTURES) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in DRAWN.items():
-        (folder / f"{name}.svg").write_text(make(), encoding="utf-8")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ensue.errors.NothingMatchesWarning)  # of the first steps
+        for name, make in DRAWN.items():
+            (folder / f"{name}.svg").write_text(make(), encoding="utf-8")
 
 
 if __name__ == "__main__":

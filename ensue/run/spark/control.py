@@ -67,9 +67,17 @@ def _stream(given: Any) -> DataFrame:
 
 
 class Control:
-    """Writes orders to the directory of a stream: `Control("control").end()`.
+    """Writes orders to the directory of a stream that runs with `control=`.
 
     With the `secret` that the stream was given, orders are signed: docs/security.md.
+
+    Examples:
+        >>> import tempfile
+        >>> control = Control(tempfile.mkdtemp())
+        >>> _ = control.put("paid", ensue.pattern("cart -> pay", types="kind").order_by("ts"))
+        >>> _ = control.drop("paid")
+        >>> control.versions()
+        ['00000001-paid.json', '00000002-paid.drop']
     """
 
     def __init__(self, folder: str | os.PathLike[str], secret: str | bytes | None = None) -> None:
@@ -110,7 +118,7 @@ class Control:
         return self._write("stream", "end", "end\n")
 
     def finish(self, query: Any) -> None:
-        """Read all rows there are, close the stream, tell what matched, and stop the query."""
+        """Read all rows there are, close the stream, emit what matched, and stop the query."""
         query.processAllAvailable()
         self.end()
         query.processAllAvailable()
