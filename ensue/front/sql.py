@@ -216,7 +216,7 @@ class _ClauseReader:
             found = [node for node in item.value.find_all(exp.Expression) if _is_aggregate(node)]
             if not found or not all(OVER_ALL in node.meta for node in found):
                 raise errors.QueryError(
-                    f"the measure {item.name.text} speaks of a single match, and another one of "
+                    f"the measure {item.name.text} is about a single match, and another one about "
                     "all of them",
                     remedy="write OVER ALL MATCHES after every aggregate, or use two clauses",
                     place=clause.place(item.start),

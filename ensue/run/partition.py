@@ -68,7 +68,7 @@ def _scalar(value: Any, kind: pa.DataType, name: str) -> pa.Scalar:
         return value.cast(kind) if isinstance(value, pa.Scalar) else pa.scalar(value, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError, ValueError):
         raise errors.ColumnTypeError(
-            f"the key {value!r} is no value of the partition column {name!r}, of type {kind}",
+            f"the key {value!r} is not a value of the partition column {name!r}, of type {kind}",
             remedy="give a value of that type",
         ) from None
 

@@ -149,7 +149,7 @@ class Totals:
         reason = supports(plan.query)
         if reason:
             raise errors.UnsupportedError(
-                f"aggregate() speaks of all matches of an event pattern: {reason}",
+                f"aggregate() is about all matches of an event pattern: {reason}",
                 remedy='write arrows or select("next"), or use measures(...)',
             )
         for name in grouping.by:

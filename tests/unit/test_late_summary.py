@@ -95,7 +95,7 @@ def test_a_key_that_ends_gives_its_answer_and_starts_afresh() -> None:
 
 def test_what_it_refuses() -> None:
     summary = PAIR.summarize(size=9, speculation=0)
-    with pytest.raises(errors.StateError, match="nothing has come yet"):
+    with pytest.raises(errors.StateError, match="no events have arrived yet"):
         summary.snapshot()
     with pytest.raises(errors.UnsupportedError, match="does not support a pattern that changes"):
         summary.revise(add={"other": PAIR})

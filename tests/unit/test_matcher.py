@@ -172,7 +172,7 @@ def test_state_goes_on_elsewhere(sigma: Any) -> None:
 
 def test_state_that_is_damaged_or_of_another_kind_is_refused() -> None:
     matcher = PAIR.matcher()
-    with pytest.raises(errors.StateError, match="nothing has come yet"):
+    with pytest.raises(errors.StateError, match="no events have arrived yet"):
         matcher.snapshot()
     for blob in (b"junk", cleanse.state.to_bytes(ROWS, pa.table({"a": [1]}))):
         with pytest.raises(errors.StateError):

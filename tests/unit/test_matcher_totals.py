@@ -123,7 +123,7 @@ def test_what_a_matcher_of_aggregates_refuses() -> None:
         PAIR.matcher(aggregate=asked, schema=SCHEMA, budget=ensue.Budget(work=5))
     with pytest.raises(errors.UnsupportedError, match="takes no settle"):
         PAIR.matcher(aggregate=asked, schema=SCHEMA, speculation=math.inf, settle=0)
-    with pytest.raises(errors.StateError, match="nothing has come yet"):
+    with pytest.raises(errors.StateError, match="no events have arrived yet"):
         PAIR.matcher(aggregate=asked).result()
     rows = ensue.pattern("A B", types="kind").partition_by("key").order_by("t")
     with pytest.raises(errors.UnsupportedError, match="event pattern"):

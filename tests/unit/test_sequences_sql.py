@@ -67,8 +67,8 @@ def test_a_blank_is_the_next_row_and_no_match_excludes_another() -> None:
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        (text("COUNT(*) OVER ALL MATCHES AS n, LAST(B.x) AS l"), "l speaks of a single match"),
-        (text("COUNT(*) OVER ALL MATCHES AS n, SUM(B.x) AS s"), "s speaks of a single match"),
+        (text("COUNT(*) OVER ALL MATCHES AS n, LAST(B.x) AS l"), "l is about a single match"),
+        (text("COUNT(*) OVER ALL MATCHES AS n, SUM(B.x) AS s"), "s is about a single match"),
         (text(rows="ALL ROWS PER MATCH"), "gives one row per partition"),
         (text("COUNT(*) AS n"), "not part of SQL's PATTERN"),
     ],

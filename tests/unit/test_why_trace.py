@@ -130,7 +130,7 @@ def test_a_key_names_the_partition_and_a_limit_cuts_the_steps() -> None:
     assert asked.trace(TRADES, {"user": None})["at"].to_pylist() == [1, 1, None]
     with pytest.warns(CutTraceWarning, match="after 2 steps"):
         assert asked.trace(TRADES, ["p"], limit=2).num_rows == 2
-    for key, problem in ((), "does not name"), (7, "is no value"), ({"x": 1}, "does not name"):
+    for key, problem in ((), "does not name"), (7, "is not a value"), ({"x": 1}, "does not name"):
         with pytest.raises(errors.EnsueError, match=problem):
             asked.trace(TRADES, key)
     with pytest.raises(errors.QueryError, match="no key was given"):
