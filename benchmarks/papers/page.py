@@ -47,7 +47,10 @@ def page() -> tuple[str, dict[str, str]]:
         rest = [figure for figure in paper.figures if not figure.points]
         parts += [_measured(paper, figure, pictures) for figure in paper.figures if figure.points]
         parts.append("### Not measured\n\n| figure | what it is | instead |\n|---|---|---|")
-        parts += [f"| {figure.number} | {figure.title} | {figure.instead} |" for figure in rest]
+        parts += [
+            f"| {figure.number} | {_cell(figure.title)} | {_cell(figure.instead)} |"
+            for figure in rest
+        ]
         parts.append("")
     return "\n".join(parts).rstrip() + "\n", pictures
 
@@ -70,7 +73,8 @@ def _measured(paper: Paper, figure: Figure, pictures: dict[str, str]) -> str:
     number = figure.number if figure.number[0] == "§" else f"Figure {figure.number}"
     lines = [f"### {number}: {figure.title}", ""]
     record = kept(figure.points)
-    lines += ["| | |", "|---|---|", f"| paper | {figure.paper} |", f"| here | {figure.ours} |"]
+    lines += ["| | |", "|---|---|", f"| paper | {_cell(figure.paper)} |"]
+    lines.append(f"| here | {_cell(figure.ours)} |")
     if record is None:
         return "\n".join([*lines, "", "No points are kept: the benchmark has not been run.", ""])
     lines += [
@@ -86,8 +90,14 @@ def _measured(paper: Paper, figure: Figure, pictures: dict[str, str]) -> str:
             f"![{chart.title}: {chart.y} by {chart.x or 'variant'}](pictures/papers/{slug}.svg)"
         )
     lines += ["", "| the paper | here |", "|---|---|"]
-    lines += [f"| {claim.paper} | {claim.ours(record['rows'])} |" for claim in figure.claims]
+    lines += [
+        f"| {_cell(claim.paper)} | {_cell(claim.ours(record['rows']))} |" for claim in figure.claims
+    ]
     return "\n".join([*lines, "", *([figure.short, ""] if figure.short else [])])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def _where(machine: dict[str, Any]) -> str:

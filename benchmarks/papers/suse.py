@@ -81,7 +81,7 @@ def _case(number: int, name: str, where: str, ours: str, lost: str) -> Figure:
 PAPER = Paper(
     "suse",
     "Summaries (SuSe)",
-    "Purtzel and Weidlich: *SuSe: Summary Selection for Regular Expression Subsequence Aggregation over Streams*, SIGMOD 2024",
+    "Purtzel and Weidlich: *SuSe: Summary Selection for Regular Expression Subsequence Aggregation over Streams*, PVLDB 17, 2024",
     "C++ with 128-bit counters, 4 Xeon E7-4880 (60 cores), 1 TB",
     [
         Figure("1", "Architecture", instead="a diagram"),
