@@ -66,7 +66,7 @@ def test_a_spark_that_is_gone_says_so(spark: Any) -> None:
 
     with pytest.raises(ensue.EnsueError) as caught:
         on_spark.answer_of(ensue.pattern("A").partition_by("k").order_by("t"), Gone())
-    assert "does not answer" in error_message(caught.value)["message"]
+    assert "no longer answers" in error_message(caught.value)["message"]
 
     frame = spark.range(3).selectExpr("id AS t", "id AS x")
     desk, answers = Desk({"e": frame}), []
