@@ -42,11 +42,9 @@ def flink_sql(settings: Settings) -> Record:
         )[0]
         ours = rows.answer_of(work, work.peer_query.matches(frame).toArrow())
         sides = {found.name: (found, ours)}
-        for mode in ("batch", "streaming"):
-            read, match = flink.run(work.name, table, settings.folder, settings.repeat, mode)
-            read.name, match.name = f"Flink SQL, {mode}: reading only", f"Flink SQL, {mode}"
-            sides[match.name] = (match, match.answer)
-            sides[read.name] = (read, None)
+        read, match = flink.run(work.name, table, settings.folder, settings.repeat)
+        read.name, match.name = "Flink SQL, reading only", "Flink SQL"
+        sides |= {match.name: (match, match.answer), read.name: (read, None)}
         task = f"{work.name.upper()}, {count:,} rows, {work.keys:,} keys"
         for measured, answer in sides.values():
             line = of_measurement(task, measured)

@@ -28,7 +28,7 @@ ABOUT: dict[str, tuple[str, str, str]] = {
     "flink-sql": (
         "Flink SQL",
         "Both read the rows from a file (Flink CSV, Spark Parquet), on two cores: `local[2]`, parallelism 2. "
-        "Three runs to warm up, then the measured. W1: `A B+ C+?`, falls that turn. W2: `V C+ P` within an hour.",
+        "Flink in batch mode. Three runs to warm up, then the measured. W1: `A B+ C+?`, falls that turn. W2: `V C+ P` within an hour.",
         "Flink's fixed costs weigh more at the small size kept here than at the million rows of `./dev bench w1 "
         "--peer flink`. Reading alone is shown, since CSV costs more than Parquet. In exchange Flink answers "
         "within milliseconds of an event; Ensue on Spark does so at the end of a micro-batch.",
