@@ -171,7 +171,7 @@ def cancelling(cancel: Callable[[], object]) -> Iterator[None]:
 class watch:  # noqa: N801 - used as a statement
     """`with watch(seconds):` what runs inside stops for signals, and when the seconds are over.
 
-    Of nested ones the nearest deadline holds, and is told as that of the one it belongs to.
+    Of nested ones the nearest deadline holds, and is reported as that of the one it belongs to.
     """
 
     __slots__ = ("_before", "_deadline", "_run", "_seconds")

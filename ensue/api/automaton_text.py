@@ -53,7 +53,7 @@ def register_fields(
 
 
 def parse(text: object, where: str, fields: tuple[Field, ...]) -> Expression:
-    """A fence or transfer: its condition, with fields of the register told from columns."""
+    """A fence or transfer: its condition, in which fields of the register are not columns."""
     if callable(text):
         return text
     if not isinstance(text, str):

@@ -142,7 +142,7 @@ def _asked(summary: bytes) -> tuple[Query, SummaryOptions]:
 
 
 def can_observe(data: Any, queries: Iterable[Query], budget: Budget | None) -> None:
-    """Refuse `observe=` where nothing would be told."""
+    """Refuse `observe=` where nothing would be reported."""
     rows = all(query.row_semantics for query in queries)
     if budget is None or rows or not is_spark(data) or data.isStreaming:
         raise errors.QueryError(

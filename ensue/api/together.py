@@ -1,4 +1,4 @@
-"""The answers of several patterns as one table, told apart by the column `pattern`."""
+"""The answers of several patterns as one table, distinguished by the column `pattern`."""
 
 from __future__ import annotations
 

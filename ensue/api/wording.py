@@ -21,7 +21,7 @@ from ensue.query.query import OrderKey, Unordered
 
 
 class Wording:
-    """What a pattern, a chain of steps included, can be told."""
+    """What can be said of a pattern, or of a chain of steps."""
 
     def __init__(self, draft: builder.Draft) -> None:
         self._draft = draft

@@ -1,4 +1,4 @@
-"""Query to Program: the positions of a row pattern, merged where they cannot be told apart.
+"""Query to Program: the positions of a row pattern, merged where they cannot be distinguished.
 
 Two states with the same label, the same exclusion mark and the same arcs in the same order accept
 the same continuations with the same preference, so one can stand for both: of `(A | B C) D | E D`

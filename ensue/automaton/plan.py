@@ -192,7 +192,7 @@ class _Planner:
     def _only_spark(self, node: c.Call) -> bool:
         if known_function(node) or not conditions.is_row_local(node):
             return False
-        # Of constants, only these can be told from words of the grammar, such as a unit's name.
+        # Of constants, only these differ from words of the grammar, such as a unit's name.
         return bool(c.columns(node)) or node.function in ("array", "anonymous")
 
     def argument(self, expression: c.Condition, variable: str | None, shift: int) -> c.Condition:

@@ -75,7 +75,7 @@ _WHOSE = (("match_number", "MATCH_NUMBER()"), ("label", "CLASSIFIER()"))
 
 @dataclass(frozen=True)
 class Draft:
-    """What a builder has been told; conditions as SQL text."""
+    """What a builder has been given; conditions as SQL text."""
 
     pattern: nodes.Node
     types: str | None = None

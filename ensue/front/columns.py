@@ -2,7 +2,7 @@
 
 A classic Column prints itself in prefix form, literals quoted: `and(=(kind, 'cart'), >(x, 1))`.
 That is turned into infix SQL here. Over Spark Connect the quotes of string literals are lost, so
-text and column names cannot be told apart; such a Column is refused.
+text and column names cannot be distinguished; such a Column is refused.
 """
 
 from __future__ import annotations

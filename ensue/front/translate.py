@@ -160,7 +160,7 @@ def _try(node: exp.Try, text: str, dialect: str) -> exp.Expression:
 
 
 def _percentile(node: exp.WithinGroup, text: str, dialect: str) -> exp.Expression:
-    """Nulls do not count in a percentile, and Spark refuses to be told where they sort."""
+    """Nulls do not count in a percentile, and Spark refuses a clause that says where they sort."""
     if isinstance(node.this, (exp.PercentileCont, exp.PercentileDisc)):
         for ordered in node.find_all(exp.Ordered):
             ordered.set("nulls_first", not ordered.args.get("desc"))

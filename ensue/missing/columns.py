@@ -106,7 +106,7 @@ def distinct(
         sums = np.add.reduceat(mixed * _BASE, begins) + lengths.astype(np.uint64)
     _, chosen, inverse = np.unique(sums, return_index=True, return_inverse=True)
     inverse = inverse.ravel()
-    # Two lists of one hash are told apart by comparing every list with the one chosen for it.
+    # Two lists of one hash are distinguished by comparing every list with the one chosen for it.
     same = lengths == lengths[chosen[inverse]]
     if same.all():
         other = np.repeat(begins[chosen[inverse]], lengths) + within

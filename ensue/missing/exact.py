@@ -85,7 +85,7 @@ class EveryNode(BudgetEngine):
     def _run_in_python(
         self, rows: Rows, place: NDArray[np.int64], stop: int, shift: int, store: NodeStore
     ) -> int:
-        """Nodes that agree are one here, so that they cannot be told apart: from the beginning."""
+        """Nodes that agree are one here, so that they are not distinguished: from the beginning."""
         raise _GuardFailedError(int(place[0]))
 
     def _by_row(self, store: NodeStore, most: int) -> Iterator[tuple[int, Pairs, Answer]]:

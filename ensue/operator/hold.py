@@ -134,7 +134,7 @@ class HoldsRows(LaneDefaults):
 
 
 def lasting(plan: Plan) -> bool:
-    """Whether the next row of a partition is told apart from a first row."""
+    """Whether the next row of a partition is distinguished from a first row."""
     query = plan.query
     return bool(
         (query.measures is None and not query.rows.all_rows)

@@ -5,7 +5,7 @@ partial matches of a workload), only the whole can be put back. So one evaluator
 watermark, where nothing changes any more, beside the events since. Another stands *ahead*: a copy
 of the first that has taken those events too. Events that come in order go to the one ahead; an
 event that belongs to the past, or one taken back, makes a new copy, and the events since the
-watermark run again. The difference between what was told and what holds now goes out.
+watermark run again. The difference between what was emitted and what holds now goes out.
 
 What the evaluator puts out (matches, windows that are over) and what it answers on demand (totals,
 summaries) are told alike: as rows that came and rows that went. What the evaluator at the watermark
@@ -175,7 +175,7 @@ class Rerun:
         self._tried: list[pa.Table] = []  # put out by the one ahead, and not final
         self._told = nothing  # what stands and is not final
         self._answers = line.settled.capabilities.result_on_demand
-        self.begun = False  # something was told since the beginning, or the end of all keys
+        self.begun = False  # something was emitted since the beginning, or the end of all keys
         self.last = nothing  # what stood when all keys had ended, until the next event
 
     @property
@@ -193,7 +193,7 @@ class Rerun:
 
     @property
     def standing(self) -> pa.Table:
-        """What was told and is not final; after the end of all, the last of it."""
+        """What was emitted and is not final; after the end of all, the last of it."""
         if self.begun or not self._answers:
             return self._told
         return self.last if self.last.num_rows else self._line.settled.result()

@@ -40,7 +40,7 @@ def sorted_events(
 ) -> Iterator[Events]:
     """Events partition after partition, each in order; every partition is completed.
 
-    Rows whose order is left open are told of, as the query asks.
+    Rows whose order is left open are reported, as the query asks.
     """
     return watched(query, _sorted(batches, schema, query, memory))
 

@@ -39,7 +39,7 @@ _MODELLED = ("boolean", "string", "int", "float", "decimal", "date", "timestamp"
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 to 9999
 _DAY = 86_400_000_000  # microseconds
 _EXACT = 2**53  # whole numbers up to it are doubles
-_DIGITS = 15  # decimals of so many digits are told apart as doubles
+_DIGITS = 15  # decimals of so many digits are distinguished as doubles
 _ROUNDING = Fraction(1, 2**53)
 _ROUNDED = ("int", "decimal")
 

@@ -4,7 +4,7 @@ Events of a key must come in order. The answer after any number of batches is th
 with all of them; `result` may be asked for at any time and changes nothing. What is put out:
 
 - "every": a row per event, with the value of the key's stream up to it;
-- "defined": a row per value (the ends of blocks and windows). A window of time is told as soon as
+- "defined": a row per value (the ends of blocks and windows). A window of time comes as soon as
   the watermark has passed its end (`advance`), or with the next event; without `partial` only so;
 - "demand": nothing until `result()`, or `end`.
 """

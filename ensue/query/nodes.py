@@ -303,7 +303,7 @@ def _bound(gap: Gap, folds: bool) -> str:
     assert gap.within is not None
     if not gap.timed:
         return f"within {gap.within} units"
-    # What stored state and streams are told apart by stays in microseconds.
+    # What stored state and streams are distinguished by stays in microseconds.
     return f"within {gap.within} us" if folds else f"within {duration_text(gap.within)}"
 
 

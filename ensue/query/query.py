@@ -123,7 +123,7 @@ class Query:
     without: tuple[str, ...] = ()  # event patterns: labels of which no event lies inside a match
     # Not in the text of a query, so that stored state of queries without it stays readable.
     missing: Missing | None = field(default=None, repr=False)
-    # How the asker is told, no part of what is asked: equal queries may differ in it.
+    # How the answer is reported, not part of the question: equal queries may differ in it.
     ties: Ties = field(default=Ties.WARN, repr=False, compare=False)
 
     def mapped(
@@ -131,7 +131,7 @@ class Query:
         condition: Callable[[c.Condition, str], c.Condition],
         column: Callable[[str, str], str],
     ) -> Query:
-        """The query with its conditions and columns changed; both are told where they stand."""
+        """The query with its conditions and columns changed; both receive their place."""
         define = tuple((name, condition(v, f"DEFINE {name}")) for name, v in self.define)
         measures = tuple(
             Measure(m.name, condition(m.value, f"measure {m.name}")) for m in self.measures or ()

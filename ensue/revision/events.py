@@ -209,7 +209,7 @@ class EventOperator(ABC):
         """From now on events that change nothing are kept as intervals: the arcs are made anew."""
 
     def _remember(self, times: Times, retracted: Any, status: NDArray[np.int8]) -> None:
-        """Which events were retracted, so that a second time is told from never seen."""
+        """Which events were retracted: a second time differs from an event never seen."""
         for row in np.flatnonzero(retracted).tolist():
             key = (int(times.le[row]), int(times.name[row]), int(times.sequence[row]))
             if status[row] == layout.DONE:

@@ -1,7 +1,7 @@
 """How the cost of a row pattern may grow with the rows of a partition, told before it runs.
 
 Attempts cost a square where they stay in a loop, each to the end of its partition, and cannot be
-told apart from those that will match: a condition ahead reads what differs from start to start
+distinguished from those that will match: a condition ahead reads what differs from start to start
 (another variable's rows, FIRST, an aggregate), no window ends the attempt, and nothing says early
 that it will fail. One comparison does (`reach.py`) where it is the only such condition: the ways
 that are open for one need not be open for another.

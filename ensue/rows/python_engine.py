@@ -107,7 +107,7 @@ def _matches(entries: list[list[int]], positions: list[int]) -> Matches:
     return Matches(np.array(entries, np.int64), np.array(positions, np.int32))
 
 
-UNDECIDED: list[int] = []  # told apart by identity
+UNDECIDED: list[int] = []  # distinguished by identity
 
 
 class Search(Match):

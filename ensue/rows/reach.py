@@ -1,4 +1,4 @@
-"""Comparisons by which an attempt can be told early that no row ahead will do.
+"""Comparisons that show an attempt early that no row ahead will do.
 
 `A B* C` with `C: price > A.price * 1.5` keeps an attempt alive from every row, each until its
 partition ends: quadratic. A comparison of numbers qualifies where one side reads the row under test

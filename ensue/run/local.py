@@ -86,7 +86,7 @@ def run(
 
 
 def _turns(arranged: pa.Table, starts: NDArray[np.int64], size: int) -> Iterator[Events]:
-    """Whole partitions, about so many rows at a time, so that progress can be told in between."""
+    """Whole partitions, about so many rows at a time, so that progress can be shown in between."""
     begin = 0
     while begin < len(starts) - 1:
         end = int(np.searchsorted(starts, starts[begin] + size, side="right")) - 1

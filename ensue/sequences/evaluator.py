@@ -63,7 +63,7 @@ def supports(query: Query) -> str | None:
 
 
 def keeps_first(query: Query) -> bool:
-    """Whether classes are told apart by their first row."""
+    """Whether classes are distinguished by their first row."""
     return query.within is not None or query.skip.mode is not SkipMode.NONE
 
 
@@ -132,7 +132,7 @@ class SequencesEvaluator(InPieces):
     def take_over(self, other: SequencesEvaluator, change: Callable[[pa.Table], pa.Table]) -> None:
         """Read the rows that another pattern holds: its partial matches begin again here.
 
-        What these rows alone would match was told by the other pattern, or came before this one.
+        What these rows alone would match was emitted by the other pattern, or came before this one.
         """
         before = {key: held for key, held in other.tails.held.items() if held.length}
         if not before:

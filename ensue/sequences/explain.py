@@ -34,7 +34,7 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
     if plan.correlated or automaton.bounds:
         told.append("the events that conditions ahead read")
     apart = " and ".join(told) or "nothing else"
-    lines.append(f"    because partial matches are told apart by their state and {apart}")
+    lines.append(f"    because partial matches are distinguished by their state and {apart}")
     if countable(plan, Subsets(automaton)):
         lines.append("  count: matrices of steps per event class, on all cores")
         lines.append("    because conditions read only the row and its physical neighbours")

@@ -317,7 +317,7 @@ class SharedEvaluator(Refusing):
             if part.due < now:
                 yield from self._continue(key, self._schema.empty_table(), False, now)
             if not part.busy and part.decided and not self._lasting:
-                self._close(key)  # its next row would be told as any first one
+                self._close(key)  # its next row would count as a first one
 
     def _complete(
         self, table: pa.Table, starts: NDArray[np.int64]

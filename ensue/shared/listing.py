@@ -32,7 +32,7 @@ Waiting = tuple[int, int, int, Node]  # pattern, first row, row that settled it,
 
 
 class PatternTables:
-    """The output of each pattern; `count` is told how many matches of which pattern were found."""
+    """The output of each pattern; `count` receives how many matches of which pattern were found."""
 
     def __init__(self, union: Union, plan: Plan, count: Callable[[int, int], None]) -> None:
         self.union, self.plan, self.count = union, plan, count

@@ -198,7 +198,7 @@ def restore_model(engine: Engine, blob: bytes) -> None:
                 "the stored state was learned by another workload",
                 remedy="restore it with the patterns that wrote it, or begin without it",
             )
-    # Buckets are told apart by what was taken on the way to a node.
+    # Buckets are distinguished by what was taken on the way to a node.
     for number, labels in told["taken"].items():
         engine.automaton.reached(int(number), labels)
     control.restore(parts.array)

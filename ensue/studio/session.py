@@ -259,7 +259,7 @@ class PlacedError(Exception):
 
 
 def error_message(problem: BaseException) -> dict[str, Any]:
-    """What a page is told of what was raised."""
+    """What a page learns of what was raised."""
     where = None
     if isinstance(problem, PlacedError):
         problem, where = problem.problem, problem.place

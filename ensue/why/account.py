@@ -24,7 +24,7 @@ CONSUMED = "consumed"
 NOT_ADJACENT = "not adjacent"
 REPETITION = "repetition"
 MISSING = "missing"  # an event; only of nearest(), and of rows that were expected to match
-# Where several apply, the first is told.
+# Where several apply, the first is given.
 ORDER = (NO_START, END, WITHIN, FORBIDDEN, REPETITION, NOT_ADJACENT, NULL, CONDITION)
 
 PARTITION, START = "partition", "start"

@@ -5,7 +5,7 @@ several the one with the earliest events; it failed where no match begins there.
 then is followed on its own, through the places of the automaton, to the row that ended the wait.
 
 Partial matches are followed as classes by `sequences/runs.py`, with a value that holds how many
-they are and the longest of them: O(rows · classes), where starts are told apart.
+they are and the longest of them: O(rows · classes), where starts are distinguished.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ watermark after the micro-batch: its own rows prove a part of it at once (`_newe
 state holds what may still be overtaken, not a micro-batch of rows.
 
 With `emit="changes"` the rows still pending are tried as well: a copy of the stage runs over those
-before watermark + σ, and the difference to what was told before goes out as `+` and `-` rows.
+before watermark + σ, and the difference to what was emitted before goes out as `+` and `-` rows.
 Corrections (CDC) change pending rows; what the watermark has passed is settled, and an event or
 correction that comes for it is late.
 
@@ -64,7 +64,7 @@ class Lane:
     work: Work
     number: int
     counts: Counts = field(default_factory=Counts)
-    patterns: dict[str, int] = field(default_factory=dict)  # what was told of each pattern
+    patterns: dict[str, int] = field(default_factory=dict)  # what was emitted of each pattern
 
     def __post_init__(self) -> None:
         self._stage = self.work.stage(self.number)

@@ -1,4 +1,4 @@
-"""Sets of rows as lanes need them: told apart, corrected, and by the name of a match."""
+"""Sets of rows as lanes need them: distinguished, corrected, and by the name of a match."""
 
 from __future__ import annotations
 

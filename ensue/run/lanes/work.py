@@ -63,7 +63,7 @@ class Counts:
     retracted: int = 0  # matches
     corrected: int = 0  # rows
     shed: int = 0
-    within: int = 0  # partial matches that ran out of their window, where these are told
+    within: int = 0  # partial matches that ran out of their window, where these are reported
     bad_edits: int = 0
     extended: int = 0  # partial matches, under a budget
     unextended: int = 0

@@ -203,7 +203,7 @@ def quantify_work(
 ) -> EvaluatorWork:
     """Every event labelled, block by block, or key by key.
 
-    A window of time is told when the watermark has passed its end. What a whole key adds up to is
+    A window of time comes when the watermark has passed its end. What a whole key adds up to is
     final when the stream is closed, or the key forgotten.
     """
     make = partial(_quantify, asked, partition_by, schema, time)

@@ -5,7 +5,7 @@ with the rows it came with: so an order is carried out at a micro-batch boundary
 Files are written whole (a draft is renamed) and named in order; a file is never changed.
 
 `end` closes the stream: rows still waiting for the watermark are taken as complete, every
-partition ends, and what matched is told. Without it the last rows of a stream stay open, since
+partition ends, and what matched is emitted. Without it the last rows of a stream stay open, since
 nothing says that no more will come.
 """
 

@@ -68,7 +68,7 @@ def counts_of(progress: Any) -> dict[str, float]:
 
 
 def patterns_of(progress: Any) -> dict[Pattern, dict[str, int]]:
-    """What a micro-batch told of each pattern in its version: `matches` and `retracted`."""
+    """What a micro-batch emitted of each pattern in its version: `matches` and `retracted`."""
     found: dict[Pattern, dict[str, int]] = {}
     for told, count in (_observed(progress).get(PATTERNS) or {}).items():
         named, _, what = told.rpartition(" ")

@@ -55,7 +55,7 @@ def _read(kind: type[errors.EnsueError], text: str) -> errors.EnsueError:
     if placed is None:
         return kind(problem, remedy=remedy)
     line, column = int(placed.group(1)), int(placed.group(2))
-    # Of the user's text only the line was told.
+    # Of the user's text only the line is known.
     place = errors.Place("\n" * (line - 1) + placed.group(4), line, column)
     return kind(placed.group(3), remedy=remedy, place=place)
 

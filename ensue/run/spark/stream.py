@@ -269,7 +269,7 @@ def _hashed(frame: DataFrame, hashes: Hashes) -> DataFrame:
     columns = [F.col(quoted(name)) for name in hashes.content]
     content = F.xxhash64(*columns)
     nulls = [column.isNull() for column in columns]
-    # A null leaves the hash as it is: which columns have one is told apart, as in `Hashes`.
+    # A null leaves the hash as it is: which columns have one is distinguished, as in `Hashes`.
     content = F.when(reduce(or_, nulls), F.xxhash64(content, *nulls)).otherwise(content)
     added = [content.alias(CONTENT)]
     if hashes.keyed:

@@ -155,7 +155,7 @@ def _prepared(query: Query, df: DataFrame, per: str) -> tuple[Plan, DataFrame, d
 
 
 def _plainly(queries: list[Query], df: DataFrame) -> tuple[DataFrame, list[Query], dict[str, str]]:
-    """With other names for columns with a dot, which are told as well."""
+    """With other names for columns with a dot, which are reported as well."""
     plain = plain_names(df.columns)
     if not plain:
         return df, queries, plain

@@ -87,7 +87,7 @@ def _refusal(pattern: str, part: str) -> errors.UnsupportedFunctionError:
 
 @lru_cache(maxsize=256)
 def like_parts(pattern: str, escape: str) -> tuple[str, ...]:
-    """The pattern as literal texts and the wildcards `%` and `_`, told apart by a leading '='."""
+    """The pattern as literal texts and the wildcards `%` and `_`, marked by a leading '='."""
     parts: list[str] = []
     at = 0
     while at < len(pattern):
