@@ -57,7 +57,7 @@ def flink_sql(settings: Settings) -> Record:
 
 def flink_patterns(settings: Settings) -> Record:
     """A, then B, then C, anything between: all matches."""
-    count, window = settings.rows or 20_000, 1_400
+    count, window = settings.rows or 20_000, 400
     table = sequences.events(count)
     task = f"A ->> B ->> C, {count:,} events, window {window:,}"
     pattern = ensue.pattern("A ->> B ->> C", types="kind").order_by("id").within(window)
