@@ -22,7 +22,7 @@ JOBS: dict[str, tuple[tuple[str, ...], tuple[int, int], tuple[int, int]]] = {
     "suse-figure7": (("suse-figure7",), (10_000, 1), (25_000, 50)),
     "suse-figure8": (("suse-figure8",), (2_000, 1), (2_000, 10)),
     "suse-figure9": (("suse-figure9",), (5_000, 1), (25_000, 50)),
-    "suse-figure10": (("suse-figure10",), (5_000, 1), (100_000, 3)),
+    "suse-figure10": (("suse-figure10",), (4_600, 1), (100_000, 3)),
     "suse-figure11": (("suse-figure11",), (8_192, 1), (8_192, 3)),
     "suse-figure12": (("suse-figure12",), (10_000, 1), (50_000, 1)),
     "suse-figure13": (("suse-figure13",), (10_000, 1), (50_000, 1)),
