@@ -112,7 +112,7 @@ def _summary(bound: BoundAutomaton, piece: pa.Table) -> dict[State, dict[State, 
     kept = bound.kept(len(states))
     merges = monoids(automaton)
     identities = tuple(merge.identity for merge in merges)
-    if bound.numeric is None:
+    if bound.numbers is None:
         for place, state in enumerate(states):
             configuration = Configuration(automaton)
             configuration.tokens = {state: (identities,)}
@@ -124,7 +124,7 @@ def _summary(bound: BoundAutomaton, piece: pa.Table) -> dict[State, dict[State, 
             }
             for place, state in enumerate(states)
         }
-    program, kinds, width = bound.numeric.program, bound.slot_kinds(), automaton.width
+    program, kinds, width = bound.numbers.numeric.program, bound.slot_kinds(), automaton.width
     start = [_bits(identity, kind) for identity, kind in zip(identities, kinds, strict=True)]
     for place in range(len(states)):
         own = int(program.own[place])
@@ -160,7 +160,7 @@ def _one(table: pa.Table) -> Indices:
 
 def _typed(bound: BoundAutomaton, slots: Slots) -> Slots:
     """Slots at the start, as a chunk of the compiled loop gives those it has gained."""
-    if bound.numeric is None:
+    if bound.numbers is None:
         return slots
     kinds = bound.slot_kinds()
     return tuple(

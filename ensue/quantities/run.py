@@ -18,26 +18,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ensue import errors
-from ensue.guards.machine import OVERFLOW
 from ensue.guards.operators import TooHardError
-from ensue.operator.guard_banks import whole_numbers
 from ensue.quantities.bound import Batch, Bound, Outcome
 from ensue.quantities.checks import Report
 from ensue.quantities.decimals import settled
-from ensue.quantities.flatten import Numeric, flatten
+from ensue.quantities.flatten import flatten
 from ensue.quantities.general import GeneralConfiguration
 from ensue.quantities.kernels import loop as vm
-from ensue.quantities.memory import Indices, Kept, Memory
+from ensue.quantities.memory import Kept, Memory
 from ensue.quantities.model import ALWAYS, Automaton, Expression, Function, Predicate, Weight
+from ensue.quantities.numbers import CHUNK, Numbers
 from ensue.quantities.sketch import AddToSketch, QuantileOf, quantiles
 from ensue.quantities.tokens import UNDEFINED, Configuration
 from ensue.quantities.typing import Types
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
-from ensue.scalar.columns import Rows, evaluate, predicate
+from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.kinds import Kind
-from ensue.stopping import look
-
-CHUNK = 1 << 16
 
 
 def column_kinds(schema: pa.Schema) -> dict[str, Kind]:
@@ -54,7 +50,7 @@ class BoundAutomaton(Bound):
         self.automaton = automaton
         self.report = report
         self.reason = ""
-        self.numeric: Numeric | None = None
+        self.numbers: Numbers | None = None
         types = Types(automaton, column_kinds(schema))
         self._output, self._slots = types.outputs[id(automaton)], types.slots[id(automaton)]
         if not compiled:
@@ -63,10 +59,11 @@ class BoundAutomaton(Bound):
             self.reason = f"it needs {report.space}"
         else:
             try:
-                self.numeric = flatten(automaton, types, joined=not report.tokens)
+                numeric = flatten(automaton, types, joined=not report.tokens)
+                self.numbers = Numbers(numeric, column_kinds(schema), automaton)
             except TooHardError as problem:
                 self.reason = str(problem)
-        if self.numeric is None:
+        if self.numbers is None:
             self.automaton = settled(automaton, types)
 
     @property
@@ -80,12 +77,14 @@ class BoundAutomaton(Bound):
 
     def explain(self) -> list[str]:
         way = f"tokens on plain values: {self.reason}"
-        if self.numeric is not None:
-            way = "compiled: one loop over 64-bit slots"
+        if self.numbers is not None:
+            way = "compiled: machine code of its own"
+            if self.numbers.refusal:
+                way = f"compiled: one loop over 64-bit slots, because {self.numbers.refusal}"
         return [f"{self.automaton.name}: {way}"]
 
     def kept(self, places: int = 0) -> Kept:
-        program = None if self.numeric is None else self.numeric.program
+        program = None if self.numbers is None else self.numbers.numeric.program
         states, slots = (0, 0) if program is None else (len(program.base), program.slots)
         kept = Kept.of(states, slots, self.automaton)
         kept.grow(places)
@@ -103,7 +102,7 @@ class BoundAutomaton(Bound):
         if not batch.once:
             memory.grow(int(batch.places.max(initial=-1)) + 1)
             kept = memory.kept
-        if self.numeric is not None:
+        if self.numbers is not None:
             return self._compiled(batch, kept, streaming)
         if self._quantile is not None and kept is None and not streaming:
             return self._quantiles(batch)
@@ -112,79 +111,18 @@ class BoundAutomaton(Bound):
     # -- numbers ---------------------------------------------------------------------------------
 
     def _compiled(self, batch: Batch, kept: Kept | None, streaming: bool) -> Outcome:
-        assert self.numeric is not None
-        starts, places = batch.starts, batch.places
-        count, rows = len(starts) - 1, int(starts[-1])
-        held = kept
-        if held is None:  # one place carries a partition from one chunk to the next
-            held, places = self.kept(1), np.full(count, -1, np.int64)
-        fault = np.zeros(2, np.int64)
-        out_bits = np.zeros(rows if streaming else 0, np.int64)
-        out_marks = np.zeros(rows if streaming else 0, np.uint8)
-        end_bits, end_marks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
-        for first, begin, end, cuts in _chunks(starts):
-            letters, weights, marks = self._inputs(batch.table.slice(begin, end - begin))
-            last = first + len(cuts) - 1
-            chosen, starting = places[first:last].copy(), batch.fresh[first:last].copy()
-            goes_on = bool(starts[first] < begin)
-            if goes_on:
-                starting[0] = False
-            if kept is None:
-                chosen[-1] = 0
-                chosen[0] = 0 if goes_on else chosen[0]
-            window = slice(begin, end) if streaming else slice(0, 0)
-            vm.run(
-                self.numeric.program,
-                letters,
-                weights,
-                marks,
-                cuts - begin,
-                starting,
-                chosen,
-                held.occupied,
-                held.bits,
-                held.marks,
-                streaming,
-                out_bits[window],
-                out_marks[window],
-                end_bits[first:last],
-                end_marks[first:last],
-                fault,
-            )
-            look()
-            if fault[0]:
-                raise _fault(int(fault[0]), int(fault[1]) + begin)
-        ends = self._values(end_bits, end_marks)
-        return Outcome(*ends, *self._values(out_bits, out_marks)) if streaming else Outcome(*ends)
-
-    def _inputs(
-        self, table: pa.Table
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-        assert self.numeric is not None
-        rows = Rows.of(table)
-        count = table.num_rows
-        letters = np.zeros(count, np.int64)
-        for bit, condition in enumerate(self.numeric.predicates):
-            if condition == ALWAYS:
-                letters |= 1 << bit
-            else:
-                letters |= _mask(condition, rows).astype(np.int64) << bit
-        width = max(1, len(self.numeric.weights))
-        weights = np.zeros((width, count), np.int64)
-        marks = np.zeros((width, count), np.uint8)
-        for index, (weight, floating) in enumerate(self.numeric.weights):
-            assert isinstance(weight, Expression)
-            values = evaluate(weight.tree, rows)
-            if values.null_count:
-                marks[index] = ~values.is_valid().to_numpy(zero_copy_only=False)
-            weights[index] = _bits(values, floating)
-        return letters, weights, marks
+        assert self.numbers is not None
+        found = self.numbers.run(batch, kept, streaming)
+        ends = self._values(found.end_bits, found.end_marks)
+        return (
+            Outcome(*ends, *self._values(found.bits, found.marks)) if streaming else Outcome(*ends)
+        )
 
     def _values(
         self, bits: NDArray[np.int64], marks: NDArray[np.uint8]
     ) -> tuple[pa.Array, NDArray[np.bool_]]:
-        assert self.numeric is not None
-        return _from_bits(bits, marks, self.numeric.output), marks != vm.UNDEFINED
+        assert self.numbers is not None
+        return _from_bits(bits, marks, self.numbers.numeric.output), marks != vm.UNDEFINED
 
     # -- quantiles of whole partitions -----------------------------------------------------------
 
@@ -316,44 +254,6 @@ def as_array(values: list[Any], wanted: pa.DataType | None) -> pa.Array:
         ) from None
 
 
-def _chunks(starts: Indices) -> Iterator[tuple[int, int, int, Indices]]:
-    """(first partition, first row, end row, cuts) of each chunk; every partition is in one."""
-    rows = int(starts[-1])
-    begin, first = 0, 0
-    count = len(starts) - 1
-    while begin < rows or first < count:
-        end = min(begin + CHUNK, rows)
-        # Empty partitions at the end of the chunk belong to it.
-        last = int(np.searchsorted(starts, end, side="left"))
-        if end == rows:
-            last = count
-        cuts = starts[first : last + 1].copy()
-        cuts[0] = begin
-        cuts[-1] = min(cuts[-1], end)
-        yield first, begin, end, cuts
-        if end == rows:
-            return
-        first = last if starts[last] == end else last - 1
-        begin = end
-
-
-def _mask(condition: Predicate, rows: Rows) -> NDArray[np.bool_]:
-    assert isinstance(condition, Expression)
-    truth: NDArray[np.bool_] = predicate(condition.tree, rows).to_numpy(zero_copy_only=False)
-    return truth
-
-
-def _bits(values: pa.Array, floating: bool) -> NDArray[np.int64]:
-    if floating:
-        # As SQL does, beyond 53 bits to the nearest double.
-        doubles = pc.fill_null(pc.cast(values, pa.float64(), safe=False), 0.0)
-        numbers = doubles.to_numpy(zero_copy_only=False)
-        return numbers.view(np.int64)
-    whole = whole_numbers(values, 0)
-    assert whole is not None  # a decimal is not compiled
-    return whole
-
-
 def _listed(part: Any, rows: Rows, events: list[dict[str, Any]], first: int) -> list[Any]:
     if isinstance(part, Function):
         return [called(part.call, event, first + i) for i, event in enumerate(events)]
@@ -389,15 +289,3 @@ def called(call: Callable[[Any], Any], event: dict[str, Any], row: int) -> Any:
             remedy="handle such events in the function",
         ) from problem
     return bool(value) if isinstance(value, np.bool_) else value
-
-
-def _fault(kind: int, row: int) -> errors.DataError:
-    if kind == OVERFLOW:
-        return errors.OverflowDataError(
-            f"a whole number left the range of 64 bits at row {row}",
-            remedy="cast the value to double, as in CAST(x AS DOUBLE)",
-        )
-    return errors.DataError(
-        f"division by zero at row {row}",
-        remedy="guard the divisor, as in a / NULLIF(b, 0)",
-    )
