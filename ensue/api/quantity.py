@@ -113,7 +113,7 @@ class Quantity:
         Examples:
             >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
             >>> print(q.sum("x").explain(x).splitlines()[0])
-            sum(x): compiled: one loop over 64-bit slots
+            sum(x): compiled: machine code of its own
         """
         return Explanation("\n".join(self.stage.bind(_schema(table)).explain()))
 

@@ -1,8 +1,8 @@
 """One long sequence in parallel: chunks summarised apart, then put together in order.
 
-At rank 0 with associative folds, what a chunk does is a table: for each pair of states, the fold
-of the weights on the path between them (one at most, by unambiguity). Chunks are summarised in
-threads (the compiled loop holds no lock), then the table of each is applied to the tokens so far.
+Compiled queries are cut by `chunks.py`. What it does not know (values that are no numbers, monoids
+of the user's) is cut here at rank 0 with associative folds, where what a chunk does is a table: for
+each pair of states, the fold of the weights on the path between them (one at most, by unambiguity).
 Work is that of the sequential run times the number of states; the answer is the same, up to the
 rounding of float sums. A chunk starts from the identity of each fold: null for those of SQL, which
 skip it, and what `monoid` was given for others. Where a chunk alone fails (its own sum leaves 64
@@ -18,11 +18,14 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.guards.operators import TooHardError
+from ensue.quantities import chunks
 from ensue.quantities.assemble import bits_of
 from ensue.quantities.bound import Batch, Bound, Outcome
 from ensue.quantities.folds import FOLDS, MERGED
+from ensue.quantities.kernels.loop import UNDEFINED
 from ensue.quantities.memory import Indices, Kept, Memory
 from ensue.quantities.model import Automaton, Fold, State, Step, guarded
+from ensue.quantities.numbers import Numbers
 from ensue.quantities.run import BoundAutomaton, as_array, plain_value
 from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.quantities.tokens import Configuration, closure
@@ -41,6 +44,11 @@ def refusal(stage: Question) -> str:
         return f"it invokes other automata (rank {automaton.rank})"
     if not all(isinstance(transition, Step) for transition in automaton.transitions):
         return "it has silent transitions"
+    return _unmerged(automaton)
+
+
+def _unmerged(automaton: Automaton) -> str:
+    """Which fold cannot be merged; empty where all can."""
     try:
         monoids(automaton)
     except errors.UnsupportedError as problem:
@@ -66,10 +74,16 @@ def monoids(automaton: Automaton) -> list[Fold]:
 
 def parallel(stage: Question, bound: Bound, table: pa.Table, threads: int) -> Outcome:
     reason = refusal(stage)
+    if isinstance(bound, BoundAutomaton):
+        numbers = bound.numbers
+        cut = bound.automaton.rank or (not _unmerged(bound.automaton) and not _has_sql_folds(bound))
+        if cut and numbers is not None and not numbers.refusal:
+            return _in_chunks(bound, numbers, table, threads)
     if reason:
         raise errors.UnsupportedError(
             f"the query cannot be evaluated in parallel: {reason}",
-            remedy="leave threads out; only rank 0 with associative folds can be cut",
+            remedy="leave threads out; compiled automata can be cut, and others of rank 0 with "
+            "associative folds",
         )
     assert isinstance(bound, BoundAutomaton)
     if not bound.report.tokens:
@@ -83,6 +97,19 @@ def parallel(stage: Question, bound: Bound, table: pa.Table, threads: int) -> Ou
         return _together(bound, summaries)
     except errors.DataError:
         return bound.run(Batch.whole(table, _one(table)), bound.memory(), False)
+
+
+def _has_sql_folds(bound: BoundAutomaton) -> bool:
+    return any(action.fold.operation for action in bound.automaton.actions())
+
+
+def _in_chunks(bound: BoundAutomaton, numbers: Numbers, table: pa.Table, threads: int) -> Outcome:
+    try:
+        bits, mark = chunks.value(numbers, table, threads)
+    except (TooHardError, errors.DataError):
+        return bound.run(Batch.whole(table, _one(table)), bound.memory(), False)
+    found = [plain_value(bits, mark, numbers.numeric.output)]
+    return Outcome(as_array(found, bound.output_type), np.array([mark != UNDEFINED]))
 
 
 def _together(bound: BoundAutomaton, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:

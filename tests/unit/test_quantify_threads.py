@@ -7,12 +7,20 @@ import os
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from ensue import errors
 from ensue import quantify as q
+from ensue.quantities import chunks
+from ensue.quantities.bound import Batch
+from ensue.quantities.checks import check
+from ensue.quantities.prefix import parallel
+from ensue.quantities.run import BoundAutomaton
+from ensue.quantities.stages import AutomatonQuestion
 from tests.oracle_quantify import NOTHING, evaluate
+from tests.unit.test_quantify_exhaustive import random_hierarchy
 
 CASES = int(os.environ.get("ENSUE_QUANTIFY_CASES", "120"))
 DAY = dt.date(2026, 1, 5)
@@ -24,6 +32,7 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "d": (pa.date32(), [dt.date(2026, 1, i) for i in (1, 5, 9)] + [None]),
 }
 SCHEMA = pa.schema([(name, kind) for name, (kind, _) in TYPES.items()])
+NUMBERS = pa.schema([("x", pa.int64())])
 # fold, identity, start, value
 MONOIDS: list[tuple[Any, Any, Any, str]] = [
     ("state + value", 0, 0, "x"),
@@ -125,6 +134,65 @@ def test_chunks_answer_as_the_whole_and_as_the_definition() -> None:
             assert same(found, expected), (f, rows, threads, found, expected)
         cut += len(rows) > 1
     assert cut > CASES / 2
+
+
+def test_nested_queries_in_chunks_answer_as_the_whole() -> None:
+    randomness = random.Random(17)
+    compiled = 0
+    for _ in range(CASES):
+        automaton = random_hierarchy(randomness, randomness.randint(0, 2))
+        try:
+            report = check(automaton)
+        except errors.EnsueError:
+            continue
+        bound = BoundAutomaton(automaton, NUMBERS, report)
+        if bound.numbers is None or not report.tokens:
+            continue
+        compiled += 1
+        for most in (3, 9, 60):
+            x = [randomness.choice((2, -1, 3)) for _ in range(randomness.randint(0, most))]
+            table = pa.table({"x": pa.array(x, pa.int64())})
+            whole = Batch.whole(table, np.array([0, len(x)], np.int64))
+            expected = bound.run(whole, bound.memory(), False)
+            for threads in (2, 3, 7):
+                found = parallel(AutomatonQuestion(automaton), bound, table, threads)
+                assert found.ends.to_pylist() == expected.ends.to_pylist(), (automaton, x, threads)
+                assert found.ends_defined.tolist() == expected.ends_defined.tolist()
+    assert compiled > CASES / 8
+
+
+BLOCKS = {
+    "sums": q.iter("max", q.split("a", q.sum("x", over="x > 0"), q.event("x <= 0"))),
+    "means": q.iter("sum", q.split("a", q.mean("x", over="x > 0"), q.event("x <= 0"))),
+    "spans": q.iter(
+        "min",
+        q.split(
+            "a", q.combine("a - b", q.max("x", over="x > 0"), q.min("x", over="x > 0")),
+            q.event("x <= 0"),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_a_chunk_of_blocks_is_summarised(name: str, nulls: bool) -> None:
+    """Not only run again from its real start: cut where its first block ends, then summarised."""
+    randomness = random.Random(5)
+    x = [float(randomness.randint(1, 9)) if i % 20 else 0.0 for i in range(1, 2001)]
+    given: list[float | None] = [None if nulls and i % 20 == 7 else v for i, v in enumerate(x)]
+    f = BLOCKS[name] if not nulls else q.iter(
+        "max", q.split("a", q.sum("x", over="x > 0 OR x IS NULL"), q.event("x <= 0"))
+    )  # fmt: skip
+    table = pa.table({"x": pa.array(given, pa.float64())})
+    bound = f.stage.bind(table.schema)
+    assert isinstance(bound, BoundAutomaton) and bound.numbers is not None
+    every = frozenset(range(len(bound.numbers.numeric.weights))) if nulls else frozenset()
+    sequence = chunks._Sequence(bound.numbers, table, every)
+    sequence._code.add(sequence._read(0, 2000).letters)
+    found = sequence._summary(509, 2000)
+    assert found.ready < 600 and 1 <= len(found.segments) <= 4
+    assert [f.eval(table, threads=n) for n in (2, 3, 8)] == [pytest.approx(f.eval(table))] * 3
 
 
 def test_a_sql_monoid_starts_each_chunk_from_its_identity() -> None:

@@ -158,8 +158,8 @@ class Writer:
 
         for place, value in start.items():
             store(place, value)
-        blocks = {t: b.append_basic_block("at") for t in sorted(targets)}
-        blocks.setdefault(end, b.append_basic_block("at"))
+        after = {i + 1 for i in range(begin, end) if int(code[i, 0]) in _JUMPS}
+        blocks = {t: b.append_basic_block("at") for t in sorted({*targets, *after, end})}
         loaded = _Loaded(b, places, fixed)
         for place in range(begin, end):
             if place in blocks:
@@ -172,8 +172,6 @@ class Writer:
                 continue
             if operation == vm.JUMP:
                 b.branch(blocks[there])
-                if place + 1 not in blocks:
-                    blocks[place + 1] = b.append_basic_block("at")
                 continue
             cell = loaded[a]
             set_ = b.icmp_signed("!=", cell.bits, number(0))
@@ -186,8 +184,7 @@ class Writer:
             }[operation](cell, set_)
             if operation == vm.JUMP_IF_NULL:  # which then is the result
                 b.store(self.either(loaded[target].null, holds), places[target][1])
-            following = blocks.setdefault(place + 1, b.append_basic_block("at"))
-            b.cbranch(holds, blocks[there], following)
+            b.cbranch(holds, blocks[there], blocks[place + 1])
         if not b.block.is_terminated:
             b.branch(blocks[end])
         b.position_at_end(blocks[end])

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ensue.guards.operators import TooHardError
 from ensue.quantities.generated.emit import CARRIED, PART, ROW, STRANGE, Walk
-from ensue.quantities.generated.steps import Nodes
+from ensue.quantities.generated.steps import Node, Nodes
 from ensue.quantities.kernels import loop as vm
 from ensue.quantities.memory import Indices, Kept
 
@@ -94,13 +94,20 @@ class Native:
         found = np.full(len(places), self.nodes.root, np.int64)
         for part in np.flatnonzero(~fresh).tolist():
             states = tuple(np.flatnonzero(kept.occupied[places[part]]).tolist())
-            number = self.nodes.entry(states)
-            if number is None:
-                self._add((), [states])
-                number = self.nodes.entry(states)
-                assert number is not None
-            found[part] = number
+            found[part] = self._number(Node(states, True, ()))
         return found
+
+    def blank(self, number: int) -> int:
+        """The node with the same tokens, of whose slots nothing is known."""
+        return self._number(self.nodes.nodes[number]._replace(marks=()))
+
+    def _number(self, node: Node) -> int:
+        number = self.nodes.number(node)
+        if number is None:
+            self._add((), [node])
+            number = self.nodes.number(node)
+            assert number is not None
+        return number
 
     def add(self, letters: NDArray[Any]) -> None:
         """Moves for these letters."""
@@ -110,7 +117,7 @@ class Native:
             self._add(found.tolist(), ())
             self._known[found] = True
 
-    def _add(self, letters: Sequence[int], entries: Sequence[tuple[int, ...]]) -> None:
+    def _add(self, letters: Sequence[int], entries: Sequence[Node]) -> None:
         with LOCK:
             if self.nodes.add(letters, entries):
                 self._walks = {}

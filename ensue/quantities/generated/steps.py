@@ -117,11 +117,11 @@ class Nodes:
         self._start(states, self.first)
         self.root = self._number(states, True, self._marks(self.first, {}))
 
-    def add(self, letters: Iterable[int], entries: Iterable[tuple[int, ...]] = ()) -> bool:
-        """The nodes that more letters reach, and those that begin full; whether any are new."""
+    def add(self, letters: Iterable[int], entries: Iterable[Node] = ()) -> bool:
+        """What more letters reach, and more nodes; whether there is anything new."""
         before = len(self.nodes), len(self.moves), len(self.letters)
-        for states in entries:
-            self._number(set(states), True, {})
+        for entry in entries:
+            self._numbered(entry)
         self.letters |= set(letters)
         number = 0
         while number < len(self.nodes):
@@ -140,9 +140,11 @@ class Nodes:
             self._seen.append(sum({m for _, m, source, *_ in self._steps if source in states}))
         return letter & self._seen[number]
 
-    def entry(self, states: tuple[int, ...]) -> int | None:
-        """The number of the full node of these states, of whose slots nothing is known."""
-        return self._numbers.get(Node(states, True, ()))
+    def number(self, node: Node) -> int | None:
+        return self._numbers.get(node)
+
+    def move(self, number: int, letter: int) -> Move:
+        return self.moves[number, self.read(number, letter)]
 
     def slots_of(self, number: int) -> list[int]:
         return [slot for state in self.nodes[number].states for slot in self._all(state)]
@@ -202,7 +204,9 @@ class Nodes:
     # -- one move --------------------------------------------------------------------------------
 
     def _number(self, states: set[int], full: bool, marks: dict[int, int]) -> int:
-        node = Node(tuple(sorted(states)), full, tuple(sorted(marks.items())))
+        return self._numbered(Node(tuple(sorted(states)), full, tuple(sorted(marks.items()))))
+
+    def _numbered(self, node: Node) -> int:
         if node not in self._numbers:
             if len(self.nodes) == MOST_NODES:
                 raise TooHardError(f"its tokens can stand in more than {MOST_NODES} ways")
