@@ -22,6 +22,7 @@ from ensue.scalar.casts import EPOCH, micros_of
 from ensue.scalar.infer import Typed
 from ensue.scalar.kinds import Kind
 
+_OF_RANKS = ("eq", "neq", "lt", "lte", "gt", "gte", "nullsafeeq", "isnull")
 _INTEGERS = ("int", "boolean", "date", "timestamp", "null")
 Argument = tuple[Kind, Callable[[], Value]]
 
@@ -65,7 +66,12 @@ class Assembly(Operators):
         return self._as_float(value)
 
     def _expression(self, node: Typed) -> Value:
-        require_number(node.kind)
+        # Strings are ranks, which can be handed on and compared with each other, and no more.
+        if node.operation != "leaf" or node.kind.name != "string":
+            require_number(node.kind)
+        if node.operation not in _OF_RANKS:
+            for operand in node.operands:
+                require_number(operand.kind)
         return super()._expression(node)
 
     def _leaf(self, node: c.Condition) -> Value:

@@ -1,8 +1,9 @@
 """A hierarchy as the arrays of `quantities/kernels/loop.py`, where all its values are numbers.
 
 Types are settled here: a slot is an integer (also booleans, dates and times, as their counts) or a
-float, weights and constants are converted to the slot they fold into. What is neither (strings,
-decimals, Python callables) raises `TooHardError`; `run.py` then takes the tokens on plain
+float, weights and constants are converted to the slot they fold into. Strings are whole numbers
+too, their ranks (`inputs.py`), as long as nothing is computed from them. What is neither (decimals,
+Python callables) raises `TooHardError`; `run.py` then takes the tokens on plain
 values, and `explain` says why.
 """
 
@@ -52,6 +53,7 @@ class Numeric:
     predicates: tuple[Predicate, ...]  # bit i of a letter
     weights: tuple[tuple[Weight, bool], ...]  # row i of the weights; True: as a float
     output: Kind
+    strings: tuple[int, ...]  # weights that are strings
 
 
 def flatten(automaton: Automaton, types: Types, joined: bool = False) -> Numeric:
@@ -114,9 +116,9 @@ class _Flattening(Assembly):
             raise TooHardError("a predicate or value is a Python callable")
         for kinds in self._types.slots.values():
             for kind in kinds:
-                require_number(kind)
+                _require_cell(kind)
         for output in self._types.outputs.values():
-            require_number(output)
+            _require_cell(output)
         root = self._place(self._root, 0, 0)
         begin = len(self._tokens)
         self._start_tokens(root, False)
@@ -126,7 +128,12 @@ class _Flattening(Assembly):
             self._predicates,
             tuple(self._weights),
             self._output_kind(),
+            tuple(i for (w, _), i in self._weights.items() if self._is_string(w)),
         )
+
+    def _is_string(self, weight: Weight) -> bool:
+        kind = self._types.weights[weight]
+        return kind is not None and kind.name == "string"
 
     def _output_kind(self) -> Kind:
         kind = self._types.outputs[id(self._root)]
@@ -403,4 +410,10 @@ def _table(rows: Any, width: int) -> NDArray[np.int64]:
 def _require_foldable(kind: Kind | None) -> None:
     if kind is not None and kind.name == "decimal":
         raise TooHardError(f"a value of type {kind} keeps exact fractions")
-    require_number(kind)
+    _require_cell(kind)
+
+
+def _require_cell(kind: Kind | None) -> None:
+    """Strings are the ranks of their values: kept and compared, and never computed with."""
+    if kind is None or kind.name != "string":
+        require_number(kind)

@@ -16,8 +16,11 @@ from ensue.quantities.generated.conditions import Conditions
 from ensue.quantities.generated.emit import Letters
 from ensue.quantities.generated.native import BYTES, WIDE, Compiled, Inputs, made
 from ensue.quantities.model import ALWAYS, Expression, Predicate
+from ensue.query.condition import Column
 from ensue.scalar.columns import Rows, evaluate, predicate
 from ensue.scalar.kinds import Kind
+
+_RANKS = "__ensue_rank"
 
 
 class Intake:
@@ -33,6 +36,24 @@ class Intake:
         self._functions: dict[frozenset[int], Compiled] = {}
         self._compiled = bool(self._conditions.codes) and count <= WIDE
         self._others = self._conditions.others if self._compiled else list(range(count))
+
+    def ranked(self, table: pa.Table) -> tuple[pa.Table, pa.Array | None]:
+        """The table with the ranks of its string weights, and the values that they stand for."""
+        strings = self._numeric.strings
+        if not strings:
+            return table, None
+        rows, encoded = Rows.of(table), {}
+        for place in strings:
+            weight, _ = self._numeric.weights[place]
+            assert isinstance(weight, Expression)
+            encoded[place] = pc.dictionary_encode(evaluate(weight.tree, rows))
+        some = pa.concat_arrays([codes.dictionary.cast(pa.string()) for codes in encoded.values()])
+        values = pc.unique(some)
+        values = values.take(pc.sort_indices(values))  # by bytes, which is by characters
+        for place, codes in encoded.items():
+            ranks = pc.index_in(codes.dictionary.cast(pa.string()), values).cast(pa.int64())
+            table = table.append_column(f"{_RANKS}{place}", ranks.take(codes.indices))
+        return table, values
 
     def read(self, table: pa.Table) -> Inputs:
         rows = Rows.of(table)
@@ -56,7 +77,10 @@ class Intake:
                 known = columns[weight, floating] = _bits(values, floating), nulls
             return known
 
-        weights = [column(weight, floating) for weight, floating in self._numeric.weights]
+        weights = [
+            column(_rank(place) if place in self._numeric.strings else weight, floating)
+            for place, (weight, floating) in enumerate(self._numeric.weights)
+        ]
         if self._compiled:
             read = [column(*one) for one in self._conditions.columns]
             nullable = frozenset(i for i, (_, nulls) in enumerate(read) if nulls is not None)
@@ -79,6 +103,10 @@ class Intake:
             key = "letters", conditions.fingerprint(), nullable, wide
             function = self._functions[nullable] = made(key, make)
         return function
+
+
+def _rank(place: int) -> Expression:
+    return Expression(Column(f"{_RANKS}{place}"))
 
 
 def _mask(condition: Predicate, rows: Rows) -> NDArray[np.bool_]:

@@ -8,9 +8,11 @@ paths that are joined (ambiguity at rank 0).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
@@ -37,6 +39,7 @@ class Cells(NamedTuple):
     marks: NDArray[np.uint8]
     end_bits: NDArray[np.int64]
     end_marks: NDArray[np.uint8]
+    values: pa.Array | None = None  # what the bits stand for, where they are ranks
 
 
 class Numbers:
@@ -59,7 +62,17 @@ class Numbers:
             self._natives[nullable] = native(self.numeric.program, nullable, predicates)
         return self._natives[nullable]
 
+    @property
+    def at_once(self) -> bool:
+        """Whether it needs all events together, since the ranks of strings change with more."""
+        return bool(self.numeric.strings)
+
     def run(self, batch: Batch, kept: Kept | None, streaming: bool) -> Cells:
+        table, values = self.intake.ranked(batch.table)
+        found = self._run(replace(batch, table=table), kept, streaming)
+        return found._replace(values=values)
+
+    def _run(self, batch: Batch, kept: Kept | None, streaming: bool) -> Cells:
         if not self.refusal:
             try:
                 return self._generated(batch, kept, streaming)

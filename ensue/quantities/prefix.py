@@ -26,7 +26,7 @@ from ensue.quantities.kernels.loop import UNDEFINED
 from ensue.quantities.memory import Indices, Kept, Memory
 from ensue.quantities.model import Automaton, Fold, State, Step, guarded
 from ensue.quantities.numbers import Numbers
-from ensue.quantities.run import BoundAutomaton, as_array, plain_value
+from ensue.quantities.run import BoundAutomaton, as_array, from_bits, plain_value
 from ensue.quantities.stages import AutomatonQuestion, Question
 from ensue.quantities.tokens import Configuration, closure
 from ensue.scalar.kinds import Kind
@@ -105,11 +105,13 @@ def _has_sql_folds(bound: BoundAutomaton) -> bool:
 
 def _in_chunks(bound: BoundAutomaton, numbers: Numbers, table: pa.Table, threads: int) -> Outcome:
     try:
-        bits, mark = chunks.value(numbers, table, threads)
+        ranked, values = numbers.intake.ranked(table)
+        bits, mark = chunks.value(numbers, ranked, threads)
     except (TooHardError, errors.DataError):
         return bound.run(Batch.whole(table, _one(table)), bound.memory(), False)
-    found = [plain_value(bits, mark, numbers.numeric.output)]
-    return Outcome(as_array(found, bound.output_type), np.array([mark != UNDEFINED]))
+    cells = np.array([bits]), np.array([mark], np.uint8)
+    found = from_bits(*cells, numbers.numeric.output, values)
+    return Outcome(found, np.array([mark != UNDEFINED]))
 
 
 def _together(bound: BoundAutomaton, summaries: list[dict[State, dict[State, Slots]]]) -> Outcome:

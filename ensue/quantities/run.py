@@ -63,7 +63,7 @@ class BoundAutomaton(Bound):
                 self.numbers = Numbers(numeric, column_kinds(schema), automaton)
             except TooHardError as problem:
                 self.reason = str(problem)
-        if self.numbers is None:
+        if not self._is_numeric(once=False):
             self.automaton = settled(automaton, types)
 
     @property
@@ -84,11 +84,14 @@ class BoundAutomaton(Bound):
         return [f"{self.automaton.name}: {way}"]
 
     def kept(self, places: int = 0) -> Kept:
-        program = None if self.numbers is None else self.numbers.numeric.program
-        states, slots = (0, 0) if program is None else (len(program.base), program.slots)
-        kept = Kept.of(states, slots, self.automaton)
+        kept = Kept.of(0, 0, self.automaton)
+        if self.numbers is not None and self._is_numeric(once=False):
+            kept = self.numbers.kept()
         kept.grow(places)
         return kept
+
+    def _is_numeric(self, once: bool) -> bool:
+        return self.numbers is not None and (once or not self.numbers.at_once)
 
     def memory(self) -> Memory:
         return Memory(kept=self.kept())
@@ -102,7 +105,7 @@ class BoundAutomaton(Bound):
         if not batch.once:
             memory.grow(int(batch.places.max(initial=-1)) + 1)
             kept = memory.kept
-        if self.numbers is not None:
+        if self._is_numeric(batch.once):
             return self._compiled(batch, kept, streaming)
         if self._quantile is not None and kept is None and not streaming:
             return self._quantiles(batch)
@@ -113,16 +116,13 @@ class BoundAutomaton(Bound):
     def _compiled(self, batch: Batch, kept: Kept | None, streaming: bool) -> Outcome:
         assert self.numbers is not None
         found = self.numbers.run(batch, kept, streaming)
-        ends = self._values(found.end_bits, found.end_marks)
-        return (
-            Outcome(*ends, *self._values(found.bits, found.marks)) if streaming else Outcome(*ends)
-        )
-
-    def _values(
-        self, bits: NDArray[np.int64], marks: NDArray[np.uint8]
-    ) -> tuple[pa.Array, NDArray[np.bool_]]:
-        assert self.numbers is not None
-        return _from_bits(bits, marks, self.numbers.numeric.output), marks != vm.UNDEFINED
+        kind, values = self.numbers.numeric.output, found.values
+        ends = from_bits(found.end_bits, found.end_marks, kind, values)
+        told = found.end_marks != vm.UNDEFINED
+        if not streaming:
+            return Outcome(ends, told)
+        some = from_bits(found.bits, found.marks, kind, values)
+        return Outcome(ends, told, some, found.marks != vm.UNDEFINED)
 
     # -- quantiles of whole partitions -----------------------------------------------------------
 
@@ -213,13 +213,17 @@ class BoundAutomaton(Bound):
         return as_array(plain, self.output_type), defined
 
 
-def _from_bits(bits: NDArray[np.int64], marks: NDArray[np.uint8], kind: Kind) -> pa.Array:
-    """Cells of the compiled loop as values of their kind."""
+def from_bits(
+    bits: NDArray[np.int64], marks: NDArray[np.uint8], kind: Kind, ranked: pa.Array | None = None
+) -> pa.Array:
+    """Cells as values of their kind; `ranked` are the strings that ranks stand for."""
     if kind.name == "null":
         return pa.nulls(len(bits))
     missing = marks != vm.VALUE
     mask = missing if missing.any() else None
     wanted = to_arrow(kind)
+    if ranked is not None and kind.name == "string":
+        return ranked.take(pa.array(bits, mask=mask)).cast(wanted)
     if kind.name == "float":
         values = pa.array(bits.view(np.float64), mask=mask)
     elif kind.name == "boolean":
@@ -233,7 +237,7 @@ def _from_bits(bits: NDArray[np.int64], marks: NDArray[np.uint8], kind: Kind) ->
 
 def plain_value(bits: int, mark: int, kind: Kind) -> Any:
     """One cell of the compiled loop as a Python value."""
-    return _from_bits(np.array([bits]), np.array([mark], np.uint8), kind)[0].as_py()
+    return from_bits(np.array([bits]), np.array([mark], np.uint8), kind)[0].as_py()
 
 
 def as_array(values: list[Any], wanted: pa.DataType | None) -> pa.Array:
