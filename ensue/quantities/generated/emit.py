@@ -351,13 +351,9 @@ class Walk:
             pair = (slot, weight) if fold == vm.MAX else (weight, slot)
             better = w.less(pair[0].bits, pair[1].bits, floating)
             return b.select(better, weight.bits, slot.bits)
-        simple = {
-            vm.LAST: lambda: weight.bits,
-            vm.FIRST: lambda: slot.bits,
-            vm.ANY: lambda: b.or_(slot.bits, weight.bits),
-            vm.ALL: lambda: b.and_(slot.bits, weight.bits),
-        }
-        return simple[fold]()
+        if fold in (vm.ANY, vm.ALL):
+            return (b.or_ if fold == vm.ANY else b.and_)(slot.bits, weight.bits)
+        return weight.bits if fold == vm.LAST else slot.bits
 
     def _moments(self, state: list[Cell], weight: Cell, part: int) -> Cell:
         w, b = self.w, self.b
