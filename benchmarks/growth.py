@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from rich.table import Table
 
 import ensue
-from benchmarks.harness import CONSOLE, Target
+from benchmarks.harness import Measurement, Target, report
 from benchmarks.rows import Settings
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -55,20 +54,14 @@ SHAPES = (
 
 def run_growth(settings: Settings) -> bool:
     """growth: CPU seconds of shapes of row patterns at ten and a hundred times the rows"""
-    table = Table(title="growth of row patterns", title_justify="left", title_style="bold")
-    table.add_column("shape")
-    for column in (*(f"{size:,}" for size in SIZES), "exponent"):
-        table.add_column(column, justify="right")
-    met = True
+    found, targets = [], []
     for shape in SHAPES:
         seconds = _measured(shape, settings.repeat)
         exponent = math.log10(seconds[-1] / max(seconds[-2], 1e-3))
-        target = Target(shape.name, exponent, shape.limit)
-        met &= target.met
-        figures = [f"{second:.3f}" for second in seconds] + ["–"] * (len(SIZES) - len(seconds))
-        table.add_row(shape.name, *figures, f"{exponent:.2f}" + ("" if target.met else " MISSED"))
-    CONSOLE.print(table)
-    return met
+        targets.append(Target(f"{shape.name}: exponent", exponent, shape.limit))
+        for size, second in zip(SIZES, seconds, strict=False):
+            found.append(Measurement(f"{shape.name}, {size:,} rows", size, [second], [second], [0]))
+    return report("growth of row patterns", found, targets, "growth")
 
 
 def _measured(shape: Shape, repeat: int) -> list[float]:

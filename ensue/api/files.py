@@ -39,6 +39,14 @@ def format_of(path: Path) -> str:
     return kind
 
 
+def parquet_path(given: object) -> Path | None:
+    """The path of Parquet data, which can be read in batches; None for anything else."""
+    if not isinstance(given, (str, Path)):
+        return None
+    path = Path(given).expanduser()
+    return path if path.exists() and format_of(path) == "parquet" else None
+
+
 def read_table(given: str | Path) -> pa.Table:
     """The rows of a file or of a folder of files."""
     path = Path(given).expanduser()

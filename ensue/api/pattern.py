@@ -16,6 +16,7 @@ from typing import Any, overload
 import pyarrow as pa
 
 from ensue import errors
+from ensue.api.files import parquet_path
 from ensue.api.look import check_frame, show, timeline
 from ensue.api.looking import Looking
 from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
@@ -31,7 +32,7 @@ from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query.depth import roomy
 from ensue.query.query import Query, Rows
 from ensue.query.timeout import Timeout, timed
-from ensue.run import local
+from ensue.run import local, streamed
 from ensue.run.branch import MatcherOptions
 from ensue.run.diff import compared, listings
 from ensue.run.matcher import Matcher
@@ -238,6 +239,10 @@ class Pattern(Looking):
                 found = batch.run(query, data, listing, budget, observe)
                 return found if limit is None else found.limit(limit)
             no_stream_options(stream, self.matches)
+            if not timeouts and (path := parquet_path(data)) is not None:
+                read = streamed.run(query, path, self._notices, to_arrow)
+                if read is not None:
+                    return read
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
             if query.row_semantics and timeouts:

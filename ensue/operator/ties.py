@@ -29,7 +29,13 @@ def check(planned: Plan, arranged: pa.Table, notices: Notices) -> None:
     query = planned.query
     if query.ties is Ties.IGNORE or not query.order_by:
         return
-    rows = tied_rows(planned, arranged)
+    tell(query, tied_rows(planned, arranged), notices)
+
+
+def tell(query: Query, rows: int, notices: Notices) -> None:
+    """Of so many tied rows, as the query asks."""
+    if query.ties is Ties.IGNORE or not query.order_by:
+        return
     if rows and query.ties is Ties.ERROR:
         raise errors.TiesError(_problem(query, rows), remedy=_REMEDY)
     if rows:
