@@ -20,7 +20,7 @@ from ensue.automaton import timeouts
 from ensue.automaton.plan import Plan, known_function
 from ensue.query import condition as c
 from ensue.query import nodes
-from ensue.query.query import Rows, WindowKind
+from ensue.query.query import Query, Rows, WindowKind
 
 MAX_CLAUSES = 16
 Labels = frozenset[str]
@@ -80,12 +80,17 @@ def clauses_of(planned: Plan) -> tuple[c.Condition, ...]:
         return ()
     parts = {tier.label: tier.row for tier in planned.tiers}
     found: dict[c.Condition, None] = {}
-    for labels in sorted(_needed(query.pattern), key=sorted):
+    for labels in sorted(needed_labels(query), key=sorted):
         options = [parts[label] for label in sorted(labels)]
         condition = c.chain("or", list(dict.fromkeys(options)))
         if c.TRUE not in options and unknown_function(condition) is None:
             found[condition] = None
     return tuple(found)
+
+
+def needed_labels(query: Query) -> frozenset[Labels]:
+    """Sets of labels: every match has a row of one label of each set."""
+    return _needed(query.pattern)
 
 
 def _needed(node: nodes.Node) -> frozenset[Labels]:
