@@ -18,8 +18,10 @@ def to_bytes(
     snapshot: Snapshot, fields: Sequence[pa.Field], query: Fingerprint = state.NO_QUERY
 ) -> bytes:
     """`fields` are the partition columns; `query` is what the state belongs to."""
-    keys = key_table(snapshot.keys, [f.with_name(f"key_{at}") for at, f in enumerate(fields)])
-    keys = keys.append_column(_STATE, pa.array(list(snapshot.keys.values()), pa.binary()))
+    parts = key_table(snapshot.keys, [f.with_name(f"key_{at}") for at, f in enumerate(fields)])
+    columns = dict(zip(parts.column_names, parts.columns, strict=True))
+    # A table without columns has no rows, and the only key may have no parts.
+    keys = pa.table(columns | {_STATE: pa.array(list(snapshot.keys.values()), pa.binary())})
     return state.pack(KIND, {"keys": keys, "shared": snapshot.shared}, query=query)
 
 
