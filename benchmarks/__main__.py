@@ -15,6 +15,7 @@ from pathlib import Path
 from benchmarks import (
     acep,
     afa,
+    budgets,
     cluster,
     cold,
     graph,
@@ -50,6 +51,7 @@ BENCHMARKS = {
     "cold": cold.run_cold,
     **acep.COMMANDS,
     **afa.COMMANDS,
+    **budgets.COMMANDS,
     **cluster.COMMANDS,
     **graph.COMMANDS,
     **graph_budget.COMMANDS,

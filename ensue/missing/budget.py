@@ -12,8 +12,9 @@ cannot hold is asked in plain Python, of candidates that the same kernels chose.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,7 @@ from ensue.stopping import look
 
 CHUNK = 1_000  # rows between two looks at the clock
 UNLIMITED = 1 << 40
+SHARE = 0.1  # of the budget, for what tells the recall (`audit.py`)
 ROOM = Room(
     "patterns with events missing",
     EVERY - OF_MEMORY - {Form.LATENCY_EACH},
@@ -72,6 +74,21 @@ def checked_budget(budget: Budget, plan: Plan, room: Room = ROOM) -> Bounds:
             remedy="add within(...)",
         )
     return bounds
+
+
+class Auditing(Protocol):
+    """What tells the recall: see `audit.py`."""
+
+    @property
+    def found(self) -> int: ...
+    def rows(
+        self, batch: EventBatch, begin: int, span: tuple[int, int, int], end: int, track: Track,
+        need: float, budget: float, firsts: list[int],
+    ) -> None: ...  # fmt: skip
+    def ended(self, track: Track) -> None: ...
+    def recall(self) -> tuple[float | None, float | None, float | None]: ...
+    def numbers(self) -> dict[str, int]: ...
+    def load(self, numbers: Mapping[str, int]) -> None: ...
 
 
 class BudgetEngine:
@@ -108,6 +125,8 @@ class BudgetEngine:
         self._unguarded = no_guards()
         self._asks_python = False
         self._window = window_length(plan.query.within)
+        self.audit: Auditing | None = None
+        self._turned = 0  # row of the batch at which learning ended
 
     @property
     def size(self) -> int:
@@ -120,22 +139,32 @@ class BudgetEngine:
         bound = work or latency
         if bound is None:
             return UNLIMITED
+        amount = bound.amount if self.audit is None else (1.0 - SHARE) * bound.amount
         if bound.share:
-            return max(1, int(bound.amount * self._need)) if self._need else UNLIMITED
+            return max(1, int(amount * self._need)) if self._need else UNLIMITED
         if bound is work:
-            return int(min(bound.amount, UNLIMITED))
+            return max(1, int(min(amount, UNLIMITED)))
         if not self._units:
             return UNLIMITED
-        return max(1, int(min(bound.amount / (self._seconds / self._units), UNLIMITED)))
+        return max(1, int(min(amount / (self._seconds / self._units), UNLIMITED)))
 
     # -- matching --------------------------------------------------------------------------------
 
     def matches(
         self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
     ) -> Iterator[tuple[Pairs, Answer | None]]:
-        shift = begin - track.base
+        shift, firsts = begin - track.base, list[int]()
+        learning = self.learned.learning
+        self._turned = stop if learning else row
         for store in self._advance(batch, begin, row, stop, end, track):
-            yield from self._listed(store, shift)
+            for pairs, answer in self._listed(store, shift):
+                firsts.append(pairs[0][1] - shift)
+                yield pairs, answer
+        if self.audit is not None and row < stop:
+            need = self._need * self._matching / max(1, self._rows)
+            span = row, self._turned, stop
+            self.audit.rows(batch, begin, span, end, track, need, float(self.budget), firsts)
+            self._measure_recall()
 
     def _advance(
         self, batch: EventBatch, begin: int, row: int, stop: int, end: int, track: Track
@@ -162,8 +191,10 @@ class BudgetEngine:
             self._rows += chunk - row
             kinds, hits = rows.classes[row:chunk], rows.machine.hits
             self._matching += int((hits[kinds + 1] > hits[kinds]).sum())
-            row = chunk
             self._settle()
+            if self._turned >= stop and not self.learned.learning:
+                self._turned = row  # at the latest
+            row = chunk
         self._measure(store)
 
     def _new_store(self) -> NodeStore:
@@ -325,14 +356,19 @@ class BudgetEngine:
         metrics.partials = int(self.counters[kernels.WORK])
         metrics.shed = int(self.counters[kernels.SHED])
         metrics.bytes = self.learned.size + store.size
-        total, kept = self.promise
-        metrics.recall = 1.0 if not metrics.shed or not total else kept / total
         metrics.unbounded, metrics.reason = Unbounded.of(
             self._before if self.by_history else 0,
             self._rows,
             "until then it learned which partial matches to extend, from "
             f"{self._effort.history:,} match bundles or {self._effort.learn:,} rows",
         )
+
+    def _measure_recall(self) -> None:
+        metrics = self._metrics
+        told: tuple[float | None, float | None, float | None] = (1.0, 1.0, 1.0)
+        if metrics.shed:
+            told = (None, None, None) if self.audit is None else self.audit.recall()
+        metrics.recall, metrics.low, metrics.high = told
 
     @property
     def work_so_far(self) -> tuple[int, int]:
@@ -341,9 +377,9 @@ class BudgetEngine:
 
     @property
     def promise(self) -> tuple[float, float]:
-        """Scores of all candidates of events that were short of work, and of those extended."""
-        every, extended = self._desk.choice.promise.tolist()
-        return every, extended
+        """Matches that there are, as estimated, and those found; 0 where nothing is known."""
+        found, recall = 0 if self.audit is None else self.audit.found, self._metrics.recall
+        return (found / recall, float(found)) if recall and found else (0.0, 0.0)
 
     # -- pieces and state ------------------------------------------------------------------------
 
@@ -358,8 +394,7 @@ class BudgetEngine:
         numbers |= {
             "rows": self._rows, "matching": self._matching, "units": self._units,
             "nanoseconds": int(self._seconds * 1e9), "need": int(self._need * 1e6),
-            "promise": int(self.promise[0] * 1e6), "kept": int(self.promise[1] * 1e6),
-            "before": self._before,
+            "before": self._before, **({} if self.audit is None else self.audit.numbers()),
         }  # fmt: skip
         return self.learned.save(self._plan.fingerprint, numbers)
 
@@ -370,4 +405,5 @@ class BudgetEngine:
         self._rows, self._matching = numbers["rows"], numbers["matching"]
         self._units, self._before = numbers["units"], numbers.get("before", 0)
         self._seconds, self._need = numbers["nanoseconds"] / 1e9, numbers["need"] / 1e6
-        self._desk.choice.promise[:] = numbers["promise"] / 1e6, numbers["kept"] / 1e6
+        if self.audit is not None:
+            self.audit.load(numbers)

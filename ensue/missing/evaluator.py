@@ -25,6 +25,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import Plan
+from ensue.missing.audit import Audit
 from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator
@@ -101,6 +102,7 @@ class ApproximateEvaluator(HoldsRows):
         self._columns = MissingOutput(plan, False, words=Words(states))
         assert budget is not None
         self._engine = BudgetEngine(plan, states, checked_budget(budget, plan), self.metrics)
+        self._engine.audit = Audit(plan, states)
         self._tracks = Tracks(plan, self._engine, self._columns, self._listing, self.metrics)
         if state is not None:
             self._restore(state)

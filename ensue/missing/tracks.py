@@ -140,6 +140,8 @@ class Tracks:
                     yield self.columns.table(batch, found)
                     found = FoundMissing()
             track.done = stop - shift
+            if complete[partition] and self.engine.audit is not None:
+                self.engine.audit.ended(track)
         self.metrics.matches = self.reported
         if len(found):
             yield self.columns.table(batch, found)

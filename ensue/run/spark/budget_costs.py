@@ -77,9 +77,9 @@ def observed(told: DataFrame, observe: Observation | None) -> DataFrame:
     """The matches; what they cost is observed."""
     sums = {n: F.coalesce(F.sum(PREFIX + n), F.lit(0)) for n in Costs._fields[:5]}
     promised, followed = (F.sum(PREFIX + n) for n in ("promised", "followed"))
-    recall = F.when((sums["shed"] > 0) & (promised > 0), followed / promised)
+    recall = F.when(sums["shed"] == 0, F.lit(1.0)).when(promised > 0, followed / promised)
     columns = [total.alias(name) for name, total in sums.items()]
-    columns += [F.coalesce(recall, F.lit(1.0)).alias("recall")]
+    columns += [recall.alias("recall")]  # null where nothing is known
     columns += [F.coalesce(F.max(PREFIX + "reason"), F.lit("")).alias("reason")]
     seen = told.observe(observe or OBSERVED, *columns)
     return seen.filter(F.col(NAMES[0]).isNull()).drop(*NAMES)
