@@ -31,8 +31,7 @@ from benchmarks import sharp_baselines as sharp
 from benchmarks import sharp_data as data
 from benchmarks import suse_streams as suse
 from benchmarks.graph import MetaQA
-from benchmarks.harness import CONSOLE, Target, say
-from benchmarks.suse_streams import write
+from benchmarks.harness import CONSOLE, Target, say, write_rows
 
 SHARES = (50, 20, 10)
 SEEDS = 200
@@ -363,7 +362,9 @@ def run_budgets(settings: Any) -> bool:
             lines.append(line)
             say(f"{line.what}, {line.stream}, {line.share} %: recall {line.recall:.3f}, CPU "
                 f"{line.cpu:.2f}, told {_interval(line.told)}")  # fmt: skip
-    write("budgets", [vars(line) | {"others": json.dumps(dict(line.others))} for line in lines])
+    write_rows(
+        "budgets", [vars(line) | {"others": json.dumps(dict(line.others))} for line in lines]
+    )
     _shown(lines)
     return _judged(lines)
 
