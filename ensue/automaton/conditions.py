@@ -93,8 +93,7 @@ def localise(condition: c.Condition, marks: Marks, index: int) -> c.Condition:
 
 def is_row_local(condition: c.Condition) -> bool:
     """Whether the value depends on one row alone."""
-    match_dependent = (c.Navigate, c.Aggregate, c.MatchNumber, c.Classifier)
-    return not any(isinstance(node, match_dependent) for node in c.walk(condition))
+    return not c.has(condition, c.Navigate, c.Aggregate, c.MatchNumber, c.Classifier)
 
 
 def is_neighbour(atom: c.Condition) -> bool:
@@ -109,7 +108,7 @@ def is_neighbour(atom: c.Condition) -> bool:
 
 
 def reads_label(condition: c.Condition) -> bool:
-    return any(isinstance(n, (c.Classifier, c.MatchNumber)) for n in c.walk(condition))
+    return c.has(condition, c.Classifier, c.MatchNumber)
 
 
 def _with_label(condition: c.Condition, label: str) -> c.Condition:

@@ -175,9 +175,7 @@ class _Planner:
                     return replace(
                         node,
                         arguments=tuple(
-                            self.lift(a)
-                            if any(isinstance(node, c.Aggregate) for node in c.walk(a))
-                            else self.argument(a, variable, 0)
+                            self.lift(a) if c.has(a, c.Aggregate) else self.argument(a, variable, 0)
                             for a in arguments
                         ),
                         where=None if where is None else self.argument(where, variable, 0),

@@ -114,7 +114,7 @@ class _Labels:
             members = self._query.members(variable)
             told = {"self" if member == label else self.of(member) for member in members}
             names[variable] = tuple(sorted(told, key=repr))
-        if any(isinstance(node, (c.Classifier, c.MatchNumber)) for node in c.walk(definition)):
+        if c.has(definition, c.Classifier, c.MatchNumber):
             return ("labels", self._unique, label)
         return ("define", normal_form(definition, names))
 

@@ -254,7 +254,7 @@ class _Reader:
                     place=clause.place(clause.pattern_start),
                 )
         for condition in query.conditions():
-            if any(isinstance(node, c.MatchNumber) for node in c.walk(condition)):
+            if c.has(condition, c.MatchNumber):
                 raise errors.QueryError(
                     "MATCH_NUMBER has no meaning in a window: every row has its own search",
                     remedy="use MATCH_RECOGNIZE to number matches",

@@ -140,7 +140,7 @@ def lasting(plan: Plan) -> bool:
         (query.measures is None and not query.rows.all_rows)
         or query.rows is Rows.ALL_WITH_UNMATCHED
         or (query.row_semantics and (plan.program.arc_flags & AT_START).any())
-        or any(isinstance(node, c.MatchNumber) for atom in plan.atoms for node in c.walk(atom))
+        or any(c.has(atom, c.MatchNumber) for atom in plan.atoms)
     )
 
 

@@ -87,11 +87,8 @@ class Replay:
         self._due: list[tuple[int, int]] = []  # heap of (last time of the first segment, line)
         self._mark: Watermark | None = None
         self._floor = LOWEST  # the watermark as a code
-        numbered = any(
-            isinstance(node, c.MatchNumber)
-            for condition in (*plan.atoms, *(part for t in plan.tests for part in t.correlated))
-            for node in c.walk(condition)
-        )
+        conditions = (*plan.atoms, *(part for t in plan.tests for part in t.correlated))
+        numbered = any(c.has(condition, c.MatchNumber) for condition in conditions)
         self._alike = ("base", "matches") if numbered else ()
 
     # -- calls -----------------------------------------------------------------------------------

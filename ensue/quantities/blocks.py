@@ -51,13 +51,7 @@ _FOLDS = {"sum": "sum", "min": "min", "max": "max", "bool_or": "any", "bool_and"
 
 def is_nested(atom: c.Condition) -> bool:
     """Whether an aggregate has another aggregate inside."""
-    if not isinstance(atom, c.Aggregate):
-        return False
-    return any(_reads_match(argument) for argument in atom.arguments)
-
-
-def _reads_match(condition: c.Condition) -> bool:
-    return any(isinstance(node, c.Aggregate) for node in c.walk(condition))
+    return isinstance(atom, c.Aggregate) and any(c.has(a, c.Aggregate) for a in atom.arguments)
 
 
 def measure(

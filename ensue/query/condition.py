@@ -194,6 +194,11 @@ def walk(condition: Condition) -> Iterator[Condition]:
         waiting += reversed(children(node))
 
 
+def has(condition: Condition, *kinds: type) -> bool:
+    """Whether one of its nodes is of these kinds."""
+    return any(isinstance(node, kinds) for node in walk(condition))
+
+
 def transform(condition: Condition, change: Callable[[Condition], Condition | None]) -> Condition:
     """A copy in which each node that `change` answers is replaced (and not entered)."""
     replaced = change(condition)

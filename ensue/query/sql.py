@@ -187,7 +187,7 @@ def _navigate_sql(node: c.Navigate, quote_all: bool) -> exp.Expression:
 
 def _aggregate_sql(node: c.Aggregate, quote_all: bool) -> exp.Expression:
     arguments = [to_sqlglot(a, variable=node.variable, quote_all=quote_all) for a in node.arguments]
-    if node.where is not None and not arguments and _reads_a_row(node.where):
+    if node.where is not None and not arguments and c.has(node.where, c.Column, c.Classifier):
         # FILTER is not in every dialect, and its rewriting needs an argument to filter.
         where = to_sqlglot(node.where, variable=node.variable, quote_all=quote_all)
         counted: exp.Expression = exp.CountIf(this=where)
@@ -210,10 +210,6 @@ def _aggregate_sql(node: c.Aggregate, quote_all: bool) -> exp.Expression:
         where = to_sqlglot(node.where, variable=node.variable, quote_all=quote_all)
         value = exp.Filter(this=value, expression=exp.Where(this=where))
     return value
-
-
-def _reads_a_row(condition: c.Condition) -> bool:
-    return any(isinstance(node, (c.Column, c.Classifier)) for node in c.walk(condition))
 
 
 @roomy

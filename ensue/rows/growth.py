@@ -57,4 +57,4 @@ def _tells_starts_apart(plan: Plan, part: c.Condition, looping: str) -> bool:
             return True
         if looping not in plan.query.members(node.variable):
             return True
-    return any(isinstance(node, c.Classifier) for node in c.walk(part))
+    return c.has(part, c.Classifier)
