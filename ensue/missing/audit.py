@@ -19,7 +19,7 @@ import numpy as np
 
 from ensue.automaton.letters import FINAL, START, LetterStates, Link
 from ensue.automaton.plan import Plan
-from ensue.missing.budget import SHARE, BudgetEngine
+from ensue.missing.budget import BudgetEngine
 from ensue.missing.nodes import NodeStore, Rows, Track
 from ensue.operator.protocol import Metrics
 from ensue.operator.sampled import Sample
@@ -130,11 +130,12 @@ class Audit:
 
     def rows(
         self, batch: EventBatch, begin: int, span: tuple[int, int, int], end: int, track: Track,
-        need: float, budget: float, firsts: list[int],
+        need: float, spare: float, firsts: list[int],
     ) -> None:  # fmt: skip
         """Rows of a partition that the budget has gone through, and the starts of what it found.
 
-        `span`: its rows begin, are bounded from the second on, and end.
+        `span`: its rows begin, are bounded from the second on, and end. `need`: extensions of an
+        event without a bound; `spare`: those that there is room for here.
         """
         row, bounded, stop = span
         shift, engine = begin - track.base, self._engine
@@ -158,7 +159,7 @@ class Audit:
             return
         if not engine.knows(batch):
             size = batch.table.num_rows
-            self._time += SHARE * min(budget, need) * size
+            self._time += spare * size
             left = max(self._time - engine.work_so_far[0], 0.0)
             engine.rate = max(1e-6, min(1.0, left / max(1.0, need * size)))
         own = Track(track.base, kept=mine.nodes)

@@ -83,7 +83,7 @@ class Auditing(Protocol):
     def found(self) -> int: ...
     def rows(
         self, batch: EventBatch, begin: int, span: tuple[int, int, int], end: int, track: Track,
-        need: float, budget: float, firsts: list[int],
+        need: float, spare: float, firsts: list[int],
     ) -> None: ...  # fmt: skip
     def ended(self, track: Track) -> None: ...
     def recall(self) -> tuple[float | None, float | None, float | None]: ...
@@ -106,8 +106,9 @@ class BudgetEngine:
         self._effort = missing.effort
         if not self.by_history:
             self._effort = replace(self._effort, adapt="frozen", history=1)
-        self._adapts = self._effort.adapt != "frozen"
         self._bounds = bounds or Bounds()
+        # Where no agent explores, a second history would know only what the first let through.
+        self._adapts = self._effort.adapt == "secondary" or self._places() > 0
         buckets = Buckets.of(states)
         self.learned = Learned(states, buckets, self._effort)
         self._desk = Desk(buckets.vectors, self._effort.history)
@@ -139,14 +140,21 @@ class BudgetEngine:
         bound = work or latency
         if bound is None:
             return UNLIMITED
-        amount = bound.amount if self.audit is None else (1.0 - SHARE) * bound.amount
         if bound.share:
-            return max(1, int(amount * self._need)) if self._need else UNLIMITED
+            return max(1, int(bound.amount * self._need)) if self._need else UNLIMITED
         if bound is work:
-            return max(1, int(min(amount, UNLIMITED)))
+            return int(min(bound.amount, UNLIMITED))
         if not self._units:
             return UNLIMITED
-        return max(1, int(min(amount / (self._seconds / self._units), UNLIMITED)))
+        return max(1, int(min(bound.amount / (self._seconds / self._units), UNLIMITED)))
+
+    @property
+    def own_budget(self) -> int:
+        """Without what the audit has of it: of a small budget nothing."""
+        whole = self.budget
+        if self.audit is None or whole == UNLIMITED:
+            return whole
+        return max(1, int((1.0 - SHARE) * whole + 0.5))
 
     # -- matching --------------------------------------------------------------------------------
 
@@ -163,7 +171,8 @@ class BudgetEngine:
         if self.audit is not None and row < stop:
             need = self._need * self._matching / max(1, self._rows)
             span = row, self._turned, stop
-            self.audit.rows(batch, begin, span, end, track, need, float(self.budget), firsts)
+            spare = float(min(self.budget - self.own_budget, SHARE * need))
+            self.audit.rows(batch, begin, span, end, track, need, spare, firsts)
             self._measure_recall()
 
     def _advance(
@@ -260,7 +269,7 @@ class BudgetEngine:
                 rows.machine, store.nodes, self.learned.history, self._desk.choice,
                 self.learned.learner, store.agents, self._guards or self._unguarded,
                 store.registers, self._desk.scratch(store), rows.classes, rows.times, rows.lows,
-                place, stop, shift, self._window, self.by_history, self.budget, self._adapts,
+                place, stop, shift, self._window, self.by_history, self.own_budget, self._adapts,
                 store.ends,
             )
         )  # fmt: skip
@@ -280,7 +289,7 @@ class BudgetEngine:
         self, rows: Rows, place: NDArray[np.int64], stop: int, shift: int, store: NodeStore
     ) -> int:
         """`_run` with the conditions asked of every candidate; without registers none merge."""
-        counters, budget, records = self.counters, self.budget, self.by_history
+        counters, budget, records = self.counters, self.own_budget, self.by_history
         machine, scratch = rows.machine._replace(merge=False), self._desk.scratch(store)
         assert self._aligned is not None
         known: Serialisations = {NONE: ()}

@@ -89,7 +89,7 @@ def test_a_short_table_is_audited_in_full(work: Any) -> None:
 
 @pytest.mark.compiled
 def test_the_recall_of_what_a_history_chose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "FREE", 500.0)
+    monkeypatch.setattr(audit, "FREE", 1_500.0)
     runs = [recalls(seed, 4_000, "25%") for seed in range(12)]
     assert sum(told["low"] <= truth <= told["high"] for truth, told in runs) >= 11
     assert np.mean([told["high"] - told["low"] for _, told in runs]) < 0.3
