@@ -40,8 +40,9 @@ class Why(Wording):
         waited for), `reason`, `text`, and `matches`, the number of matches (docs/why.md).
 
         "I expected these rows to match": `rows={"A": 0, "B": [1, 2]}` names rows by their number in
-        the partition, `events={"A": ts}` by their order value; `key` is the partition's. One row
-        then, with the first rule that they break; from a DataFrame in Arrow.
+        the partition, `events={"A": ts}` by their order value, and lists name rows without saying
+        which variables they are; `key` is the partition's. One row then, with the first rule that
+        they break; from a DataFrame in Arrow.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2], "kind": ["view", "cart"]})

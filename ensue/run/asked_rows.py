@@ -1,4 +1,6 @@
-"""The rows that a user expected to match, as written: per label row numbers, or order values."""
+"""The rows that a user expected to match, as written: per label, or alone, by number or by order
+value.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +16,20 @@ from ensue import errors
 from ensue.operator.arrange import flat
 from ensue.query.query import Query
 
-_FORM = 'write rows={"A": 0, "B": [1, 2]}, or the order values: events={"A": ..., "B": [...]}'
+_FORM = 'write rows=[0, 1, 2], rows={"A": 0, "B": [1, 2]}, or the order values: events={"A": ...}'
+Given = tuple[str | None, Any]  # label and row number or order value
 
 
 @dataclass(frozen=True)
 class Expected:
-    """(label, row number or order value), as given."""
+    """As given: without a label, a row is whatever gets farthest."""
 
-    given: tuple[tuple[str, Any], ...]
+    given: tuple[Given, ...]
     by_order: bool
 
     @classmethod
     def of(cls, query: Query, per: str, rows: Any, events: Any) -> Self:
-        """What was given as `rows` or `events`: a mapping, or pairs."""
+        """What was given as `rows` or `events`: a mapping, pairs, or the rows alone."""
         if (rows is None) == (events is None) or per != "partition":
             raise errors.QueryError(
                 "why() takes one of rows=, events= and per=",
@@ -36,7 +39,7 @@ class Expected:
         given = list(_pairs(told))
         shown = [label for label in query.labels if label not in query.unseen]
         for label, _ in given:
-            if label not in shown:
+            if label is not None and label not in shown:
                 raise errors.UnknownVariableError(
                     f"why() expects a row of {label!r}, and the pattern has no such variable",
                     remedy=f"its variables are {', '.join(shown)}",
@@ -50,7 +53,7 @@ class Expected:
             )
         return cls(tuple(given), events is not None)
 
-    def pairs(self, query: Query, arranged: pa.Table) -> list[tuple[int, str]]:
+    def pairs(self, query: Query, arranged: pa.Table) -> list[tuple[int, str | None]]:
         """(row, label) in the order of the rows of one partition."""
         if self.by_order:
             name = query.order_by[0].column
@@ -58,28 +61,35 @@ class Expected:
             found = [(_row_at(column, name, value), label) for label, value in self.given]
         else:
             found = [(_row(value, arranged.num_rows), label) for label, value in self.given]
-        found.sort()
+        found.sort(key=lambda pair: pair[0])
         for (row, label), (other, second) in pairwise(found):
             if row == other:
                 raise errors.QueryError(
-                    f"why() expects row {row} as {label} and as {second}",
-                    remedy="give each row one variable",
+                    f"why() expects row {row} as {label} and as {second}"
+                    if label and second
+                    else f"why() expects row {row} twice",
+                    remedy="give each row once, as one variable",
                 )
         return found
 
 
-def _pairs(given: Any) -> Iterable[tuple[str, Any]]:
+def _pairs(given: Any) -> Iterable[Given]:
     if isinstance(given, Mapping):
         for label, values in given.items():
             many = isinstance(values, (list, tuple, set, frozenset, range))
             yield from ((label, value) for value in (values if many else [values]))
         return
+    if isinstance(given, str):
+        raise errors.QueryError(f"why() does not know which rows {given!r} are", remedy=_FORM)
     try:
-        for pair in given:
-            label, value = (
-                (pair["label"], pair["row"]) if isinstance(pair, Mapping) else tuple(pair)
-            )
-            yield label, value
+        for row in given:
+            match row:
+                case {"label": label, "row": value} | (label, value):
+                    yield label, value
+                case tuple() | list() | Mapping():
+                    raise ValueError(row)
+                case value:
+                    yield None, value
     except (TypeError, ValueError, KeyError):
         raise errors.QueryError(
             f"why() does not know which rows {given!r} are", remedy=_FORM

@@ -193,14 +193,19 @@ class Answer:
         if result is self.__dict__.get("_listed_table"):
             return listing.key, listing.number
         keys = self.rows.keys_of(result)
-        if self.query.rows is Rows.ONE and np.array_equal(keys, listing.key):
-            return keys, listing.number
+        # Of a key, matches and rows of the result stand in the same order.
+        order = np.argsort(keys, kind="stable")
+        if self.query.rows is Rows.ONE and np.array_equal(keys[order], listing.key):
+            numbers = np.empty_like(listing.number)
+            numbers[order] = listing.number
+            return keys, numbers
         return keys, None
 
-    @property
-    def measured(self) -> tuple[pa.Table, NDArray[np.int64] | None]:
-        """The result that the kept matches have their measures in, with their numbers."""
-        return self.result, self.numbers[1]
+    @cached_property
+    def measured(self) -> pa.Table | None:
+        """The result with a row per kept match, in their order."""
+        keys, numbers = self.numbers
+        return None if numbers is None else self.result.take(np.argsort(keys, kind="stable"))
 
     @cached_property
     def plan(self) -> Plan:

@@ -49,6 +49,7 @@ class Call:
     tries: int = 0
     process: subprocess.Popen[str] | None = None
     cancelled: bool = False
+    compiling: bool = False
 
     @property
     def source(self) -> Any:
@@ -148,21 +149,31 @@ class Desk:
             process = call.process
             if process is not None:
                 _write(process, {"id": name, "cancel": True})
-        timer = threading.Timer(grace, self._force, (name, process))
+        self._force_after(grace, name, process)
+
+    def _force_after(self, grace: float, name: str, process: subprocess.Popen[str] | None) -> None:
+        timer = threading.Timer(grace, self._force, (grace, name, process))
         timer.daemon = True
         timer.start()
 
-    def _force(self, name: str, process: subprocess.Popen[str] | None) -> None:
+    def _force(self, grace: float, name: str, process: subprocess.Popen[str] | None) -> None:
         """End the process of a cancelled call that goes on."""
         with self._lock:
             call = self._calls.get(name)
             if call is None:
                 return
+            if call.compiling and grace > GRACE:
+                # Nobody waits, and nobody cancelled: what is compiled now is needed by the next.
+                self._force_after(grace, name, process)
+                return
             self._done(call, _refused(name, "Cancelled", "the call was cancelled"))
             if call.source in self._on_spark:
                 self._on_spark[call.source].sparkSession.interruptTag(_tag(name))
             elif process is not None:
-                process.kill()  # its reader starts the next one for the calls that are left
+                # Its reader asks the next one for the calls that are left: no fault of theirs.
+                for other in self._calls.values():
+                    other.tries -= other.process is process
+                process.kill()
 
     def close(self) -> None:
         """End the process and the files."""
@@ -258,6 +269,7 @@ class Desk:
             if call is None:
                 continue
             if "progress" in message:
+                call.compiling = message["progress"].pop("compiling", False)
                 call.deliver(message)
             else:
                 self._done(call, message)
@@ -274,7 +286,9 @@ class Desk:
 
     def _again(self, call: Call, status: int) -> None:
         name = call.message["id"]
-        if status == TOO_MUCH_MEMORY and call.tries >= _TRIES:
+        if call.cancelled:
+            self._done(call, _refused(name, "Cancelled", "the call was cancelled"))
+        elif status == TOO_MUCH_MEMORY and call.tries >= _TRIES:
             limit = memory_limit() >> 20
             self._done(
                 call,

@@ -54,6 +54,8 @@ def lanes(
     cut = None
     if answer.listing.cut:
         cut = f"the first {len(answer.listing):,} matches are shown"
+    if not rows.keys:
+        begin = end = None  # no row, no place
     return {
         "axis": rows.axis, "from": begin, "to": end, "far": far, "buckets": buckets,
         "variables": list(answer.variables), "lanes": found, "cut": cut,
@@ -178,8 +180,7 @@ def measures(answer: Answer, match: int) -> list[tuple[str, Cell]]:
     names = [m.name for m in answer.query.measures or ()]
     if not names:
         return []
-    result, numbers = answer.measured
-    if numbers is None:
+    if answer.measured is None:
         return []
-    row = result.slice(match, 1)
+    row = answer.measured.slice(match, 1)
     return [(n, cell(row.column(n)[0].as_py())) for n in names if n in row.column_names]

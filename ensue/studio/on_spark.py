@@ -43,8 +43,8 @@ class SparkAnswer(Answer):
         self.data = frame
         self._shown = Answer(pattern, table, rows)
 
-    @property
-    def measured(self) -> tuple[pa.Table, NDArray[np.int64] | None]:
+    @cached_property
+    def measured(self) -> pa.Table | None:
         return self._shown.measured
 
     @cached_property

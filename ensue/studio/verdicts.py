@@ -152,12 +152,10 @@ def nearest(answer: Answer, count: int) -> dict[str, Any]:
 
 
 def expected(answer: Answer, key: Any, rows: Any) -> dict[str, Any]:
-    """The first rule that rows break which were expected to match, each as a variable."""
+    """The first rule that rows break which were expected to match."""
     check_key(answer, key)
-    if not isinstance(rows, dict) or not rows:
-        raise errors.QueryError(
-            "no rows are named", remedy="say which rows each variable should have taken"
-        )
+    if not isinstance(rows, (dict, list)) or not rows:
+        raise errors.QueryError("no rows are named", remedy="say which rows should have matched")
     table = answer.pattern.why(partition(answer, key), rows=rows, key=_head(answer, key))
     (attempt,) = _attempts(answer, table, [key])
     return attempt
@@ -170,15 +168,24 @@ def _head(answer: Answer, key: int) -> Any:
     return answer.rows.heads.slice(key, 1).to_pylist()[0]
 
 
-def _step_at(steps: pa.Table, row: Any, start: Any) -> int | None:
-    """The first step at a row, of the attempt from `start` where it is known and comes there."""
+def _step_at(steps: pa.Table, row: Any, start: Any, variable: Any) -> int | None:
+    """The first step at a row, of the attempt from `start` where it is known and comes there.
+
+    Of the steps that ask `variable`, the one of the attempt that got farthest: why() tells of it.
+    """
     if not isinstance(row, int):
         return None
     here = pc.equal(steps.column("row"), row)
     if isinstance(start, int):
-        own = pc.index(pc.and_(here, pc.equal(steps.column("start"), start)), True).as_py()
-        if own >= 0:
-            return int(own)
+        own = pc.and_(here, pc.equal(steps.column("start"), start))
+        here = own if pc.any(own).as_py() else here
+    asked = pc.and_kleene(here, pc.equal(steps.column("variable"), str(variable)))
+    if variable is not None and pc.any(asked).as_py():
+        places = np.flatnonzero(pc.fill_null(asked, False).to_numpy(zero_copy_only=False))
+        few = steps.take(pa.array(places))
+        lengths = pc.fill_null(pc.list_value_length(few.column("matched")), 0).to_numpy()
+        starts = pc.fill_null(few.column("start"), -1).to_numpy()
+        return int(places[np.lexsort((-starts, -lengths))[0]])
     found = int(pc.index(here, True).as_py())
     return found if found >= 0 else None
 
@@ -199,7 +206,7 @@ def trace(answer: Answer, params: Mapping[str, Any]) -> dict[str, Any]:
         kept[key] = steps, steps.num_rows >= MAX_STEPS
     steps, cut = kept[key]
     limit = min(int(params.get("limit") or 200), MAX_PAGE)
-    chosen = _step_at(steps, params.get("row"), params.get("start"))
+    chosen = _step_at(steps, params.get("row"), params.get("start"), params.get("variable"))
     begin = max(0, int(params.get("from") or 0))
     if chosen is not None and chosen >= limit:
         begin = chosen - limit // 2  # the page around it

@@ -22,6 +22,10 @@ from ensue.studio.texts import Typed
 from ensue.studio.written import in_language
 
 NAME = "data"
+UNSEEN = (
+    "Ensue studio: this notebook shows no widgets. Install jupyterlab_widgets and anywidget where "
+    "Jupyter itself runs, and reload the page; or run `ensue studio` in a terminal."
+)
 
 
 def open_studio(
@@ -84,6 +88,10 @@ def widget(sources: Mapping[str, Any], query: Typed | None) -> Any:
         def _taken(self, _: Any, message: Any, __: Any) -> None:
             if isinstance(message, dict):
                 self.desk.take(message, self.send)
+
+        def __repr__(self) -> str:
+            """What is shown where no widget can be."""
+            return UNSEEN
 
         def close(self) -> None:
             self.desk.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -30,6 +31,8 @@ class Calls:
         self._out = out
         self._writes = threading.Lock()
         self._cancelled: set[str] = set()
+        self._active: set[str] = set()
+        self._compiles = False
         self._pool = ThreadPoolExecutor(THREADS)
 
     def take(self, message: dict[str, Any]) -> None:
@@ -40,11 +43,23 @@ class Calls:
 
     def _answer(self, message: dict[str, Any]) -> None:
         name = str(message["id"])
+        self._active.add(name)
+        if self._compiles:
+            self.compiling(True)
         try:
             found = answered(self._session, message, self._say, lambda: name in self._cancelled)
             self._say(found)
         finally:
             self._cancelled.discard(name)
+            self._active.discard(name)
+
+    def compiling(self, begun: bool) -> None:
+        """Tell all that wait that a kernel is compiled, and that it is done."""
+        self._compiles = begun
+        text = "compiling, once per machine" if begun else "matching"
+        for name in tuple(self._active):
+            progress = {"done": 0, "total": None, "text": text, "compiling": begun}
+            self._say({"id": name, "progress": progress})
 
     def _say(self, message: dict[str, Any]) -> None:
         line = json.dumps(message, allow_nan=False)
@@ -91,6 +106,28 @@ def plain(value: Any) -> Any:
     return value
 
 
+def listen_to_compiling(tell: Callable[[bool], None]) -> None:
+    """Tell when Numba begins to compile, and when it has ended: one call inside another is one."""
+    from numba.core import event
+
+    from ensue.kernels.warm import COMPILED
+
+    class Listener(event.Listener):
+        depth = 0
+
+        def on_start(self, event: event.Event) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                tell(True)
+
+        def on_end(self, event: event.Event) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                tell(False)
+
+    event.register(COMPILED, Listener())  # type: ignore[no-untyped-call]
+
+
 def watch_memory(limit: int) -> None:
     """End the process before the machine has to."""
 
@@ -126,6 +163,8 @@ def main() -> None:
     # Whatever prints goes to standard error, so that the pipe carries messages alone.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    # Ctrl+C in the terminal, or in the notebook, is for the one who asks: then the pipe ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("always")
     first = json.loads(sys.stdin.readline())
     watch_memory(int(first["memory"]))
@@ -141,6 +180,7 @@ def main() -> None:
     query = None if first["query"] is None else Typed.of(first["query"])
     session = Session(sources, query, first["source"])
     calls = Calls(session, out)
+    listen_to_compiling(calls.compiling)
     threading.Thread(target=warm, args=(session,), daemon=True).start()
     for line in sys.stdin:
         calls.take(json.loads(line))

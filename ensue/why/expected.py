@@ -1,16 +1,19 @@
 """Rows that were expected to match: the first rule that they break.
 
 They are followed in order, each as the label it was given. The rules of the pattern come first, row
-by row; then that the pattern is complete; then that no other match has the rows instead.
+by row; then that the pattern is complete; then that no other match has the rows instead. Rows that
+were given no label are followed as every label that the pattern asks for there, all ways side by
+side: the way that gets farthest is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
+from ensue import errors
 from ensue.automaton.places import Kind, Place
 from ensue.automaton.program import ACCEPT, AT_END, AT_START
 from ensue.guards.reader import Lists
@@ -28,44 +31,99 @@ from ensue.why.events import EventAttempts, Longest, Path, Wait, consumed_starts
 from ensue.why.rows import RowAttempts, Walk, consumed
 
 Pairs = Sequence[tuple[int, str]]  # (row, label) in the order of the rows
+Wanted = Sequence[tuple[int, str | None]]  # without a label: any that the pattern asks for there
+Way = tuple[tuple[int, str], ...]
+MOST_WAYS = 1_000  # to give rows to variables, at once
 
 
-def explain(room: RowAttempts | EventAttempts, events: Events, pairs: Pairs) -> pa.Table:
+def explain(room: RowAttempts | EventAttempts, events: Events, wanted: Wanted) -> pa.Table:
     """One row: what is to be said of rows of one partition."""
     found = Account(a.PARTITION)
     if isinstance(room, RowAttempts):
         batch = room.batch(events.table, events.starts)
-        attempt, matches = _of_rows(room, batch, pairs)
+        attempt, matches = _of_rows(room, batch, wanted)
         columns = dict(batch.columns)
     else:
-        attempt, matches, columns = _of_events(room, events, pairs)
+        attempt, matches, columns = _of_events(room, events, wanted)
     found.add(attempt, 0, 0, matches)
     return found.table(room.plan.query, columns)
+
+
+def _farthest(wanted: Wanted, walk: _Rows | _Events, told: Callable[[Way], Attempt]) -> Attempt:
+    """What is told of the way to label the rows that gets farthest, of several of the first."""
+    first = walk.onward(())
+    ways: list[tuple[Way, list[str]]] = [((), first)]
+    attempts: list[Attempt] = []
+    if not first and not wanted[0][1]:
+        return Attempt((), wanted[0][0], None, a.REPETITION, "the pattern takes no row")
+    for row, given in wanted:
+        further: list[tuple[Way, list[str]]] = []
+        broken: list[Attempt] = []
+        attempts = []
+        for way, labels in ways:
+            # Where it takes no further row, any label stands for the row that is too many.
+            for label in [given] if given else labels or first[:1]:
+                longer = (*way, (row, label))
+                attempt = told(longer)
+                if attempt.matched is not None and len(attempt.matched) == len(longer):
+                    further.append((longer, walk.onward(longer)))
+                    attempts.append(attempt)
+                elif given or labels:
+                    broken.append(attempt)
+                else:
+                    text = (attempt.text or "").removeprefix(f"{label}: ")
+                    broken.append(replace(attempt, variable=None, text=text))
+        if not further:
+            return broken[0]
+        if len(further) > MOST_WAYS:
+            raise errors.LimitError(
+                f"there are more than {MOST_WAYS:,} ways to give the rows up to row {row} to "
+                "variables",
+                remedy='say which variable each row should be: rows={"A": 0, "B": [1, 2]}',
+            )
+        ways = further
+    return min(attempts, key=lambda one: (one.reason is not None, one.reason != a.CONSUMED))
 
 
 # -- row patterns ---------------------------------------------------------------------------------
 
 
-def _of_rows(room: RowAttempts, batch: Batch, pairs: Pairs) -> tuple[Attempt, int]:
+def _of_rows(room: RowAttempts, batch: Batch, wanted: Wanted) -> tuple[Attempt, int]:
     entries, labels, by = room.found(batch)
-    start = pairs[0][0]
+    start = wanted[0][0]
     number = int((entries[:, FIRST_ROW] < start).sum()) + 1
     walk = _Rows(room, batch, batch.label_bits(), batch.window_limits(), Lists(batch.columns))
     walk.enter(0)
-    attempt = walk.follow(pairs, number)
-    if attempt.reason is None and (entry := int(by[start])) >= 0:
+    entry = int(by[start])
+
+    def told(way: Way) -> Attempt:
+        attempt = walk.follow(way, number)
+        if attempt.reason is not None or entry < 0:
+            return attempt
         first, length = int(entries[entry][FIRST_ROW]), int(entries[entry][LENGTH])
         if first != start:
-            attempt = replace(consumed(entries[entry], start, 0), matched=attempt.matched)
-        elif labels[entry] != attempt.matched:
-            shown = " ".join(labels[entry]) or "the empty match"
-            rows = f", of rows {first} to {first + length - 1}" if length else ""
-            told = f"match {entries[entry][NUMBER]} is preferred: {shown}{rows}"
-            attempt = Attempt(attempt.matched, start, None, a.CONSUMED, told)
-    return attempt, len(entries)
+            return replace(consumed(entries[entry], start, 0), matched=attempt.matched)
+        if labels[entry] == attempt.matched:
+            return attempt
+        shown = " ".join(labels[entry]) or "the empty match"
+        rows = f", of rows {first} to {first + length - 1}" if length else ""
+        text = f"match {entries[entry][NUMBER]} is preferred: {shown}{rows}"
+        return Attempt(attempt.matched, start, None, a.CONSUMED, text)
+
+    return _farthest(wanted, walk, told), len(entries)
 
 
 class _Rows(Walk):
+    def onward(self, way: Way) -> list[str]:
+        """The labels that may follow, that which is nearest to the end of the pattern first."""
+        live = [0]
+        for _, label in way:
+            arcs = [arc for state in live for arc in self._room.arcs[state]]
+            live = list(dict.fromkeys(t for t, f in arcs if self._leads(t, f, label)))
+        states = [t for s in live for t, _ in self._room.arcs[s] if t != ACCEPT]
+        states.sort(key=lambda state: int(self._room.remaining[state]))
+        return list(dict.fromkeys(map(self._name, states)))
+
     def follow(self, pairs: Pairs, number: int) -> Attempt:
         """The first rule of the pattern that the rows break; no reason if they break none."""
         self._start, self.number, self._path = pairs[0][0], number, []
@@ -143,26 +201,31 @@ def _broken(matched: tuple[str, ...], row: int, name: str, reason: str, told: st
 
 
 def _of_events(
-    room: EventAttempts, events: Events, pairs: Pairs
+    room: EventAttempts, events: Events, wanted: Wanted
 ) -> tuple[Attempt, int, dict[str, pa.Array]]:
     batch = EventBatch.of(room.plan, room.subsets, events)
     guards = Guards(room.plan, room.subsets, batch.columns)
     (part,) = batch.partitions()
     longest, collector = Longest(), Collector(room.plan.query.skip)
     Runs(room.subsets, guards, longest, longest, keep_first=True).run(part)
-    names = room.plan.marks.labels
-    path = tuple((row, names.index(label)) for row, label in pairs)
-    attempt = _Events(room, part, batch, guards).follow(path)
     matches = sum(longest.matches.values())
+    reported: list[Path] | None = None
     if room.plan.query.skip.mode is not SkipMode.NONE:
         Runs(room.subsets, guards, GraphAlgebra(), collector, keep_first=True).run(part)
         reported = [
             tuple((r, lab) for lab, r in found) for found, _ in listed(room.plan.query, collector)
         ]
         matches = len(reported)
-        if attempt.reason is None and path not in reported:
-            attempt = _instead(room, collector, part, path, reported, attempt)
-    return attempt, matches, dict(batch.columns)
+    walk, names = _Events(room, part, batch, guards), room.plan.marks.labels
+
+    def told(way: Way) -> Attempt:
+        path = tuple((row, names.index(label)) for row, label in way)
+        attempt = walk.follow(path)
+        if attempt.reason is None and reported is not None and path not in reported:
+            return _instead(room, collector, part, path, reported, attempt)
+        return attempt
+
+    return _farthest(wanted, walk, told), matches, dict(batch.columns)
 
 
 def _instead(
@@ -184,6 +247,19 @@ def _instead(
 
 
 class _Events(Wait):
+    def onward(self, way: Way) -> list[str]:
+        """The labels that may follow, that which is nearest to the end of the pattern first."""
+        path = tuple((row, self._names.index(label)) for row, label in way)
+        places: frozenset[Place] = self._room.automaton.first()
+        for index, (row, label) in enumerate(path):
+            before = path[:index]
+            for between in range(before[-1][0] + 1 if before else row, row):
+                places = self._moved(places, self._bits(between, before)).skip or frozenset()
+            takes = {n: to for n, to, _ in self._moved(places, self._bits(row, before)).takes}
+            places = takes.get(label) or frozenset()
+        nearest = sorted({(need, label) for need, label, *_ in self._room.waits.takes(places)})
+        return list(dict.fromkeys(self._names[label] for _, label in nearest))
+
     def follow(self, path: Path) -> Attempt:
         """The first rule of the pattern that the events break; no reason if they break none."""
         places: frozenset[Place] = self._room.automaton.first()

@@ -147,7 +147,14 @@ def after(what: str, window: Window, length: Any) -> str:
             length = timedelta(microseconds=length)
     elif isinstance(length, Decimal):
         size = Decimal(str(size))
-    return f"{length} after the {what}, {length - size} more than within allows"
+    more = length - size
+    return f"{_short(length)} after the {what}, {_short(more)} more than within allows"
+
+
+def _short(length: Any) -> str:
+    """A length; of a duration no zeros behind the second."""
+    text = str(length)
+    return text.rstrip("0") if isinstance(length, timedelta) and "." in text else text
 
 
 def counted(parts: Sequence[tuple[c.Condition, int]], rows: int) -> str:

@@ -268,14 +268,6 @@ export interface Whys {
   attempts: Attempt[];
 }
 
-export interface Expected {
-  reason: string | null;
-  variable: string | null;
-  row: number | null;
-  at: number | null;
-  text: string | null;
-}
-
 export interface Funnel {
   steps: { place: number; variable: string; reached: number; stopped: [string, number][] }[];
   matched: number;
@@ -406,7 +398,7 @@ export interface Methods {
     };
     gives: Whys;
   };
-  expected: { takes: Asked & { key: number; rows: number[] }; gives: Expected };
+  expected: { takes: Asked & { key: number; rows: number[] }; gives: Attempt };
   funnel: { takes: Asked; gives: Funnel };
   nearest: { takes: Asked & { n: number }; gives: Nearest };
   trace: {
@@ -415,6 +407,7 @@ export interface Methods {
       from: number;
       row: number | null;
       start: number | null;
+      variable: string | null;
       limit: number;
     };
     gives: Trace;

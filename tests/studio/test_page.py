@@ -109,6 +109,69 @@ def test_a_near_miss_tells_its_reason(tab: Tab) -> None:
     tab.details.get_by_role("heading", name="Conditions here").wait_for()
 
 
+def test_rows_that_were_expected_to_match(tab: Tab) -> None:
+    tab.lanes.focus()
+    for key in ("Escape", "ArrowDown", "ArrowDown", "ArrowRight", "x", "ArrowRight", "x"):
+        tab.page.keyboard.press(key)
+    told = tab.details.locator("[data-expected]")
+    told.get_by_text("missing").wait_for()
+    assert "pay: the pattern asks for it next" in told.inner_text()
+
+    # With the mouse, one more of them.
+    tab.page.keyboard.press("ArrowRight")
+    tab.button("I expected this row to match").click()
+    tab.details.get_by_role("heading", name="Rows 0, 1, 2 expected to match").wait_for()
+    tab.details.locator("[data-expected=condition]").wait_for()
+    assert "'ad' = 'pay' is false" in told.inner_text()
+    tab.button("Forget these rows").click()
+    told.wait_for(state="detached")
+
+    # Rows that do match.
+    tab.lanes.focus()
+    tab.page.keyboard.press("ArrowUp")
+    for _ in range(4):
+        for key in ("ArrowRight", "x"):
+            tab.page.keyboard.press(key)
+    tab.details.locator("[data-expected=match]").wait_for()
+    assert "They match: view cart×2 pay" in " ".join(told.inner_text().split())
+
+
+def test_a_match_of_the_table_is_shown_with_its_measures(tab: Tab) -> None:
+    measures = tab.page.get_by_role("textbox", name="Measures")
+    measures.click()
+    tab.page.keyboard.insert_text("paid: pay.amount")
+    cell = tab.page.locator("table.rows").get_by_role("cell", name="25", exact=True)
+    cell.click()
+    tab.details.get_by_role("heading", name="ann · match 1").wait_for()
+    assert "paid" in tab.details.locator(".pairs").inner_text()
+    assert tab.details.locator(".match-rows tbody tr").count() == 4
+
+
+def test_what_is_on_screen_can_be_taken_away(tab: Tab, tmp_path: Path) -> None:
+    copied = {}
+    for name in ("Python", "SQL", "Feed test", "Link"):
+        tab.page.get_by_role("group", name="Copy as").get_by_role("button", name=name).click()
+        tab.page.get_by_text(f"{name} copied").first.wait_for()
+        copied[name] = tab.page.evaluate("navigator.clipboard.readText()")
+    run: dict[str, Any] = {}
+    exec(copied["Python"], run)
+    assert run["q"].matches(VISITS).num_rows == 1
+    assert ensue.sql(copied["SQL"], visits=VISITS, events=VISITS).num_rows == 1
+    exec(copied["Feed test"], run)
+    run["test_pattern"]()
+    assert "#share=" in copied["Link"]
+    assert "token" not in copied["Link"]
+
+    begins = {"SVG": b"<svg", "PNG": b"\x89PNG"}
+    for name, begin in begins.items():
+        with tab.page.expect_download() as download:
+            tab.button(name).click()
+        path = tmp_path / name
+        download.value.save_as(path)
+        assert path.read_bytes().startswith(begin)
+    assert "ann" in (tmp_path / "SVG").read_text()
+
+
 def test_versions_are_compared(tab: Tab) -> None:
     tab.tab("Compare")
     tab.button("Pin this version").click()
@@ -119,6 +182,10 @@ def test_versions_are_compared(tab: Tab) -> None:
     changes.get_by_role("button").first.click()
     tab.details.get_by_role("heading", name="ann").wait_for()
 
+    # What was pinned is of this table.
+    tab.page.get_by_label("Data").select_option(label="many")
+    tab.button("Pin this version").wait_for()
+
 
 def test_the_automaton_is_lit_step_by_step(tab: Tab) -> None:
     tab.tab("Why")
@@ -126,6 +193,7 @@ def test_the_automaton_is_lit_step_by_step(tab: Tab) -> None:
     tab.button("First step").click()
     told = tab.page.get_by_label("Automaton", exact=True).locator(".asked")
     told.get_by_text("Step 1 of").wait_for()
+    tab.page.locator(".arc.tried.yes").first.wait_for(state="attached")
     lit = tab.page.locator("[data-lit=true]")
     seen = {lit.first.text_content()}
     for _ in range(3):
@@ -191,7 +259,7 @@ def test_two_pages_at_once(tab: Tab, served: Any) -> None:
 
 # What a notebook does for a widget: it gives messages on, here from and to the test.
 HOST = """<!doctype html><meta charset=utf-8><link rel=stylesheet href=widget.css>
-<div id=cell style="height: 800px"></div><script type=module>
+<div id=cell style="height: 800px; width: 700px"></div><script type=module>
 import widget from "./widget.js";
 const heard = new Set();
 const on = (_, one) => heard.add(one), off = (_, one) => heard.delete(one);
@@ -208,6 +276,7 @@ def test_the_same_component_in_a_notebook(served: Any, chromium: Any) -> None:
 
     pattern = ensue.pattern("view cart+ pay", types="kind").within(5)
     shown = widget({"visits": VISITS}, typed_of(pattern.partition_by("user").order_by("ts")))
+    assert "shows no widgets" in repr(shown)
     answers: SimpleQueue[Any] = SimpleQueue()
     shown.send = answers.put
     one = Tab(chromium)
@@ -230,6 +299,8 @@ def test_the_same_component_in_a_notebook(served: Any, chromium: Any) -> None:
     one.tab("Why")
     one.page.locator("[data-list=attempts]").get_by_role("button", name="cy").click()
     one.details.locator("[data-reason=within]").wait_for()
+    # A cell is narrow: one column, and the lanes have the width.
+    assert one.lanes.bounding_box()["width"] > 600
     one.close()
     shown.close()
     assert not one.faults

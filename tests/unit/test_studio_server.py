@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from ensue.studio.worker import TOO_MUCH_MEMORY
 
 QUERY = {"language": "pattern", "text": "A B", "options": {"define": "B: x > PREV(x)"}}
 # Every pair, triple, ... of 4,000 rows that fit: nobody lives to see the end of it.
-ENDLESS = {
+ENDLESS: dict[str, Any] = {
     "language": "pattern",
     "text": "A ->> B ->> C ->> D",
     "options": {"define": "B: x >= A.x\nC: x >= B.x\nD: x >= C.x", "order_by": "x"},
@@ -145,11 +146,54 @@ def test_a_long_call_is_cancelled_and_the_rest_goes_on(served: Served) -> None:
     assert request(served, "POST", "/api/cancel", {"id": "never"})[0] == 204
 
 
+def test_a_call_that_is_ended_takes_no_other_with_it(served: Served) -> None:
+    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    waits = served._desk
+    for round in range(3):  # more often than a call is asked again of a process that died
+        params = {"source": "numbers", "query": ENDLESS}
+        waits.take({"id": f"long {round}", "method": "run", "params": params}, answers.put)
+        while "progress" not in answers.get():
+            pass
+        if not round:
+            options = {**ENDLESS["options"], "within": "3990"}
+            params = {"source": "numbers", "query": {**ENDLESS, "options": options}}
+            waits.take({"id": "other", "method": "run", "params": params}, answers.put)
+        waits.cancel(f"long {round}")
+        while "error" not in (answer := answers.get()):
+            pass
+        assert (answer["id"], answer["error"]["class"]) == (f"long {round}", "Cancelled")
+    assert "other" in waits._calls
+    waits.cancel("other")
+    assert call(served, "last", "run", source="numbers", query=QUERY)[-1]["result"]["matches"] > 0
+
+
 def test_a_process_that_dies_is_replaced(served: Served) -> None:
     running = served._desk._process
     assert running is not None
     running.kill()
     assert call(served, "next", "run", source="numbers", query=QUERY)[-1]["result"]["matches"] > 0
+
+
+def test_a_call_that_nobody_waits_for_may_compile_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # as on a fresh machine
+    answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+    waits = desk.Desk({"numbers": TABLE})
+    try:
+        params = {"source": "numbers", "query": QUERY}
+        waits.take({"id": "1", "method": "run", "params": params}, answers.put)
+        while "compiling" not in str(answer := answers.get()):
+            assert "progress" in answer
+        process = waits._process
+        waits.cancel("1", desk.GRACE + 0.1)
+        while "progress" in (answer := answers.get()):
+            pass
+        # It ended by itself, and what it compiled is there for the next call.
+        assert answer["error"]["class"] == "Cancelled" or "result" in answer
+        assert waits._process is process and process is not None and process.poll() is None
+    finally:
+        waits.close()
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

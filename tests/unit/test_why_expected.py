@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +27,7 @@ from tests.unit.test_sequences_exhaustive import CORRELATED, PATTERNS
 from tests.unit.test_why_events import MORE
 
 Pairs = tuple[tuple[str, int], ...]
+Told = Callable[[Pairs], tuple[int, set[Any]]]
 
 
 def asked(query: Query, data: pa.Table, key: int, pairs: Pairs) -> tuple[list[str], str | None]:
@@ -31,6 +35,33 @@ def asked(query: Query, data: pa.Table, key: int, pairs: Pairs) -> tuple[list[st
     (row,) = why.run_expected(query, data, wanted, key, Notices()).to_pylist()
     assert (row["text"] is None) == (row["reason"] is None)
     return row["matched"], row["reason"]
+
+
+def check_alone(
+    query: Query, data: pa.Table, key: int, rows: list[int], labels: list[str], told: Told
+) -> Any:
+    """Rows without labels: every way to label them is tried, and none gets farther."""
+    ways = [tuple(zip(word, rows, strict=True)) for word in product(labels, repeat=len(rows))]
+    verdicts = {way: told(way) for way in ways}
+    whole = {way for way, (_, reasons) in verdicts.items() if None in reasons}
+    most = max(taken for taken, _ in verdicts.values())
+    wanted = Expected.of(query, "partition", rows, None)
+    (row,) = why.run_expected(query, data, wanted, key, Notices()).to_pylist()
+    where = f"{query.pattern}, {rows}: {row}"
+    sure = {way for way in whole if verdicts[way][1] == {None}}
+    if row["reason"] is None:
+        assert tuple(zip(row["matched"], rows, strict=True)) in whole, where
+        return None
+    assert not sure, (where, sure)
+    assert len(row["matched"]) == most, (where, most)
+    allowed = set[Any]()
+    for way, (taken, reasons) in verdicts.items():
+        names = [name for name, _ in way]
+        if taken == most and names[:most] == row["matched"]:
+            told_of = most == len(rows) or row["variable"] in (None, "^", names[most])
+            allowed |= reasons if told_of else set()
+    assert row["reason"] in allowed, (where, allowed)
+    return row["reason"]
 
 
 # -- row patterns ---------------------------------------------------------------------------------
@@ -94,6 +125,29 @@ def test_row_patterns(definitions: str) -> None:
             )
             seen.add(reason)
     assert {None, "missing", "condition", "not adjacent", "consumed"} <= seen
+
+
+@pytest.mark.parametrize("definitions", ["disjoint", "overlap", "correlated"])
+def test_rows_alone_are_labelled_as_gets_farthest(definitions: str) -> None:
+    chance = random.Random(11)
+    data = stream_table(short_streams(4))
+    parts = _partitions(stream_query(nodes.Label("A"), definitions), data.to_pylist())
+    parts = [p for p in parts if len(p) > 2]
+    seen = set()
+    for pattern in [*small_patterns(3)[::31], *small_patterns(4)[::613]]:
+        labels = sorted(set(nodes.labels(pattern)))
+        for _ in range(6 if labels else 0):
+            oracle._patience[0] = 10_000_000
+            query = stream_query(pattern, definitions, chance.choice(list(SkipMode)[:2]))
+            partition = chance.choice(parts)
+            first, length = chance.randrange(2), chance.randint(1, 3)
+            rows = list(range(first, min(first + length, len(partition))))
+            if chance.random() < 0.2:
+                rows = sorted(chance.sample(range(len(partition)), 2))
+            key = partition[0]["stream"]
+            told = partial(of_rows, query, partition)
+            seen.add(check_alone(query, data, key, rows, labels, told))
+    assert {None, "condition", "not adjacent", "consumed"} <= seen
 
 
 # -- event patterns -------------------------------------------------------------------------------
@@ -202,6 +256,47 @@ def test_event_patterns() -> None:
     assert {None, "missing", "condition", "within", "forbidden", "not adjacent", "consumed"} <= seen
 
 
+def test_events_alone_are_labelled_as_gets_farthest() -> None:
+    chance, seen = random.Random(5), set()
+    for text in (PATTERNS + MORE)[::4]:
+        for pattern in (
+            ensue.pattern(text, types="kind"),
+            ensue.pattern(text, types="kind").within(2),
+        ):
+            query = pattern.partition_by("stream").order_by("id").query
+            labels = [n for n in query.labels if n not in query.unseen]
+            for number, rows in list(rows_of(EVENTS).items())[::3]:
+                reference = _Visited(query, rows)
+                picked = [[row for _, row in p] for p in sorted(reference.found)[:2]]
+                picked.append(sorted(chance.sample(range(len(rows)), 2)))
+                for some in picked:
+                    if len(labels) ** len(some) < 200:
+                        seen.add(check_alone(query, EVENTS, number, some, labels, reference.told))
+    assert {None, "condition"} <= seen
+
+
+def test_rows_alone_by_order_value_and_beside_named_ones() -> None:
+    pattern = ensue.pattern("A -> B", types="kind").partition_by("stream").order_by("id")
+    for given in (
+        {"rows": [0, 1]},
+        {"events": [0, 1]},
+        {"rows": [0, ("B", 1)]},
+        {"rows": range(2)},
+    ):
+        (found,) = pattern.why(EVENTS, key=0, **given).to_pylist()
+        assert (found["matched"], found["reason"]) == (["A", "B"], None), given
+    (found,) = pattern.why(EVENTS, key=0, rows=[0, 1, 2]).to_pylist()
+    assert (found["matched"], found["reason"]) == (["A", "B"], "repetition")
+    assert (found["variable"], found["text"]) == (None, "the pattern takes no further event")
+
+
+def test_too_many_ways_to_label_rows() -> None:
+    loose = ensue.pattern("(A | B | C)+").order_by("id")
+    data = pa.table({"id": list(range(12))})
+    with pytest.raises(errors.LimitError, match="more than 1,000 ways"):
+        loose.why(data, rows=range(12))
+
+
 def test_what_names_no_rows() -> None:
     pattern = ensue.pattern("A -> B", types="kind").partition_by("stream").order_by("id")
     refused = [
@@ -212,6 +307,9 @@ def test_what_names_no_rows() -> None:
         ({"events": {"A": 9}}, "no row of the partition has it"),
         ({"events": {"A": "x"}}, "no value of 'id'"),
         ({"rows": {"A": 0, "B": 0}}, "row 0 as A and as B"),
+        ({"rows": [0, 0]}, "row 0 twice"),
+        ({"rows": "AB"}, "does not know which rows"),
+        ({"rows": [("A", 0, 1)]}, "does not know which rows"),
         ({"rows": {"A": 0}, "events": {"A": 0}}, "one of rows=, events= and per="),
     ]
     for given, problem in refused:

@@ -3,7 +3,8 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Graph, TraceStep } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
-import { ErrorNote, Label } from "../ui/pieces";
+import type { Path } from "../state/studio";
+import { ErrorNote, Labels } from "../ui/pieces";
 import { type Placed, place, scale, shortened } from "./layout";
 
 const PAGE = 1000; // steps of a trace that are here at once
@@ -17,15 +18,17 @@ export function AutomatonPane() {
   const chosen = selection.value;
   const wanted = chosen !== null && (chosen.row !== undefined || chosen.step !== undefined);
   // The page of steps stays while one walks in it: it is the one around the row that was chosen.
-  const page = useRef<Page>({ from: 0, row: null, start: null });
+  const page = useRef<Page>({ from: 0, row: null, start: null, variable: null });
   const loaded = useRef<{ from: number; to: number }>({ from: 0, to: 0 });
   if (chosen && chosen.step === undefined) {
     const start = chosen.attempt?.start_row ?? null;
-    page.current = { from: 0, row: chosen.row ?? null, start };
+    const variable = chosen.attempt?.variable ?? null;
+    page.current = { from: 0, row: chosen.row ?? null, start, variable };
   } else if (chosen?.step !== undefined) {
     const { from, to } = loaded.current;
     if (chosen.step < from || chosen.step >= to) {
-      page.current = { from: Math.max(0, chosen.step - PAGE / 2), row: null, start: null };
+      const from = Math.max(0, chosen.step - PAGE / 2);
+      page.current = { from, row: null, start: null, variable: null };
     }
   }
   const params =
@@ -48,6 +51,9 @@ export function AutomatonPane() {
     if (!chosen || !step || chosen.row !== undefined || step.at === null) return;
     studio.choose({ ...chosen, row: step.row, at: step.at, reveal: true });
   }, [step?.step, chosen?.step]);
+  useEffect(() => {
+    if (chosen && step) studio.path.value = pathOf(chosen.key, step, data?.steps ?? []);
+  }, [step, chosen?.key]);
   return (
     <section class="automaton pane" aria-label="Automaton">
       <header>
@@ -56,7 +62,7 @@ export function AutomatonPane() {
       </header>
       <div class="scroll drawing">
         {graph ? (
-          <Picture graph={graph} lit={new Set(step?.places)} />
+          <Picture graph={graph} light={step ? lightOf(step) : DARK} />
         ) : (
           <p class="empty">The automaton is drawn once the pattern reads.</p>
         )}
@@ -67,10 +73,38 @@ export function AutomatonPane() {
   );
 }
 
+/** What a step lights: the places where it waits, and the arcs that were asked, with the answer. */
+interface Light {
+  states: ReadonlySet<string>;
+  asked: string | null;
+  held: boolean | null;
+}
+
+const DARK: Light = { states: new Set(), asked: null, held: null };
+
+function lightOf(step: TraceStep): Light {
+  const asked = step.action === "ask" ? step.variable : null;
+  return { states: new Set(step.places), asked, held: step.held };
+}
+
+/** Where the rows of a step's partial match are, and the row that was asked or ended it. */
+function pathOf(key: number, step: TraceStep, steps: readonly TraceStep[]): Path {
+  const places = new Map(steps.map((one) => [one.row, one.at]));
+  const known = step.rows.map((row) => places.get(row) ?? null);
+  const failed = step.held !== true && (step.action === "ask" || step.action === "drop");
+  return {
+    key,
+    at: known.filter((at): at is number => at !== null),
+    labels: step.matched.filter((_, i) => known[i] !== null),
+    stopped: failed ? step.at : null,
+  };
+}
+
 interface Page {
   from: number;
   row: number | null;
   start: number | null;
+  variable: string | null;
 }
 
 interface StepsProps {
@@ -157,7 +191,6 @@ function Icon({ path }: { path: string }) {
 
 /** One step of the trace in words. */
 function Told({ step, total }: { step: TraceStep; total: number }) {
-  const studio = useStudio();
   return (
     <div class="asked">
       <p class="quiet">
@@ -173,13 +206,7 @@ function Told({ step, total }: { step: TraceStep; total: number }) {
       </p>
       {step.matched.length > 0 && (
         <p>
-          {step.matched.map((name, i) => (
-            <Label
-              key={`${step.rows[i]}/${name}`}
-              name={name}
-              colour={studio.palette.value.get(name)}
-            />
-          ))}
+          <Labels names={step.matched} />
         </p>
       )}
     </div>
@@ -204,21 +231,22 @@ export function Holds({ value }: { value: boolean | null }) {
   );
 }
 
-function Picture({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
+function Picture({ graph, light }: { graph: Graph; light: Light }) {
   return (
     <>
-      {graph.states.length > 0 && <Drawing graph={graph} lit={lit} />}
+      {graph.states.length > 0 && <Drawing graph={graph} light={light} />}
       {graph.parts.map((part, i) => (
         <figure key={`${i}-${part.title}`}>
           <figcaption class="quiet">{part.title}</figcaption>
-          <Picture graph={part} lit={lit} />
+          <Picture graph={part} light={light} />
         </figure>
       ))}
     </>
   );
 }
 
-function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
+function Drawing({ graph, light }: { graph: Graph; light: Light }) {
+  const lit = light.states;
   const [placed, setPlaced] = useState<{ of: Graph; layout: Placed } | null>(null);
   const [failed, setFailed] = useState(false);
   const arrow = useId();
@@ -253,6 +281,12 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
     const state = of.states[index];
     return state !== undefined && lit.has(state.id);
   };
+  const held = (arc: number) => {
+    const { source, target, text } = of.arcs[arc]!;
+    const names = [of.states[target]?.label, text];
+    if (!light.asked || !isLit(source) || !names.includes(light.asked)) return "";
+    return `tried ${light.held === null ? "unknown" : light.held ? "yes" : "no"}`;
+  };
   return (
     <div ref={holder} class="holder">
       <svg
@@ -270,6 +304,7 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
             refY="4"
             markerWidth="7"
             markerHeight="7"
+            markerUnits="userSpaceOnUse"
             orient="auto"
           >
             <path d="M0 0.5L8 4L0 7.5z" />
@@ -277,8 +312,9 @@ function Drawing({ graph, lit }: { graph: Graph; lit: ReadonlySet<string> }) {
         </defs>
         {layout.arcs.map((arc, i) => {
           const { faint, condition, text } = of.arcs[i]!;
+          const classes = ["arc", faint ? "faint" : "", held(i)];
           return (
-            <g key={i} class={`arc${faint ? " faint" : ""}`}>
+            <g key={i} class={classes.filter(Boolean).join(" ")}>
               <title>{condition || text}</title>
               <path d={arc.path} marker-end={`url(#${arrow})`} />
               {arc.at && (

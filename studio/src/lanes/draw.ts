@@ -1,7 +1,7 @@
 // Draws lanes: a row of marks per key, brackets over its matches, counts where marks would not fit.
 
 import type { Buckets, KeyInfo, LaneMatch, Points } from "../protocol";
-import type { Selection } from "../state/studio";
+import type { Path, Selection } from "../state/studio";
 import type { Held, LanesModel } from "./model";
 import { type Colours, SHADES, shade } from "./palette";
 import type { Surface } from "./surface";
@@ -16,6 +16,7 @@ export interface Scene {
   palette: Map<string, number>;
   selection: Selection | null;
   expected: { key: number; rows: number[] } | null;
+  path: Path | null;
   focused: boolean;
 }
 
@@ -83,6 +84,7 @@ function drawLane(surface: Surface, scene: Scene, info: KeyInfo, top: number): v
     if (held.lane.buckets) drawBuckets(surface, scene, held, held.lane.buckets, top);
     drawMatches(surface, scene, held.lane.matches, info.key, top);
     if (held.lane.points) drawPoints(surface, scene, held.lane.points, info.key, top);
+    if (scene.path?.key === info.key) drawPath(surface, scene, scene.path, top);
   });
 }
 
@@ -241,6 +243,35 @@ function drawPoints(
   });
   surface.rings(colours.accent, size + 3.5, rings);
   surface.rings(colours.bad, size + 3.5, wanted, true);
+}
+
+/** The rows of an attempt or a match on a line, each in its colour, and a cross where it ended. */
+function drawPath(
+  surface: Surface,
+  scene: Scene,
+  { at, labels, stopped }: Path,
+  top: number,
+): void {
+  const { model, colours, palette } = scene;
+  const { camera, width, laneHeight: height } = model;
+  const y = top + shapeOf(height).middle;
+  const size = Math.max(2, Math.min(5.5, height * 0.14));
+  const xs = at.map((one) => GUTTER + camera.x(one, width));
+  const steps = xs.slice(1).flatMap((x, i) => [xs[i]!, y, x, y]);
+  surface.lines(colours.accent, 2, steps);
+  if (stopped !== null) {
+    const x = GUTTER + camera.x(stopped, width);
+    const last = xs.at(-1);
+    if (last !== undefined) surface.lines(colours.bad, 1, [last, y, x, y]);
+    const arm = size + 1;
+    surface.lines(colours.bad, 2.5, [x - arm, y - arm, x + arm, y + arm]);
+    surface.lines(colours.bad, 2.5, [x - arm, y + arm, x + arm, y - arm]);
+  }
+  xs.forEach((x, i) => {
+    const index = palette.get(labels[i]!) ?? 9;
+    surface.marks(index % SHADES, colours.back, size + 1.4, [x, y]);
+    surface.marks(index % SHADES, shade(colours, index), size, [x, y]);
+  });
 }
 
 function add(groups: number[][], index: number, x: number, y: number): void {

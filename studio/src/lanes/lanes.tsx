@@ -27,7 +27,7 @@ export function Lanes() {
   const [asTable, setAsTable] = useState(false);
   const [focused, setFocused] = useState(false);
   const [tip, setTip] = useState<{ x: number; y: number; text: string } | null>(null);
-  const { asked, selection, expected, palette, round, reading } = studio;
+  const { asked, selection, expected, path, palette, round, reading } = studio;
   const colours = coloursOf(dark);
   const scene: Scene = {
     model,
@@ -35,6 +35,7 @@ export function Lanes() {
     palette: palette.value,
     selection: selection.value,
     expected: expected.value,
+    path: path.value,
     focused,
   };
   const latest = useRef(scene);
@@ -51,7 +52,7 @@ export function Lanes() {
       if (canvas.current) paint(canvas.current, latest.current);
     });
     return () => cancelAnimationFrame(frame);
-  }, [version, dark, focused, asTable, selection.value, expected.value, palette.value]);
+  }, [version, dark, focused, asTable, selection.value, expected.value, path.value, palette.value]);
 
   useEffect(() => {
     if (!stage.current) return undefined;
@@ -74,6 +75,13 @@ export function Lanes() {
       ?.lane.matches.find((one) => one.number === chosen.match);
     void model.reveal(chosen.key, match?.from ?? chosen.at, match?.to ?? chosen.at);
   }, [selection.value, model]);
+
+  // What was chosen by name, in a list, is shown so near that its rows can be told apart.
+  useEffect(() => {
+    const { reveal, step } = selection.value ?? {};
+    if (!path.value || !reveal || step !== undefined) return;
+    model.approach(path.value);
+  }, [path.value, model]);
 
   const zoom = (factor: number, around?: number) => {
     model.camera.zoom(factor, around ?? model.anchor());

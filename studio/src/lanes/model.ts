@@ -6,12 +6,13 @@
 
 import { signal } from "@preact/signals";
 import type { Axis, KeyInfo, Lane, Problem } from "../protocol";
-import type { Studio } from "../state/studio";
+import type { Path, Studio } from "../state/studio";
 import { Camera, type Span } from "./camera";
 
 const PAGE = 100; // keys per call
 const REST = 70; // ms without a move before lanes are asked for
 const MARGIN = 0.3; // of the view, to each side
+const NARROW = 8; // pixels for each row of a path, in which rows cannot be told apart
 
 export interface Held extends Span {
   lane: Lane;
@@ -147,6 +148,18 @@ export class LanesModel {
       this.scroll = top - this.height / 2 + this.laneHeight / 2;
     }
     if (from !== undefined) this.camera.reveal(from, to ?? from);
+    this.touch();
+  }
+
+  /** Comes so near that the rows of a path can be told apart. */
+  approach({ at, stopped }: Path): void {
+    const places = stopped === null ? at : [...at, stopped];
+    const [from, to] = [Math.min(...places), Math.max(...places)];
+    const wide = ((to - from) / this.camera.span) * this.width;
+    if (!(to >= from)) return;
+    if (to > from && wide < places.length * NARROW) {
+      this.camera.show(from - (to - from) / 2, to + (to - from) / 2);
+    } else this.camera.reveal(from, to);
     this.touch();
   }
 

@@ -4,8 +4,8 @@
 export const SHADES = 10;
 
 const LIGHT = [
-  "#0072b2", "#d55e00", "#00875f", "#b8479a", "#9a7400",
-  "#2b9fd9", "#6a4c93", "#8c4a32", "#4d7c0f", "#5f6b7a",
+  "#0072b2", "#c25100", "#00875f", "#b8479a", "#8f6b00",
+  "#0e7c86", "#6a4c93", "#8c4a32", "#4d7c0f", "#5f6b7a",
 ]; // biome-ignore format: a row of five reads best
 const DARK = [
   "#4aa8e8",

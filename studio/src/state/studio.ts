@@ -32,6 +32,14 @@ export interface Selection {
   reveal?: boolean | undefined;
 }
 
+export interface Path {
+  key: number;
+  at: number[];
+  labels: string[];
+  /** Where the row is that ended it. */
+  stopped: number | null;
+}
+
 export type Tab = "matches" | "why" | "compare" | "cost" | "streams" | "plan";
 
 const EMPTY: Query = { language: "pattern", text: "", options: {} };
@@ -56,6 +64,8 @@ export class Studio {
 
   readonly selection = signal<Selection | null>(null);
   readonly expected = signal<{ key: number; rows: number[] } | null>(null);
+  /** The rows of the match, or of the attempt as far as it got, that is told beside the lanes. */
+  readonly path = signal<Path | null>(null);
   readonly reason = signal<string | null>(null);
   readonly tab = signal<Tab>("matches");
   readonly theme = signal<Theme>("auto");
@@ -132,7 +142,7 @@ export class Studio {
   async turn(source: string): Promise<void> {
     const before = this.source.value;
     const drafts = { ...this.drafts.value };
-    if (before !== null) drafts[before] = this.draft.value;
+    if (before !== null && this.draft.value.text) drafts[before] = this.draft.value;
     this.drafts.value = drafts;
     const kept = drafts[source];
     if (kept) this.take(kept);
@@ -144,8 +154,11 @@ export class Studio {
     if (source === null) return;
     const before = this.draft.value;
     batch(() => {
+      // A pinned version is of the columns of its own table.
+      if (source !== this.source.value) this.pinned.value = null;
       this.source.value = source;
       this.selection.value = null;
+      this.path.value = null;
       this.expected.value = null;
       this.asked.value = null;
       this.opened.value = null;
@@ -170,6 +183,7 @@ export class Studio {
       this.draft.value = query;
       this.shown.value = query.language;
       this.selection.value = null;
+      this.path.value = null;
       this.expected.value = null;
     });
     this.readSoon(0);
@@ -214,7 +228,12 @@ export class Studio {
   }
 
   choose(selection: Selection | null): void {
-    this.selection.value = selection;
+    const before = this.selection.value;
+    batch(() => {
+      this.selection.value = selection;
+      // Steps of one attempt follow each other without a gap.
+      if (selection?.key !== before?.key || selection?.row === undefined) this.path.value = null;
+    });
   }
 
   /** Puts a row among those that were expected to match, or takes it out. */

@@ -55,6 +55,7 @@ export function Answers() {
         role="tabpanel"
         aria-labelledby={`ensue-tab-${tab.value}`}
       >
+        <h2 class="unseen">{tabs.find(([id]) => id === tab.value)?.[1]}</h2>
         {tab.value === "matches" && <MatchesPane />}
         {tab.value === "why" && <WhyPane />}
         {tab.value === "compare" && <ComparePane />}

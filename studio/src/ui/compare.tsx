@@ -1,7 +1,7 @@
 // Two versions of a pattern: what appears, what disappears.
 
 import { useAnswer, useStudio } from "../state/hooks";
-import { count, Empty, ErrorNote, Label, Notes } from "./pieces";
+import { count, Empty, ErrorNote, Labels, Notes } from "./pieces";
 
 const SHOWN = 200;
 
@@ -80,10 +80,8 @@ export function ComparePane() {
                   }
                 >
                   <b class={one.op === "+" ? "plus" : "minus"}>{one.op === "+" ? "+" : "−"}</b>{" "}
-                  <b>{one.label || `key ${one.key}`}</b> rows {one.rows.join(", ")}{" "}
-                  {one.labels.map((name, i) => (
-                    <Label key={i} name={name} colour={studio.palette.value.get(name)} />
-                  ))}
+                  <b>{one.label || `key ${one.key}`}</b> <Labels names={one.labels} />{" "}
+                  <span class="quiet">{rowsOf(one.rows)}</span>
                 </button>
               </li>
             ))}
@@ -92,4 +90,16 @@ export function ComparePane() {
       )}
     </div>
   );
+}
+
+/** Row numbers, with those that follow each other as a span: rows 3 to 7, 9. */
+function rowsOf(rows: readonly number[]): string {
+  const spans: [number, number][] = [];
+  for (const row of rows) {
+    const last = spans.at(-1);
+    if (last && last[1] + 1 === row) last[1] = row;
+    else spans.push([row, row]);
+  }
+  const told = spans.map(([from, to]) => (from === to ? `${from}` : `${from} to ${to}`));
+  return `${rows.length === 1 ? "row" : "rows"} ${told.join(", ")}`;
 }

@@ -1,9 +1,10 @@
 // What was chosen, in full: a row with its conditions, a match with its measures, an attempt with its why.
 
+import { useEffect } from "preact/hooks";
 import { Holds } from "../automaton/automaton";
 import type { Cell } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
-import { Empty, ErrorNote, Label, shortTime, Value } from "./pieces";
+import { Empty, ErrorNote, Label, Labels, Reason, shortTime, Value } from "./pieces";
 
 export function Inspector() {
   const studio = useStudio();
@@ -89,14 +90,14 @@ function KeyWhy() {
     <div class="verdict" data-reason={attempt.reason}>
       <h3>{title}</h3>
       <p>
-        <b class="reason">{attempt.reason}</b>
+        <b>
+          <Reason name={attempt.reason} />
+        </b>
         {attempt.variable && <> at {attempt.variable}</>}
       </p>
       {attempt.matched.length > 0 && (
         <p>
-          {attempt.matched.map((name, i) => (
-            <Label key={i} name={name} colour={studio.palette.value.get(name)} />
-          ))}
+          <Labels names={attempt.matched} />
         </p>
       )}
       <p class="text">{attempt.text}</p>
@@ -175,6 +176,11 @@ function MatchDetails() {
   const { key, match, row, label } = studio.selection.value!;
   const params = asked && match !== undefined ? { ...asked, key, number: match } : null;
   const { data, problem } = useAnswer("match", params, 40);
+  useEffect(() => {
+    if (!data || row !== undefined || data.number !== match) return;
+    const at = data.rows.map((one) => one.at);
+    studio.path.value = { key, at, labels: data.rows.map((one) => one.label), stopped: null };
+  }, [data, row]);
   if (problem) return <ErrorNote problem={problem} />;
   if (!data) return null;
   const days = (data.rows[0]?.values ?? []).map((_, i) =>
@@ -262,20 +268,32 @@ function ExpectedNote() {
     80,
   );
   return (
-    <div class="verdict" data-reason={data?.reason ?? ""}>
+    <div
+      class={data && !data.reason ? "verdict good" : "verdict"}
+      data-expected={data?.reason ?? (data ? "match" : "")}
+    >
       <h3>Rows {hoped?.rows.join(", ")} expected to match</h3>
       <ErrorNote problem={problem} />
       {data &&
         (data.reason ? (
           <>
             <p>
-              <b class="reason">{data.reason}</b>
+              <b>
+                <Reason name={data.reason} />
+              </b>
               {data.variable && <> at {data.variable}</>}
             </p>
+            {data.matched.length > 0 && (
+              <p>
+                <Labels names={data.matched} />
+              </p>
+            )}
             <p class="text">{data.text}</p>
           </>
         ) : (
-          <p>{data.text || "They match."}</p>
+          <p>
+            They match: <Labels names={data.matched} />
+          </p>
         ))}
       <button
         type="button"

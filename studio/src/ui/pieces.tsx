@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { Cell, Problem } from "../protocol";
+import { useStudio } from "../state/hooks";
 import { wasCancelled } from "../state/tasks";
 
 export function ErrorNote({ problem, again }: { problem: Problem | null; again?: () => void }) {
@@ -72,8 +73,48 @@ export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
-export function Label({ name, colour }: { name: string; colour: number | undefined }) {
-  return <span class={`label ${colour === undefined ? "plain" : `v${colour % 10}`}`}>{name}</span>;
+interface LabelProps {
+  name: string;
+  colour: number | undefined;
+  times?: number;
+}
+
+export function Label({ name, colour, times = 1 }: LabelProps) {
+  return (
+    <span class={`label ${colour === undefined ? "plain" : `v${colour % 10}`}`}>
+      {name}
+      {times > 1 && <span class="times">×{times.toLocaleString("en")}</span>}
+    </span>
+  );
+}
+
+/** Variables in the order of their rows; of equal ones in a row the first, and how many. */
+export function Labels({ names }: { names: readonly string[] }) {
+  const { palette } = useStudio();
+  const runs: [string, number][] = [];
+  for (const name of names) {
+    const last = runs.at(-1);
+    if (last?.[0] === name) last[1] += 1;
+    else runs.push([name, 1]);
+  }
+  return (
+    <span class="labels">
+      {runs.map(([name, n], i) => (
+        <Label key={i} name={name} colour={palette.value.get(name)} times={n} />
+      ))}
+    </span>
+  );
+}
+
+/** A reason, in its colour. */
+export function Reason({ name, count: n }: { name: string; count?: number }) {
+  return (
+    <span class="reason">
+      <i class={`swatch ${name.replace(" ", "-")}`} aria-hidden="true" />
+      {name}
+      {n !== undefined && <span class="n"> {n.toLocaleString("en")}</span>}
+    </span>
+  );
 }
 
 export function Empty({ children }: { children: ComponentChildren }) {

@@ -1,9 +1,9 @@
 // Why it did not match: the funnel of attempts, the nearest misses, and every partition's best attempt.
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import type { Attempt } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
-import { count, Empty, ErrorNote, Label } from "./pieces";
+import { count, Empty, ErrorNote, Label, Labels, Reason } from "./pieces";
 
 const PAGE = 60;
 
@@ -32,63 +32,77 @@ function FunnelPart({ about }: { about: About }) {
   if (problem) return <ErrorNote problem={problem} again={again} />;
   if (!data) return <Empty>Counting attempts…</Empty>;
   const most = Math.max(1, ...data.steps.map((one) => one.reached + sum(one.stopped)));
+  const width = (n: number) => ({ width: `${(n / most) * 100}%` });
   return (
     <section class={busy ? "dim" : ""} aria-label="Funnel of attempts">
-      <h3>How far attempts get</h3>
+      <h3>How far attempts get, and why they stop</h3>
       <table class="funnel">
         <thead class="unseen">
           <tr>
             <th scope="col">variable</th>
             <th scope="col">reached</th>
-            <th scope="col">stopped waiting for it</th>
+            <th scope="col">reached it, and stopped waiting for it</th>
           </tr>
         </thead>
         <tbody>
-          {data.steps.map((one) => (
-            <tr key={one.place}>
+          {data.steps.map(({ place, variable, reached, stopped }) => (
+            <tr key={place}>
               <th scope="row">
-                <Label name={one.variable} colour={studio.palette.value.get(one.variable)} />
+                <Label name={variable} colour={studio.palette.value.get(variable)} />
               </th>
+              <td class="number">{reached.toLocaleString("en")}</td>
               <td>
-                <div class="bars">
+                <div class="bars" aria-hidden="true">
                   <span
-                    class={`bar v${(studio.palette.value.get(one.variable) ?? 9) % 10}`}
-                    style={{ width: `${(one.reached / most) * 100}%` }}
+                    class={`bar v${(studio.palette.value.get(variable) ?? 9) % 10}`}
+                    style={width(reached)}
                   />
-                  <span class="bar lost" style={{ width: `${(sum(one.stopped) / most) * 100}%` }} />
-                  <span class="count">{one.reached.toLocaleString("en")}</span>
+                  {stopped.map(([reason, n]) => (
+                    <span
+                      key={reason}
+                      class={`bar ${reason.replace(" ", "-")}`}
+                      title={`${reason}: ${n.toLocaleString("en")}`}
+                      style={width(n)}
+                    />
+                  ))}
                 </div>
-              </td>
-              <td>
-                {one.stopped.map(([reason, n]) => (
-                  <button
-                    key={reason}
-                    type="button"
-                    class="chip"
-                    aria-pressed={studio.reason.value === reason}
-                    onClick={() => {
-                      studio.reason.value = studio.reason.value === reason ? null : reason;
-                    }}
-                  >
-                    {reason} {n.toLocaleString("en")}
-                  </button>
-                ))}
+                <div class="chips">
+                  {stopped.map(([reason, n]) => (
+                    <ReasonChip key={reason} reason={reason} count={n} />
+                  ))}
+                </div>
               </td>
             </tr>
           ))}
           <tr>
             <th scope="row">matched</th>
+            <td class="number">{data.matched.toLocaleString("en")}</td>
             <td>
-              <div class="bars">
-                <span class="bar whole" style={{ width: `${(data.matched / most) * 100}%` }} />
-                <span class="count">{data.matched.toLocaleString("en")}</span>
+              <div class="bars" aria-hidden="true">
+                <span class="bar whole" style={width(data.matched)} />
               </div>
             </td>
-            <td />
           </tr>
         </tbody>
       </table>
     </section>
+  );
+}
+
+/** Shows the keys whose best attempt failed so, and those alone. */
+function ReasonChip({ reason, count: n }: { reason: string; count: number }) {
+  const { reason: chosen } = useStudio();
+  return (
+    <button
+      type="button"
+      class="chip"
+      aria-pressed={chosen.value === reason}
+      onClick={() => {
+        chosen.value = chosen.value === reason ? null : reason;
+      }}
+    >
+      <Reason name={reason} count={n} />
+    </button>
   );
 }
 
@@ -117,11 +131,12 @@ function NearestPart({ about }: { about: About }) {
                 })
               }
             >
-              <b>{one.label || `key ${one.key}`}</b>{" "}
-              {one.matched.map((name, i) => (
-                <Label key={`${i}-${name}`} name={name} colour={studio.palette.value.get(name)} />
-              ))}{" "}
-              lacks {one.missing.join(", ") || one.lacks}
+              <b>{one.label || `key ${one.key}`}</b> <Labels names={one.matched} />{" "}
+              {one.missing.length > 0 && (
+                <>
+                  lacks <Labels names={one.missing} />
+                </>
+              )}
               <span class="text">{one.text}</span>
             </button>
           </li>
@@ -135,6 +150,7 @@ function AttemptsPart({ about }: { about: About }) {
   const studio = useStudio();
   const [offset, setOffset] = useState(0);
   const reason = studio.reason.value;
+  useEffect(() => setOffset(0), [reason]);
   const params = { ...about, key: null, per: "partition" as const, reason, offset, limit: PAGE };
   const { data, problem, busy, again } = useAnswer("why", params);
   if (problem) return <ErrorNote problem={problem} again={again} />;
@@ -144,18 +160,7 @@ function AttemptsPart({ about }: { about: About }) {
       <h3>The best attempt of each key that failed</h3>
       <div class="chips" role="group" aria-label="Filter by reason">
         {data.reasons.map(([name, n]) => (
-          <button
-            key={name}
-            type="button"
-            class="chip"
-            aria-pressed={reason === name}
-            onClick={() => {
-              setOffset(0);
-              studio.reason.value = reason === name ? null : name;
-            }}
-          >
-            {name} {n.toLocaleString("en")}
-          </button>
+          <ReasonChip key={name} reason={name} count={n} />
         ))}
       </div>
       <ul class="misses" data-list="attempts">
@@ -208,10 +213,8 @@ function AttemptButton({ attempt }: { attempt: Attempt }) {
         })
       }
     >
-      <b>{attempt.label || `key ${attempt.key}`}</b> <span class="reason">{attempt.reason}</span>{" "}
-      {attempt.matched.map((name, i) => (
-        <Label key={i} name={name} colour={studio.palette.value.get(name)} />
-      ))}
+      <b>{attempt.label || `key ${attempt.key}`}</b> <Reason name={attempt.reason ?? ""} />{" "}
+      <Labels names={attempt.matched} />
       <span class="text">{attempt.text}</span>
     </button>
   );
