@@ -313,19 +313,21 @@ export interface Trace {
   steps: TraceStep[];
 }
 
+export interface Change {
+  op: "+" | "-";
+  key: number;
+  label: string;
+  from: number;
+  to: number;
+  rows: number[];
+  labels: string[];
+}
+
 export interface Compared {
   appear: number;
   disappear: number;
   stay: number;
-  changes: {
-    op: "+" | "-";
-    key: number;
-    label: string;
-    from: number;
-    to: number;
-    rows: number[];
-    labels: string[];
-  }[];
+  changes: Change[];
   cut: string | null;
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ import pytest
 import ensue
 from ensue.studio import on_spark
 from ensue.studio.desk import Desk
+from ensue.studio.server import serve
 from ensue.studio.session import Session, error_message
 from ensue.studio.streams import session_of, streams
+from tests.studio import browser as browsers
+from tests.studio.browser import Tab
 
 EVENTS = pa.table(
     {
@@ -82,23 +87,51 @@ def test_a_spark_that_is_gone_says_so(spark: Any) -> None:
     assert answers[-1]["result"]["matches"] == 1
 
 
-def test_running_streams_are_told(spark: Any, tmp_path: Path) -> None:
+@contextmanager
+def running(spark: Any, folder: Path) -> Iterator[Any]:
+    """A query over eight rows that were read."""
     times = pa.array([1_000_000 * i for i in range(8)]).cast(pa.timestamp("us", "UTC"))
-    (tmp_path / "in").mkdir()
+    (folder / "in").mkdir()
     table = pa.table({"k": ["a", "b"] * 4, "ts": times, "x": [1, 2, 3, 3, 2, 4, 5, 5]})
-    pq.write_table(table, tmp_path / "in" / "1.parquet")
+    pq.write_table(table, folder / "in" / "1.parquet")
     reader = spark.readStream.schema("k string, ts timestamp, x bigint")
-    frame = reader.parquet(str(tmp_path / "in")).withWatermark("ts", "1 second")
+    frame = reader.parquet(str(folder / "in")).withWatermark("ts", "1 second")
     pattern = ensue.pattern("A -> B").define(B="x > A.x").partition_by("k").order_by("ts")
     writer = pattern.within("1 minute").matches(frame, lanes=1).writeStream.format("memory")
     query = writer.queryName("studio").start()
     try:
         query.processAllAvailable()
+        yield query
+    finally:
+        query.stop()
+
+
+def test_running_streams_are_told(spark: Any, tmp_path: Path) -> None:
+    with running(spark, tmp_path):
         assert session_of([]) is not None
         (told,) = [s for s in streams(spark)["streams"] if s["name"] == "studio"]
         matches = spark.table("studio").count()
-    finally:
-        query.stop()
     assert sum(told["matches"].values()) == matches > 0
     assert told["history"][0][0] > 1.7e12 and told["state_bytes"] > 0 and told["late"] == 0
     assert streams(None) == {"streams": []}
+
+
+def test_the_page_shows_running_streams(spark: Any, tmp_path: Path) -> None:
+    browsers.need()
+    frame = spark.createDataFrame(EVENTS)
+    with (
+        running(spark, tmp_path),
+        serve({"events": frame}, port=0) as server,
+        browsers.browsing() as browser,
+    ):
+        tab = Tab(browser).open(server.url)
+        tab.page.get_by_text("3 columns").wait_for()
+        tab.tab("Streams")
+        shown = tab.page.locator(".streams li", has=tab.page.get_by_role("heading", name="studio"))
+        shown.wait_for()
+        tiles = shown.locator(".tiles div").all_inner_texts()
+        figures = {name: value for name, value in (tile.splitlines() for tile in tiles)}
+        tab.close()
+    assert {"rows in / s", "watermark", "late", "state rows"} <= figures.keys()
+    assert any(name.startswith("matches") and int(figures[name]) > 0 for name in figures)
+    assert not tab.faults

@@ -1,6 +1,6 @@
 // Draws lanes: a row of marks per key, brackets over its matches, counts where marks would not fit.
 
-import type { Buckets, KeyInfo, LaneMatch, Points } from "../protocol";
+import type { Buckets, Change, KeyInfo, LaneMatch, Points } from "../protocol";
 import type { Path, Selection } from "../state/studio";
 import type { Held, LanesModel } from "./model";
 import { type Colours, SHADES, shade } from "./palette";
@@ -17,6 +17,7 @@ export interface Scene {
   selection: Selection | null;
   expected: { key: number; rows: number[] } | null;
   path: Path | null;
+  changes: ReadonlyMap<number, readonly Change[]>;
   focused: boolean;
 }
 
@@ -84,6 +85,7 @@ function drawLane(surface: Surface, scene: Scene, info: KeyInfo, top: number): v
     if (held.lane.buckets) drawBuckets(surface, scene, held, held.lane.buckets, top);
     drawMatches(surface, scene, held.lane.matches, info.key, top);
     if (held.lane.points) drawPoints(surface, scene, held.lane.points, info.key, top);
+    drawChanges(surface, scene, scene.changes.get(info.key) ?? [], top);
     if (scene.path?.key === info.key) drawPath(surface, scene, scene.path, top);
   });
 }
@@ -243,6 +245,32 @@ function drawPoints(
   });
   surface.rings(colours.accent, size + 3.5, rings);
   surface.rings(colours.bad, size + 3.5, wanted, true);
+}
+
+const DASH = 5; // pixels, and as much between two
+
+/** Below the events: solid bars are matches that appear, dashed ones those that disappear. */
+function drawChanges(
+  surface: Surface,
+  { model, colours }: Scene,
+  changes: readonly Change[],
+  top: number,
+): void {
+  const { camera, width, laneHeight: height } = model;
+  const thick = height >= 26 ? 3 : 1.5;
+  for (const { op, from, to } of changes) {
+    const x1 = Math.max(GUTTER, GUTTER + camera.x(from, width) - 3);
+    const x2 = Math.min(GUTTER + width, GUTTER + camera.x(to, width) + 3);
+    if (!(x2 > x1)) continue;
+    // Both may stand at one place: what disappears is above what appears.
+    const y = top + height - (op === "+" ? 1 : 2) * (thick + 1);
+    if (op === "+") surface.rects(colours.good, [x1, y, x2 - x1, thick]);
+    else {
+      const dashes: number[] = [];
+      for (let x = x1; x < x2; x += 2 * DASH) dashes.push(x, y, Math.min(DASH, x2 - x), thick);
+      surface.rects(colours.bad, dashes);
+    }
+  }
 }
 
 /** The rows of an attempt or a match on a line, each in its colour, and a cross where it ended. */

@@ -27,7 +27,7 @@ export function Lanes() {
   const [asTable, setAsTable] = useState(false);
   const [focused, setFocused] = useState(false);
   const [tip, setTip] = useState<{ x: number; y: number; text: string } | null>(null);
-  const { asked, selection, expected, path, palette, round, reading } = studio;
+  const { asked, selection, expected, path, changes, palette, round, reading } = studio;
   const colours = coloursOf(dark);
   const scene: Scene = {
     model,
@@ -36,6 +36,7 @@ export function Lanes() {
     selection: selection.value,
     expected: expected.value,
     path: path.value,
+    changes: changes.value,
     focused,
   };
   const latest = useRef(scene);
@@ -52,7 +53,17 @@ export function Lanes() {
       if (canvas.current) paint(canvas.current, latest.current);
     });
     return () => cancelAnimationFrame(frame);
-  }, [version, dark, focused, asTable, selection.value, expected.value, path.value, palette.value]);
+  }, [
+    version,
+    dark,
+    focused,
+    asTable,
+    selection.value,
+    expected.value,
+    path.value,
+    changes.value,
+    palette.value,
+  ]);
 
   useEffect(() => {
     if (!stage.current) return undefined;

@@ -30,6 +30,7 @@ export interface Colours {
   accent: string;
   dot: string;
   bad: string;
+  good: string;
 }
 
 export function coloursOf(dark: boolean): Colours {
@@ -44,6 +45,7 @@ export function coloursOf(dark: boolean): Colours {
         accent: "#6cb8f0",
         dot: "#55606e",
         bad: "#ff8f7a",
+        good: "#5fd3a5",
       }
     : {
         shades: LIGHT,
@@ -55,6 +57,7 @@ export function coloursOf(dark: boolean): Colours {
         accent: "#0b6e99",
         dot: "#b5bec9",
         bad: "#b3261e",
+        good: "#00714f",
       };
 }
 

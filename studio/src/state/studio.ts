@@ -6,6 +6,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import type {
   Attempt,
+  Change,
   Hello,
   Language,
   Opened,
@@ -66,6 +67,8 @@ export class Studio {
   readonly expected = signal<{ key: number; rows: number[] } | null>(null);
   /** The rows of the match, or of the attempt as far as it got, that is told beside the lanes. */
   readonly path = signal<Path | null>(null);
+  /** Matches that two versions differ in, by key, while these are compared. */
+  readonly changes = signal<ReadonlyMap<number, readonly Change[]>>(new Map());
   readonly reason = signal<string | null>(null);
   readonly tab = signal<Tab>("matches");
   readonly theme = signal<Theme>("auto");

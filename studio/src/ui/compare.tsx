@@ -1,5 +1,7 @@
 // Two versions of a pattern: what appears, what disappears.
 
+import { useEffect } from "preact/hooks";
+import type { Change } from "../protocol";
 import { useAnswer, useStudio } from "../state/hooks";
 import { count, Empty, ErrorNote, Labels, Notes } from "./pieces";
 
@@ -12,6 +14,14 @@ export function ComparePane() {
   const b = asked.value;
   const params = a && b && source.value ? { source: source.value, a, b, limit: SHOWN } : null;
   const { data, problem, busy, again } = useAnswer("compare", params);
+  useEffect(() => {
+    const byKey = new Map<number, Change[]>();
+    for (const one of data?.changes ?? []) byKey.set(one.key, [...(byKey.get(one.key) ?? []), one]);
+    studio.changes.value = byKey;
+    return () => {
+      studio.changes.value = new Map();
+    };
+  }, [data]);
   const pin = (
     <button
       type="button"
@@ -61,6 +71,9 @@ export function ComparePane() {
             <b class="plus">+{data.appear.toLocaleString("en")} appear</b>
             <b class="minus">−{data.disappear.toLocaleString("en")} disappear</b>
             <span>{count(data.stay, "match", "matches")} stay</span>
+            {data.changes.length > 0 && (
+              <span class="quiet">in the lanes: solid bars appear, dashed ones disappear</span>
+            )}
           </p>
           <Notes notes={[data.cut]} />
           <ul class="misses" data-list="changes">
