@@ -91,11 +91,11 @@ def _taken(tab: Tab, path: Path) -> Path:
 
 
 def _smaller(path: Path) -> None:
-    """With 128 colours: the documentation's pictures are kept in the repository."""
+    """With 256 colours: the documentation's pictures are kept in the repository."""
     with suppress(ImportError):
         from PIL import Image
 
-        picture = Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+        picture = Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE)
         picture.save(path, optimize=True)
 
 

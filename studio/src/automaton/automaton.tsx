@@ -21,7 +21,8 @@ export function AutomatonPane() {
   const page = useRef<Page>({ from: 0, row: null, start: null, variable: null });
   const loaded = useRef<{ from: number; to: number }>({ from: 0, to: 0 });
   if (chosen && chosen.step === undefined) {
-    const start = chosen.attempt?.start_row ?? null;
+    const own = chosen.until === undefined ? null : (chosen.row ?? null);
+    const start = chosen.attempt?.start_row ?? own;
     const variable = chosen.attempt?.variable ?? null;
     page.current = { from: 0, row: chosen.row ?? null, start, variable };
   } else if (chosen?.step !== undefined) {

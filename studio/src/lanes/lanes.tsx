@@ -84,14 +84,17 @@ export function Lanes() {
     const match = model.lanes
       .get(chosen.key)
       ?.lane.matches.find((one) => one.number === chosen.match);
-    void model.reveal(chosen.key, match?.from ?? chosen.at, match?.to ?? chosen.at);
+    const from = match?.from ?? chosen.at;
+    void model.reveal(chosen.key, from, match?.to ?? chosen.until ?? chosen.at);
+    if (from !== undefined && chosen.until !== undefined) model.approach([from, chosen.until]);
   }, [selection.value, model]);
 
   // What was chosen by name, in a list, is shown so near that its rows can be told apart.
   useEffect(() => {
-    const { reveal, step } = selection.value ?? {};
-    if (!path.value || !reveal || step !== undefined) return;
-    model.approach(path.value);
+    const { reveal, step, until } = selection.value ?? {};
+    if (!path.value || !reveal || step !== undefined || until !== undefined) return;
+    const { at, stopped } = path.value;
+    model.approach(stopped === null ? at : [...at, stopped]);
   }, [path.value, model]);
 
   const zoom = (factor: number, around?: number) => {

@@ -6,7 +6,7 @@
 
 import { signal } from "@preact/signals";
 import type { Axis, KeyInfo, Lane, Problem } from "../protocol";
-import type { Path, Studio } from "../state/studio";
+import type { Studio } from "../state/studio";
 import { Camera, type Span } from "./camera";
 
 const PAGE = 100; // keys per call
@@ -151,9 +151,8 @@ export class LanesModel {
     this.touch();
   }
 
-  /** Comes so near that the rows of a path can be told apart. */
-  approach({ at, stopped }: Path): void {
-    const places = stopped === null ? at : [...at, stopped];
+  /** Comes so near that these places can be told apart. */
+  approach(places: readonly number[]): void {
     const [from, to] = [Math.min(...places), Math.max(...places)];
     const wide = ((to - from) / this.camera.span) * this.width;
     if (!(to >= from)) return;

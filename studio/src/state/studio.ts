@@ -25,6 +25,8 @@ export interface Selection {
   row?: number | undefined;
   match?: number | undefined;
   at?: number | undefined;
+  /** Where that ends which begins at `at`, as at row `row`: shown as a whole. */
+  until?: number | undefined;
   /** The step of the key's trace. */
   step?: number | undefined;
   /** The attempt that was clicked, to be told in full. */

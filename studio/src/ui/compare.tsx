@@ -88,6 +88,7 @@ export function ComparePane() {
                       label: one.label,
                       row: one.rows[0],
                       at: one.from,
+                      until: one.to,
                       reveal: true,
                     })
                   }
