@@ -305,7 +305,7 @@ def test_what_names_no_rows() -> None:
         ({"rows": 7}, "does not know which rows"),
         ({"rows": {"A": 9}}, "names row 9, and the partition has the rows 0 to 4"),
         ({"events": {"A": 9}}, "no row of the partition has it"),
-        ({"events": {"A": "x"}}, "no value of 'id'"),
+        ({"events": {"A": "x"}}, "not a value of 'id'"),
         ({"rows": {"A": 0, "B": 0}}, "row 0 as A and as B"),
         ({"rows": [0, 0]}, "row 0 twice"),
         ({"rows": "AB"}, "does not know which rows"),
