@@ -153,7 +153,7 @@ class LateSummary(Cleansed):
     @property
     def _opened(self) -> tuple[Cleanse, Ahead]:
         if self._cleanse is None or self._line is None:
-            raise errors.StateError("nothing has come yet", remedy="insert events first")
+            raise errors.StateError("no events have arrived yet", remedy="insert events first")
         return self._cleanse, self._line
 
     @property

@@ -100,5 +100,5 @@ def test_trips_are_found_below_the_folder_whatever_their_columns_are_called(
         {"t": 0, "type": "A", "V": 60_000.0},
         {"t": 1, "type": "A", "V": 90_000.0},
     ]
-    with pytest.raises(SystemExit, match=r"no crimes .* below"):
+    with pytest.raises(sharp_data.MissingDataError, match=r"no crimes .* below"):
         sharp_data.crimes(str(tmp_path), 2)

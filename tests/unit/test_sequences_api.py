@@ -100,7 +100,7 @@ def test_a_trailing_not_needs_a_window() -> None:
         (lambda: ensue.begin("a").not_next("b").one_or_more(), "negated step"),
         (lambda: ensue.begin("a").next("a"), "two steps"),
         (lambda: ensue.begin("a").times(3, 2), "cannot come true"),
-        (lambda: ensue.begin(ensue.begin("a")).where("true"), "not of a group"),
+        (lambda: ensue.begin(ensue.begin("a")).where("true"), "not to a group"),
         (lambda: ensue.pattern("!A -> B").query, "cannot begin"),
         (lambda: ensue.pattern("A -> (!B)+ -> C").query, "stands alone"),
         (lambda: ensue.pattern("A -> !B -> C").measures(x="B.x").query, "no match has"),
