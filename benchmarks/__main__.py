@@ -23,6 +23,7 @@ from benchmarks import (
     growth,
     intake,
     lanes,
+    long,
     many,
     prefilter,
     quantify,
@@ -57,6 +58,7 @@ BENCHMARKS = {
     **graph_budget.COMMANDS,
     **intake.COMMANDS,
     **lanes.COMMANDS,
+    **long.COMMANDS,
     **many.COMMANDS,
     **prefilter.COMMANDS,
     **sequences.COMMANDS,
@@ -82,6 +84,7 @@ QUICK: dict[str, int | None] = {
     "suse": None,
     "replay": 100_000,
     "graph-large": 1_000_000,
+    "long": 8_000_000,
     "growth": None,
     "cold": None,
 }
