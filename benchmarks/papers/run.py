@@ -34,7 +34,7 @@ JOBS: dict[str, tuple[tuple[str, ...], tuple[int, int], tuple[int, int]]] = {
     "sharp-figure10": (("sharp-figure10",), (2_500, 1), (10_000, 1)),
     "sharp-figure11": (("sharp-figure11",), (10_000, 1), (16_000, 1)),
     "sharp-figure12": (("sharp-figure12",), (10_000, 1), (10_000, 1)),
-    "sharp-figure14": (("sharp-figure14",), (10_000, 1), (10_000, 1)),
+    "sharp-figure14": (("sharp-figure14",), (3_000, 1), (10_000, 1)),
     "sharp-figure15": (("sharp-figure15",), (14_000, 1), (14_000, 1)),
     "graph-budget": (("graph-budget",), (1, 1), (1, 1)),
     "quantify": (("quantify-length", "quantify-size"), (1_000_000, 1), (10_000_000, 3)),

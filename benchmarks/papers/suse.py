@@ -65,7 +65,7 @@ def _against(rows: Rows, engine: str) -> str:
     ours = {row["length"]: row["seconds"] for row in chosen(rows, engine="ensue")}
     if not theirs:
         return "not run: it could not be installed where the figures were taken"
-    return ", ".join(f"{theirs[n] / ours[n]:,.1f} times ours at {n}" for n in sorted(theirs))
+    return ", ".join(f"{short(theirs[n] / ours[n])} times ours at {n}" for n in sorted(theirs))
 
 
 def _case(number: int, name: str, where: str, ours: str, lost: str) -> Figure:
