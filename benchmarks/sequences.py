@@ -159,7 +159,8 @@ def run_totals(settings: Any) -> bool:
         if name in asked:
             share = found[0].cpu_median / found[2].cpu_median
             targets.append(Target("aggregate against list", share, 2))
-        good &= report(f"{name}, {rows:,} events", found, targets, f"sequences-totals-{name[:2]}")
+        kept = f"sequences-totals-{name[:2].strip()}"
+        good &= report(f"{name}, {rows:,} events", found, targets, kept)
     return good
 
 

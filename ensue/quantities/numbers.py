@@ -20,7 +20,7 @@ from ensue.guards.machine import OVERFLOW
 from ensue.guards.operators import TooHardError
 from ensue.quantities.bound import Batch
 from ensue.quantities.flatten import Numeric
-from ensue.quantities.generated.emit import CARRIED, DONE, ROW
+from ensue.quantities.generated.emit import CARRIED, DONE, NODE, ROW
 from ensue.quantities.generated.native import Carry, Inputs, Native, native
 from ensue.quantities.inputs import Intake
 from ensue.quantities.kernels import loop as vm
@@ -95,7 +95,7 @@ class Numbers:
         held = kept or self.kept()
         keep = places if kept is not None else np.full(len(places), -1, np.int64)
         carry = Carry(self.numeric.program.slots)
-        goes_on = False
+        goes_on, before = False, self.native(frozenset())
         for first, begin, end, cuts in _chunks(starts):
             inputs = self.intake.read(batch.table.slice(begin, end - begin))
             last = first + len(cuts) - 1
@@ -109,6 +109,9 @@ class Numbers:
                 entries = code.entries(held, places[first:last], fresh)
                 if goes_on:
                     entries[0] = CARRIED
+                    if before is not code:  # other inputs are null than in the chunk before
+                        carry.place[NODE] = code.blank_of(before, int(carry.place[NODE]))
+                before = code
                 status = code.run(
                     inputs, cuts - begin, entries, keep[first:last].copy(), held, carry,
                     stays, streaming, kept is not None, (*some, *ends),

@@ -99,7 +99,11 @@ class Native:
 
     def blank(self, number: int) -> int:
         """The node with the same tokens, of whose slots nothing is known."""
-        return self._number(self.nodes.nodes[number]._replace(marks=()))
+        return self.blank_of(self, number)
+
+    def blank_of(self, other: Native, number: int) -> int:
+        """The same, of a node of other code for the same program."""
+        return self._number(other.nodes.nodes[number]._replace(marks=()))
 
     def _number(self, node: Node) -> int:
         number = self.nodes.number(node)
