@@ -60,6 +60,7 @@ class Oracle:
         self.events, self.arcs, self.finals = events, arcs, finals
         self.starts, self.sequenced = starts, sequenced
         self.initial = (0, 0)
+        self.waited: dict[int, tuple[_Way, OracleArc]] = {}
         self.found = oracle_revision.matches(
             events, arcs, starts, finals, self.initial, sequenced=sequenced
         )
@@ -76,6 +77,30 @@ class Oracle:
         if arc.target in passed:
             return 9e9
         return self.need(arc.target, passed) + (not arc.epsilon)
+
+    def lacks(self, first: int) -> list[str] | None:
+        """The arcs that take the fewest events to a final state, once `first` was told of."""
+        way, arc = self.waited.get(first, (None, None))
+        if way is None or arc is None or not way.matched:
+            return None
+        if arc.closing:
+            return []
+        return [self.text(arc)] * (not arc.epsilon) + self.shortest(arc.target, frozenset())[3]
+
+    def shortest(
+        self, state: str, passed: frozenset[str]
+    ) -> tuple[float, int, list[int], list[str]]:
+        """Events, arcs, the numbers of these, and what the taking ones are called."""
+        if state in self.finals:
+            return 0, 0, [], []
+        found = []
+        for number, arc in enumerate(self.arcs):
+            if arc.source != state or self.leaves(arc, passed | {state}) >= 9e9:
+                continue
+            rest = self.shortest(arc.target, passed | {state})
+            called = [] if arc.epsilon or arc.closing else [self.text(arc)]
+            found.append((rest[0] + len(called), rest[1] + 1, [number, *rest[2]], called + rest[3]))
+        return min(found)
 
     def from_(self, state: str) -> list[OracleArc]:
         return [arc for arc in self.arcs if arc.source == state]
@@ -149,6 +174,7 @@ class Oracle:
         if not waits:
             return Told([], stopped, None, "no start", 0)
         _, _, _, way, arc = min(waits, key=lambda wait: wait[:3])
+        self.waited[first] = way, arc
         return Told(list(way.matched), stopped, self.text(arc), self.reason(way, arc, stop, row), 0)
 
     def reason(self, way: _Way, arc: OracleArc, stop: str, row: int) -> str:

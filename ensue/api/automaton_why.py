@@ -10,6 +10,7 @@ from ensue.operator.notices import Notices
 from ensue.revision.timing import Timing
 from ensue.run import why_automata
 from ensue.run.partition import EVERY
+from ensue.why.account import NEAREST
 from ensue.why.trace import MOST_STEPS
 
 
@@ -60,6 +61,26 @@ class AutomatonWhy:
 
             return on_spark.why_funnel(asked, data)
         return in_kind(why_automata.run_funnel(asked, to_arrow(data)), data)
+
+    def nearest(self, data: Any, n: int = 10) -> Any:
+        """The `n` attempts that lack least, the nearest first, with the arcs that are `missing`.
+
+        An attempt is a start row at which no match begins, and that an arc takes; it lacks the
+        fewest events that lead to a final state (docs/why.md).
+
+        Examples:
+            >>> pair = ensue.Automaton({"n": "int"}).arc("q0", "q1", "kind = 'a'", {"n": "n + 1"})
+            >>> pair = pair.arc("q1", "q2", when="kind = 'b' AND n > 1").final("q2")
+            >>> events = pa.table({"ts": [1, 2], "kind": ["a", "b"]})
+            >>> pair.nearest(events, 1).column("missing").to_pylist()
+            [['q1 -> q2']]
+        """
+        asked = why_automata.Asked(self._machine, self.timing, self.partition_by, NEAREST)
+        if is_spark(data):
+            from ensue.run.spark import automaton as on_spark
+
+            return on_spark.why_nearest(asked, data, n)
+        return in_kind(why_automata.run_nearest(asked, to_arrow(data), n), data)
 
     def trace(self, data: Any, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
         """The search through one partition, step by step: arcs asked and taken, and the register.

@@ -57,15 +57,14 @@ class Arc:
     till: int = INFINITY
 
     @property
+    def takes(self) -> bool:
+        """Whether it takes an event."""
+        return not self.epsilon and not self.closing
+
+    @property
     def ignorable(self) -> bool:
         """A self-loop that changes nothing (Appendix D); known from its form alone."""
-        return (
-            self.source == self.target
-            and not self.set
-            and self.transfer is None
-            and not self.epsilon
-            and not self.closing
-        )
+        return self.source == self.target and not self.set and self.transfer is None and self.takes
 
     @property
     def text(self) -> str:

@@ -16,6 +16,8 @@ from ensue.run.partition import key_of, no_rows, rows_of
 from ensue.why.account import PARTITION
 from ensue.why.automata import AutomatonAttempts
 from ensue.why.funnel import funnel, tallies
+from ensue.why.nearest import check as check_number
+from ensue.why.nearest import nearest
 from ensue.why.trace import Trace, cut
 
 
@@ -35,8 +37,7 @@ class Asked:
     @property
     def arcs(self) -> list[str]:
         """What a funnel has rows of: the arcs that take a row, in the order they were given."""
-        taking = (arc for arc in self.machine.arcs if not arc.epsilon and not arc.closing)
-        return list(dict.fromkeys(arc.text for arc in taking))
+        return list(dict.fromkeys(arc.text for arc in self.machine.arcs if arc.takes))
 
 
 def run(asked: Asked, table: pa.Table) -> pa.Table:
@@ -47,6 +48,12 @@ def run(asked: Asked, table: pa.Table) -> pa.Table:
 def run_funnel(asked: Asked, table: pa.Table) -> pa.Table:
     """How many attempts took each arc, and where and why they stopped."""
     return funnel(asked.arcs, [tallies(run(asked, table))])
+
+
+def run_nearest(asked: Asked, table: pa.Table, n: int) -> pa.Table:
+    """The n attempts that lack least."""
+    check_number(n)
+    return nearest(asked.attempts(table.schema).query, [run(asked, table)], n)
 
 
 def run_trace(asked: Asked, table: pa.Table, key: Any, limit: int, notices: Notices) -> pa.Table:

@@ -93,7 +93,12 @@ class AutomatonAttempts:
         self.machine, self.timing, self.per = machine, timing, per
         self.keys = RevisionEvaluator(machine, timing, schema, partition_by)
         self.reader = ArcReader(machine, self.keys.kinds)
-        self.events = _events_to_a_final(machine)
+        ways = _ways_to_a_final(machine)
+        self.events = {state: way[0] for state, way in ways.items()}
+        self.lacks = {
+            state: tuple(arc.text for arc in map(machine.arcs.__getitem__, way[2]) if arc.takes)
+            for state, way in ways.items()
+        }
         self.first = {field.name: field.initial for field in machine.fields}
         self.leaving: dict[str, list[Arc]] = {name: [] for name in machine.states}
         for arc in machine.arcs:
@@ -268,8 +273,11 @@ class _Partition:
             return Attempt((), stopped, None, a.NO_START, told)
         way, arc = waits
         reason, text = self._reason(way, arc, start, row, walk.stop)
-        reason = reason if walk.length else a.NO_START
-        return Attempt(way.labels, stopped, arc.text, reason, f"{arc.text}: {text}")
+        if not walk.length:
+            return Attempt((), stopped, arc.text, a.NO_START, f"{arc.text}: {text}")
+        missing = () if arc.closing else self.room.lacks[arc.target]
+        missing = (arc.text, *missing) if arc.takes else missing
+        return Attempt(way.labels, stopped, arc.text, reason, f"{arc.text}: {text}", missing)
 
     def _waits(self, ways: list[_Way]) -> tuple[_Way, Arc] | None:
         """What an attempt waits for: the way, and the arc that it could not take."""
@@ -377,19 +385,25 @@ class _Partition:
             )  # fmt: skip
 
 
-def _events_to_a_final(machine: RegisterAutomaton) -> dict[str, int]:
-    """By state: how many more events it takes at least; states that lead nowhere are left out."""
-    found = dict.fromkeys(machine.finals, 0)
+def _ways_to_a_final(
+    machine: RegisterAutomaton,
+) -> dict[str, tuple[int, int, tuple[int, ...]]]:
+    """By state: the fewest events that it takes, the fewest arcs, and which, those given first.
+
+    States that lead nowhere are left out.
+    """
+    found = {state: (0, 0, tuple[int, ...]()) for state in machine.finals}
     changed = True
     while changed:
         changed = False
-        for arc in machine.arcs:
+        for number, arc in enumerate(machine.arcs):
             closes = arc.closing and arc.target in machine.finals
             if arc.target not in found or (arc.closing and not closes):
                 continue
-            need = 0 if closes else found[arc.target] + (not arc.epsilon)
-            if need < found.get(arc.source, need + 1):
-                found[arc.source] = need
+            events, length, arcs = (0, 0, ()) if closes else found[arc.target]
+            way = (events + arc.takes, length + 1, (number, *arcs))
+            if arc.source not in found or way < found[arc.source]:
+                found[arc.source] = way
                 changed = True
     return found
 

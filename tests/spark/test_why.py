@@ -124,6 +124,8 @@ def test_an_automaton_as_in_process(spark: Any) -> None:
         assert sorted(map(str, rows)) == sorted(map(str, here.to_pylist()))
     told = [row.asDict() for row in asked.funnel_of_attempts(frame).collect()]
     assert told == asked.funnel_of_attempts(TABLE).to_pylist()
+    near = [row.asDict() for row in asked.nearest(frame, 5).collect()]
+    assert near == asked.nearest(TABLE, 5).to_pylist() != []
     assert asked.trace(frame, "q").to_pylist() == asked.trace(TABLE, "q").to_pylist()
     with pytest.raises(errors.UnsupportedError, match="complete partitions"):
         asked.why(spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts"))

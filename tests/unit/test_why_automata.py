@@ -95,16 +95,26 @@ def test_all_short_streams(way: str) -> None:
         counted = machine.matches(table).num_rows
         assert counted == sum(row["matches"] for row in told["partition"])
         by_start = iter(told["start"])
+        near = machine.nearest(table, len(rows)).to_pylist()
+        order = [(r["lacks"], -len(r["matched"]), r["stream"], r["row"]) for r in near]
+        assert order == sorted(order)
+        lacking = {(row["stream"], row["row"]): row["missing"] for row in near}
+        assert all(row["lacks"] == len(row["missing"]) for row in near)
         for number, letters in enumerate(STREAMS):
             events = [row | _lifetime(row, options) for row in rows if row["stream"] == number]
-            expected = Oracle(events, arcs, ["q0"], finals, way == "sequence").starts_told()
+            oracle = Oracle(events, arcs, ["q0"], finals, way == "sequence")
+            expected = oracle.starts_told()
             got = [next(by_start) for _ in letters]
             where = f"{machine.machine.dump()}\non {letters}"
             assert [_shown(row, events) for row in got] == expected, where
             assert _shown(told["partition"][number], events) == best(expected), where
+            for at, one in enumerate(expected):
+                lacks = None if one.reason is None else oracle.lacks(at)
+                assert lacking.pop((number, at), None) == lacks, where
             seen |= {one.reason for one in expected}
             for row in got:
                 assert (row["text"] is None) == (row["reason"] is None)
+        assert not lacking
     reasons = {
         "endless": {"end", "condition", "null"}, "window": {"within"}, "until": {"within"},
         "closing": {"forbidden", "condition"}, "sequence": {"not adjacent"},

@@ -28,6 +28,8 @@ from ensue.run.spark.stream_options import StreamOptions
 from ensue.run.spark.why import batch_only, collected, gathered, of_key
 from ensue.run.why_automata import Asked, traced
 from ensue.why.funnel import FUNNEL, funnel, tallies
+from ensue.why.nearest import check as check_number
+from ensue.why.nearest import nearest
 from ensue.why.trace import Trace
 
 
@@ -99,6 +101,17 @@ def why_funnel(asked: Asked, df: DataFrame) -> DataFrame:
     """How many attempts took each arc: counted where the rows are, then added up."""
     counted = _explained(asked, df, tallies)
     return gathered(counted, lambda parts: funnel(asked.arcs, parts), FUNNEL)
+
+
+def why_nearest(asked: Asked, df: DataFrame, n: int) -> DataFrame:
+    """The n attempts that lack least: those of each task, then of all."""
+    check_number(n)
+    batch_only(df)
+    query = asked.attempts(arrow_schema(df)).query
+    found = _explained(asked, df, lambda answer: nearest(query, [answer], n))
+    schema = arrow_schema(found)
+    none = schema.empty_table()
+    return gathered(found, lambda parts: nearest(query, [none, *parts], n), schema)
 
 
 def why_trace(asked: Asked, df: DataFrame, key: Any, limit: int, notices: Notices) -> pa.Table:
