@@ -189,7 +189,7 @@ class Workload(WorkloadLooking):
         self.report = joined_report(reports)
         nothing.check_all(self._queries(), table, found, self._notices)
         if self.report is not None:
-            self.report.warn()
+            self.report.warn(budget.recall if budget is not None else None)
         return in_kind(together({name: found[name] for name in self.patterns}), data)
 
     def _check_order(self, data: Any) -> None:

@@ -84,8 +84,11 @@ class SharedBranch(Branch):
     @property
     def metrics(self) -> Metrics:
         told = self.report
-        recalls = [estimate.recall for estimate in told.patterns.values()]
-        return Metrics(partials=told.created, shed=told.shed, recall=min(recalls, default=1.0))
+        made = Metrics(partials=told.created, shed=told.shed)
+        for e in told.patterns.values():
+            if e.recall is None or (made.recall is not None and e.recall < made.recall):
+                made.recall, made.low, made.high = e.recall, e.low, e.high
+        return made
 
     # -- calls -----------------------------------------------------------------------------------
 

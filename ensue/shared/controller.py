@@ -53,7 +53,7 @@ _LEARNED = {
         "mass",
     )
 } | {"bucket_seen": "seen"}  # fmt: skip
-WORKLOADS = Room("workloads", EVERY)
+WORKLOADS = Room("workloads", EVERY, floors=True)
 ALONE = Room("patterns outside a workload", EVERY - {Form.LATENCY_EACH})
 
 

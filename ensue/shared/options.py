@@ -56,7 +56,7 @@ class Report:
     def _printed(self) -> PrintedTable:
         names = ("pattern", "found", "lost (estimate)", "recall", "between", "and")
         rows = [
-            (name, e.found, round(e.lost, 1), round(e.recall, 4), round(e.low, 4), round(e.high, 4))
+            (name, e.found, round(e.lost, 1), *map(_rounded, (e.recall, e.low, e.high)))
             for name, e in self.patterns.items()
         ]
         note = (
@@ -68,17 +68,31 @@ class Report:
             note += f"; {self.reason}"
         return PrintedTable(names, rows, note)
 
-    def warn(self) -> None:
-        """Say why the bound did not hold, where that concerns many rows."""
+    def warn(self, floor: float | None = None) -> None:
+        """Say why the bound did not hold, where that concerns many rows; and of which patterns the
+        recall is estimated to be below a floor."""
         warning = Unbounded(self.unbounded, self.reason).warning(self.rows, _REMEDY)
         if warning is not None:
             Notices().warn(warning)
+        for name, told in self.patterns.items():
+            if floor is not None and (told.recall is None or told.recall < floor):
+                known = "is not known" if told.recall is None else f"is about {told.recall:.2f}"
+                Notices().warn(
+                    errors.BoundWarning(
+                        f"the recall of {name!r} {known}, and the budget asks for {floor:g}\n"
+                        "What to do: give a larger bound, or a lower recall"
+                    )
+                )
 
     def __repr__(self) -> str:
         return str(self._printed())
 
     def _repr_html_(self) -> str:
         return self._printed()._repr_html_()
+
+
+def _rounded(share: float | None) -> float | str:
+    return "?" if share is None else round(share, 4)
 
 
 def joined_report(reports: Sequence[Report | None]) -> Report | None:

@@ -19,9 +19,9 @@ class Estimate:
 
     found: int
     lost: float
-    recall: float
-    low: float  # of an interval that holds the recall with a probability of about 95 %
-    high: float
+    recall: float | None  # None: some were given up and none was found
+    low: float | None  # of an interval that holds the recall with a probability of about 95 %
+    high: float | None
 
 
 def estimates(
@@ -51,6 +51,9 @@ def estimates(
             spread = 1.96 * math.sqrt(most + float((own**2 * rate_spread).sum()))
         got = int(found[index])
         lost = math.sqrt(least * most)
+        if not got and lost > 0.0:
+            result[name] = Estimate(got, lost, None, None, None)
+            continue
         result[name] = Estimate(
             got,
             lost,

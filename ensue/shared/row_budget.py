@@ -15,7 +15,7 @@ BLOCK = 2048
 _NO_MEMORY = (
     "they keep no partial matches between start rows, so there is nothing that it could shed"
 )
-ROW_PATTERNS = Room("row patterns", EVERY - OF_MEMORY, _NO_MEMORY)
+ROW_PATTERNS = Room("row patterns", EVERY - OF_MEMORY, _NO_MEMORY, floors=True)
 STATEMENTS = Room(
     "row patterns of a statement",
     EVERY - OF_MEMORY - {Form.LATENCY_EACH},
