@@ -273,6 +273,20 @@ def test_samples_are_alive(session: Session, name: str) -> None:
         link = ask(session, "copy", **about, **{"as": "link"})["text"]
         assert ask(session, "unshare", text=link) == about
         assert Typed.of(question["query"]).key
+        check_measures(session, name, question["query"])
+
+
+def check_measures(session: Session, source: str, query: dict[str, Any]) -> None:
+    """A row of the result names the match that it is about."""
+    measures = query["options"].get("measures", "") + "\nbegan: FIRST(ts)"
+    about = {
+        "source": source,
+        "query": {**query, "options": query["options"] | {"measures": measures}},
+    }
+    found = ask(session, "run", **about, limit=1_000)
+    for row in found["rows"][::37]:
+        match = ask(session, "match", **about, key=row[0], number=row[1])
+        assert dict(match["rows"][0]["values"])["ts"] == row[-1] == dict(match["measures"])["began"]
 
 
 def test_bad_input_is_told(session: Session, tmp_path: Path) -> None:
