@@ -239,7 +239,7 @@ def _streams() -> None:
 
 
 def _graphs() -> None:
-    for asked in ("paths", "ends", "counts"):
+    for asked in ("paths", "ends", "counts", "shortest"):
         warm_paths(asked)
     edges = pa.table(
         {

@@ -7,7 +7,6 @@ same, and so are the answers.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ import pyarrow as pa
 from ensue import errors
 from ensue.api.files import SUFFIXES
 from ensue.api.graph_given import (
+    Absence,
     Expression,
     counted,
     hops_of,
     many,
-    plain,
     queries_of,
     read_path,
     semantics_of,
@@ -42,6 +41,7 @@ from ensue.paths.embed import Embedder
 from ensue.paths.explain import explain_local
 from ensue.paths.graph_read import TEXT_SUFFIXES, build_graph, read_triples
 from ensue.paths.graph_store import GraphStore
+from ensue.paths.shortest import check_shortest
 from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
@@ -213,6 +213,8 @@ class Graph:
         max_hops: int | None = None,
         semantics: str = "walk",
         limit: int | None = None,
+        shortest: str | None = None,
+        weight: str | None = None,
         max_partials: int = engine.MAX_PARTIALS,
         timeout: Timeout | None = None,
     ) -> Any:
@@ -220,26 +222,33 @@ class Graph:
 
         `expression` may be several, as a list or by name; then a column `query` says which one.
         `start` and `end` are a node or many (None: any); `start` may give each query its own, by
-        name. `limit` is per start and query.
+        name. `limit` is per start and query. `shortest` "any" or "all" gives, of each pair of
+        start and end, one or all of the shortest paths, by steps or by an edge column `weight`.
 
         Examples:
             >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
             >>> g = ensue.graph(pa.table(made))
+            >>> near = g.paths("(.|^.)*", start="Ann", end="Jaws", shortest="any")
+            >>> near["nodes"].to_pylist()
+            [['Ann', 'Jaws']]
             >>> again = g.paths("by/^by", start="Alien", semantics="no_return")
             >>> again["nodes"].to_pylist()
             [['Alien', 'Ann', 'Jaws']]
         """
-        asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
+        asked = self._asked(
+            expression, start, end, max_hops, semantics, limit, max_partials, shortest, weight
+        )
         if self._spark is not None:
             return self._spark.paths(asked)
-        warm_up("paths")
+        warm_up("shortest" if shortest else "paths")
         request = asked.request(self._local)
-        pieces = list(self._local.paths(request)) or [engine.Found.nothing()]
+        pieces = list(self._local.paths(request)) or [engine.Found.nothing(weight is not None)]
         store = self._local.store
         table = pa.concat_tables([path_table(store, piece, asked.names) for piece in pieces])
         if request.backwards:
             starts = np.concatenate([piece.start for piece in pieces])
-            table = table.take(pa.array(np.lexsort((table["length"].to_numpy(), starts))))
+            size = table["weight" if weight else "length"].to_numpy()
+            table = table.take(pa.array(np.lexsort((size, starts))))
         return table
 
     @roomy
@@ -386,7 +395,7 @@ class Graph:
             threshold,
             strategy,
             seed,
-            self._absence,
+            Absence(self._missing, self._store),
         )
 
     def plot(self, expression: Expression) -> Picture:
@@ -409,6 +418,8 @@ class Graph:
         max_hops: int | None = None,
         semantics: str = "walk",
         limit: int | None = None,
+        shortest: str | None = None,
+        weight: str | None = None,
         max_partials: int = engine.MAX_PARTIALS,
     ) -> str:
         """What would run for paths, end points and counts, and why.
@@ -419,7 +430,9 @@ class Graph:
             >>> "2 nodes, 1 edges" in g.explain("by+", start="Alien")
             True
         """
-        asked = self._asked(expression, start, end, max_hops, semantics, limit, max_partials)
+        asked = self._asked(
+            expression, start, end, max_hops, semantics, limit, max_partials, shortest, weight
+        )
         if self._spark is not None:
             return Explanation(self._spark.explain(asked))
         return Explanation(explain_local(self._local, asked.request(self._local)))
@@ -433,9 +446,12 @@ class Graph:
         semantics: str,
         limit: int | None,
         max_partials: int,
+        shortest: str | None = None,
+        weight: str | None = None,
     ) -> Asked:
         """The arguments of a question, checked."""
         queries, names = queries_of(expression)
+        check_shortest(shortest, weight, semantics_of(semantics))
         return Asked(
             queries,
             names,
@@ -445,27 +461,12 @@ class Graph:
             semantics_of(semantics),
             None if limit is None else whole("limit", "paths", limit, 1, "or None"),
             whole("max_partials", "partial paths", max_partials, 1),
-            self._absence,
+            shortest,
+            weight,
+            Absence(self._missing, self._store),
         )
 
     def _count(self, asked: Asked, of: str) -> tuple[engine.Request, list[list[int]]]:
         request = asked.request(self._local, turn=False)
         warm_up("ends" if counted(of) == "ends" else "counts")
         return request, self._local.counts(request, of)
-
-    def _absence(self, what: str, names: list[Any], count: int) -> None:
-        names = [plain(name) for name in names]
-        if self._missing == "note":
-            text = self._absent(what, names, count)
-            warnings.warn(text, errors.MissingNodeWarning, stacklevel=5)
-            return
-        near = [] if self._engine is None else self._local.store.near_names(names[0])
-        raise errors.UnknownNodeError(
-            self._absent(what, names, count),
-            remedy=(f"did you mean {', '.join(near)}? " if near else "check the spelling, ")
-            + 'or set missing="note" for an empty answer',
-        )
-
-    def _absent(self, what: str, names: list[Any], count: int) -> str:
-        shown = ", ".join(repr(name) for name in names) + (", ..." if count > len(names) else "")
-        return f"{what}: the graph has no node {shown} ({count:,} not found)"

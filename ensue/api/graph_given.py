@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,33 @@ from ensue import errors
 from ensue.front.paths import parse_path
 from ensue.paths.asked import Starts
 from ensue.paths.candidates import Read
+from ensue.paths.graph_store import GraphStore
 from ensue.paths.plan import UNBOUNDED
 from ensue.query.paths import PathQuery, Semantics
 
 Expression = str | Sequence[str] | Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Absence:
+    """What is told of nodes that a question names and the graph does not have."""
+
+    missing: str  # note or error
+    store: GraphStore | None  # for near spellings
+
+    def __call__(self, what: str, names: list[Any], count: int) -> None:
+        names = [plain(name) for name in names]
+        shown = ", ".join(repr(name) for name in names) + (", ..." if count > len(names) else "")
+        text = f"{what}: the graph has no node {shown} ({count:,} not found)"
+        if self.missing == "note":
+            warnings.warn(text, errors.MissingNodeWarning, stacklevel=5)
+            return
+        near = [] if self.store is None else self.store.near_names(names[0])
+        raise errors.UnknownNodeError(
+            text,
+            remedy=(f"did you mean {', '.join(near)}? " if near else "check the spelling, ")
+            + 'or set missing="note" for an empty answer',
+        )
 
 
 def starts_of(start: Any, names: list[str]) -> tuple[Starts, ...] | None:

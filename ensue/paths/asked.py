@@ -38,6 +38,8 @@ class Asked:
     semantics: Semantics
     limit: int | None
     max_partials: int
+    shortest: str | None
+    weight: str | None
     absent: Absent  # told of names that the graph does not have
 
     def request(self, engine: PathEngine, turn: bool = True) -> Request:
@@ -65,6 +67,8 @@ class Asked:
             self.limit,
             self.max_partials,
             backwards,
+            self.shortest,
+            self.weight,
         )
 
     def _origins(self, nodes: list[NDArray[np.int64]]) -> Origins:

@@ -18,7 +18,7 @@ def explain_local(engine: PathEngine, request: Request) -> str:
     ]
     if request.backwards:
         lines.append("direction  from the ends: only they are given")
-    lines += [f"paths      {_paths(request)}", f"ends       {_ends(engine, plan, request)}"]
+    lines += [f"paths      {_paths(engine, request)}", f"ends       {_ends(engine, plan, request)}"]
     lines.append(f"counts     {_counts(request)}")
     lines += [f"note       {note}" for note in store.notes]
     return "\n".join(lines)
@@ -40,7 +40,9 @@ def explain_plan(plan: PathPlan, request: Request) -> list[str]:
     return lines
 
 
-def _paths(request: Request) -> str:
+def _paths(engine: PathEngine, request: Request) -> str:
+    if request.shortest:
+        return engine.shortest_reason(request)
     text = f"arena, level by level, {request.semantics.value}"
     if request.limit:
         text += f"; at most {request.limit:,} per start and query, shortest first"

@@ -131,6 +131,22 @@ class GraphStore:
         return np.repeat(np.arange(self.node_count, dtype=np.int32), counts)
 
     @cached_property
+    def edge_labels(self) -> NDArray[np.int32]:
+        """Per edge: the number of its label."""
+        codes = np.empty(self.edge_count, np.int32)
+        codes[self.edge] = self.entry_symbols % max(len(self.labels), 1)
+        return codes
+
+    @cached_property
+    def twins(self) -> NDArray[np.int32]:
+        """Per entry: the other one of its edge."""
+        backward = (self.entry_symbols >= len(self.labels)).astype(np.int32)
+        place = 2 * self.edge + backward
+        entry_at = np.empty(len(self.edge), np.int32)
+        entry_at[place] = np.arange(len(self.edge), dtype=np.int32)
+        return entry_at[place ^ 1]
+
+    @cached_property
     def _numbers(self) -> dict[Any, int]:
         return {name: number for number, name in enumerate(self.names.to_pylist())}
 

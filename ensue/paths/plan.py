@@ -19,6 +19,7 @@ from ensue.automaton.paths import DEAD, PathAutomaton, PathPrograms, determine
 from ensue.operator.turns import Turns
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.graph import Adjacency, Moves
+from ensue.paths.kernels.shortest import Backwards
 from ensue.paths.tests import EdgeClasses, check_labels, classify
 from ensue.query.paths import PathQuery
 
@@ -116,6 +117,31 @@ class PathPlan:
             self.classes.of_entry,
             self.automaton.accept_offset,
             self.automaton.accept_query,
+        )
+
+    @cached_property
+    def backwards(self) -> Backwards:
+        """The automaton read against its arcs."""
+        table, classes = self.automaton.table, self.classes
+        sources: list[list[int]] = [[] for _ in range(table.size)]
+        for source, row in enumerate(table):
+            for kind in np.flatnonzero(row != DEAD):
+                sources[row[kind] * table.shape[1] + kind].append(source)
+        into = np.array([len(some) > 0 for some in sources], np.bool_).reshape(table.shape)
+        symbols: list[int] = []
+        offset = [0]
+        for row in into:
+            for symbol in range(self.store.symbols):
+                if any(row[kind] for kind in classes.under_symbol[symbol]):
+                    symbols.append(symbol)
+            offset.append(len(symbols))
+        return Backwards(
+            np.array(offset, np.int32),
+            np.array(symbols, np.int32),
+            np.cumsum([0, *map(len, sources)]).astype(np.int32),
+            np.array([source for some in sources for source in some], np.int32),
+            max(1, *map(len, sources)) if sources else 1,
+            self.store.twins if len(classes.of_entry) else np.zeros(0, np.int32),
         )
 
     @cached_property

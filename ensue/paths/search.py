@@ -7,6 +7,7 @@ runs depends on what is asked (docs/decisions has the worked comparison):
 |---|---|---|
 | paths | arena, level by level | the same, looking back for repeats |
 | first paths | the same; where levels grow large, one length after the other | the same |
+| shortest paths | from both ends, or breadth-first: `paths/shortest.py` | refused |
 | end points | breadth-first; a hash set per start, or 64 starts per word | from the paths |
 | counts | counts per level and product state, never a path | from the paths |
 
@@ -45,6 +46,7 @@ from ensue.paths.kernels.paths import (
     write_paths,
 )
 from ensue.paths.plan import UNBOUNDED, Origins, PathPlan, Planner
+from ensue.paths.shortest import Shortest, Weights, Written
 from ensue.query.paths import PathQuery, Semantics
 from ensue.stopping import look
 
@@ -77,6 +79,8 @@ class Request:
     limit: int | None = None  # paths per start and query, shortest first
     max_partials: int = MAX_PARTIALS
     backwards: bool = False  # queries are inverses, origins the ends: turn the answers round
+    shortest: str | None = None  # any or all: of each pair of start and end
+    weight: str | None = None  # the edges' column that makes paths long; None: their steps
 
 
 @dataclass
@@ -89,14 +93,15 @@ class Found:
     offset: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
     nodes: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     labels: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    weight: NDArray[np.float64] | None = None  # per path, where it was asked
 
     def __len__(self) -> int:
         return len(self.query)
 
     @staticmethod
-    def nothing() -> Found:
+    def nothing(weighted: bool = False) -> Found:
         none = np.zeros(0, np.int32)
-        return Found(none, none, none)
+        return Found(none, none, none, weight=np.zeros(0) if weighted else None)
 
 
 def _from_arena(arena: Rows, found: Rows, origins: Origins) -> Found:
@@ -110,6 +115,14 @@ def _from_arena(arena: Rows, found: Rows, origins: Origins) -> Found:
     return Found(query, start, end, offset, nodes, labels)
 
 
+def _written(paths: Written, query: NDArray[np.int32], request: Request) -> Found:
+    offset = _offsets(paths.length)
+    first = offset[:-1] + np.arange(len(query))
+    start, end = paths.nodes[first], paths.nodes[first + paths.length]
+    weight = paths.weight if request.weight else None
+    return Found(query, start, end, offset, paths.nodes, paths.symbols, weight)
+
+
 def _offsets(lengths: NDArray[Any]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
@@ -121,6 +134,7 @@ class PathEngine:
         self.store = store
         self.planner = Planner(store)
         self.embedders = Embedders()
+        self.weights = Weights(store)
         self.work = 0
 
     def plan(self, request: Request) -> PathPlan:
@@ -129,7 +143,9 @@ class PathEngine:
     def check(self, request: Request, enumerates: bool) -> None:
         """Raises what answering would raise: an unknown label, a loop without end."""
         plan = self.plan(request)
-        if enumerates:
+        if request.shortest:
+            self._shortest(request)
+        elif enumerates:
             self._hops(plan, request)
 
     def reaching(
@@ -153,6 +169,9 @@ class PathEngine:
 
     def paths(self, request: Request) -> Iterator[Found]:
         """All paths, some thousand starts at a time, by start, shortest first."""
+        if request.shortest:
+            yield from self._shortest_paths(request)
+            return
         plan = self.plan(request)
         hops = self._hops(plan, request)
         wanted = self._wanted(request)
@@ -202,6 +221,48 @@ class PathEngine:
     def _turned(self, found: Found) -> Found:
         reverse_paths(found.offset, found.nodes, found.labels, len(self.store.labels))
         return replace(found, start=found.end, end=found.start)
+
+    def _shortest(self, request: Request) -> list[Shortest]:
+        """A search per query."""
+        every, hops = request.shortest == "all", request.max_hops
+        plans = [self.planner.plan([query], [frozenset({0})]) for query in request.queries]
+        return [
+            Shortest(
+                plan,
+                self.weights.of(request.weight, plan, positive=every),
+                request.ends,
+                UNBOUNDED if hops is None else hops,
+                request.semantics is Semantics.NO_RETURN,
+                every,
+            )
+            for plan in plans
+        ]
+
+    def shortest_reason(self, request: Request) -> str:
+        return self._shortest(request)[0].reason
+
+    def _shortest_paths(self, request: Request) -> Iterator[Found]:
+        searches, left = self._shortest(request), request.max_partials
+        for begin in range(0, len(request.origins), _CHUNK):
+            origins = request.origins.slice(begin, begin + _CHUNK)
+            starts, numbers = origins.pairs()
+            found, queries = [], []
+            for start, query in zip(starts.tolist(), numbers.tolist(), strict=True):
+                one = searches[query].paths(start, min(request.limit or UNBOUNDED, left + 1))
+                if one is None:
+                    continue
+                left -= len(one.length)
+                if left < 0:
+                    raise errors.LimitError(
+                        f"there are more than {request.max_partials:,} shortest paths",
+                        remedy='set a limit, ask shortest="any", or raise max_partials',
+                    )
+                found.append(one)
+                queries.append(np.full(len(one.length), query, np.int32))
+            if found:
+                piece = _written(Written.of(found), np.concatenate(queries), request)
+                yield self._turned(piece) if request.backwards else piece
+        self.work = sum(search.work for search in searches)
 
     # -- end points ------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ _DIGITS = 38
 
 
 def path_table(store: GraphStore, found: Found, names: Sequence[str] | None) -> pa.Table:
-    """start, end, nodes, labels, length; `query` first where there are several."""
+    """start, end, nodes, labels, length, weight if asked; `query` first where there are several."""
     columns = _ends_columns(store, found, names)
     node_offset = found.offset + np.arange(len(found.offset))
     nodes = store.names.take(pa.array(found.nodes))
@@ -25,6 +25,8 @@ def path_table(store: GraphStore, found: Found, names: Sequence[str] | None) -> 
     columns["nodes"] = _lists(node_offset, nodes)
     columns["labels"] = _lists(found.offset, labels)
     columns["length"] = pa.array(np.diff(found.offset).astype(np.int32))
+    if found.weight is not None:
+        columns["weight"] = pa.array(found.weight)
     return pa.table(columns)
 
 

@@ -165,7 +165,7 @@ def _rows(
     for node in c.walk(part):
         if not isinstance(node, c.Column):
             continue
-        values = _attribute(store, node.name, node.path[0])
+        values = attribute(store, node.name, node.path[0])
         if node.name == EDGE:
             values = values if edges is None else values.take(pa.array(edges))
         elif ends is not None:
@@ -175,11 +175,9 @@ def _rows(
     return Rows(columns, length)
 
 
-def _attribute(store: GraphStore, root: str, name: str) -> pa.Array:
+def attribute(store: GraphStore, root: str, name: str) -> pa.Array:
     if root == EDGE and name == "label":
-        codes = np.empty(store.edge_count, np.int32)
-        codes[store.edge] = store.entry_symbols % len(store.labels)
-        return pa.array(store.labels, pa.string()).take(pa.array(codes))
+        return pa.array(store.labels, pa.string()).take(pa.array(store.edge_labels))
     table = store.edges if root == EDGE else store.nodes
     if root != EDGE and name == "id":
         return store.names

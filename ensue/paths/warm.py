@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +19,7 @@ from ensue.query.paths import EdgeTest, PathQuery, Semantics
 @lru_cache(maxsize=8)
 @announced
 def warm_up(asked: str) -> None:
-    """`asked` is paths, ends or counts; does nothing the second time."""
+    """`asked` is paths, ends, counts or shortest; does nothing the second time."""
     one = np.zeros(1, np.int32)
     store = GraphStore.build(one, one, one + np.int32(1), pa.array(["a", "b"]), ("x",))
     loop = PathQuery(nodes.Repetition(nodes.Label("0"), 1, None), (EdgeTest(("x",)),))
@@ -28,6 +29,14 @@ def warm_up(asked: str) -> None:
     if asked == "ends":
         for some in (origins, many):
             engine.ends(Request((loop,), some))
+    elif asked == "shortest":
+        column = pa.table({"weight": [1.0]})
+        engine = PathEngine(replace(store, edges=column))
+        end = np.ones(1, np.int64)
+        for weight in (None, "weight"):
+            for ends in (end, None):
+                asking = Request((loop,), origins, ends, shortest="any", weight=weight)
+                list(engine.paths(asking))
     elif asked == "counts":
         engine.path_counts(Request((loop,), origins))
     else:

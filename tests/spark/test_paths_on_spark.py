@@ -118,6 +118,24 @@ def test_loops_end_points_and_refusals(graph: Any, spark: Any) -> None:
         ).collect()
 
 
+def test_shortest_paths(spark: Any) -> None:
+    steps = [("s", "r", "a", 1), ("a", "r", "e", 2), ("s", "r", "b", 3), ("b", "r", "e", 4),
+             ("s", "far", "e", 9)]  # fmt: skip
+    columns = list(zip(*steps, strict=True))
+    names = ["subject", "relation", "object", "km"]
+    table = pa.table([pa.array(column) for column in columns], names=names)
+    asked = {"start": "s", "end": "e", "shortest": "all"}
+    joined = ensue.graph(spark.createDataFrame(table), plan="join")
+    with pytest.raises(errors.UnsupportedError, match="joins find all paths"):
+        joined.paths("r+", **asked)
+    here, there = ensue.graph(table), ensue.graph(spark.createDataFrame(table), plan="copy")
+    for ask in (asked, asked | {"weight": "km"}, {"end": "e", "shortest": "any", "weight": "km"}):
+        found = there.paths("(r|far)+", **ask).toArrow()
+        local = here.paths("(r|far)+", **ask)
+        assert found.schema.names == local.schema.names
+        assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, local.to_pylist()))
+
+
 def test_size_decides(spark: Any) -> None:
     table = spark.createDataFrame(
         pa.table({"subject": ["a", "a"], "relation": ["x", "x"], "object": ["b", "b"]})

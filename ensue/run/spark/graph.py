@@ -197,7 +197,8 @@ class CopiedGraph:
                 yield path_table(engine.store, found, names)
 
         names = asked.names
-        return self._run(asked, answer, path_table(self.store, Found.nothing(), names).schema)
+        empty = path_table(self.store, Found.nothing(asked.weight is not None), names)
+        return self._run(asked, answer, empty.schema)
 
     def ends(self, asked: Asked) -> DataFrame:
         def answer(engine: PathEngine, request: Request) -> Iterator[pa.Table]:
@@ -242,7 +243,9 @@ class CopiedGraph:
         request = asked.request(self._engine, turn)
         # So that a wrong label or a loop without end fails here, not in a worker.
         self._engine.check(request, enumerates)
-        warm_up("paths" if enumerates else "ends")  # workers of this host find the cache filled
+        warm_up(
+            "shortest" if asked.shortest else "paths" if enumerates else "ends"
+        )  # workers of this host find the cache filled
         ticket, nodes, queries = self.ticket, *request.origins.pairs()
         nothing = Origins.of_pairs(nodes[:0], queries[:0], len(request.queries))
         whole = replace(request, origins=nothing)  # what travels: each batch has its own starts

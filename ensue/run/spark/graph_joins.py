@@ -111,6 +111,11 @@ class JoinedGraph:
     # -- questions -------------------------------------------------------------------------------
 
     def paths(self, asked: Asked) -> DataFrame:
+        if asked.shortest:
+            raise errors.UnsupportedError(
+                "joins find all paths, and cannot tell the shortest ones without the others",
+                remedy='give the workers room for the graph: worker_memory=, or plan="copy"',
+            )
         search = _Search(self, asked)
         shown = search.paths().select(
             *search.query_column(),
