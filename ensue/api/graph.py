@@ -7,7 +7,6 @@ same, and so are the answers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +22,21 @@ from ensue.api.graph_given import (
     hops_of,
     many,
     queries_of,
-    read_path,
     semantics_of,
     starts_of,
     whole,
 )
+from ensue.api.graph_questions import Questioned
 from ensue.api.tables import is_spark, to_arrow
 from ensue.automaton.paths import PathPrograms
 from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
-from ensue.operator.budget import Budget
 from ensue.paths import search as engine
 from ensue.paths.asked import Asked
-from ensue.paths.budget import Retrieval, retrieve
-from ensue.paths.candidates import THRESHOLD
-from ensue.paths.embed import Embedder
 from ensue.paths.explain import explain_local
 from ensue.paths.graph_read import TEXT_SUFFIXES, build_graph, read_triples
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.shortest import check_shortest
-from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.progress import waiting
@@ -105,7 +99,7 @@ def graph(
     return Graph(store, None, missing)
 
 
-class Graph:
+class Graph(Questioned):
     """A labelled, directed graph that answers regular path queries; see docs/graph.md.
 
     Examples:
@@ -113,12 +107,6 @@ class Graph:
         >>> ensue.graph(pa.table(films)).paths("written_by")["end"].to_pylist()
         ["O'Bannon"]
     """
-
-    def __init__(self, store: GraphStore | None, spark: Any, missing: str) -> None:
-        self._store = store
-        self._spark = spark
-        self._missing = missing
-        self._engine = None if store is None else engine.PathEngine(store)
 
     # -- looking at it ---------------------------------------------------------------------------
 
@@ -172,15 +160,6 @@ class Graph:
         if self._spark is not None:
             return int(self._spark.edge_count)
         return self._local.store.edge_count
-
-    @property
-    def _local(self) -> engine.PathEngine:
-        if self._engine is None:
-            raise errors.UnsupportedError(
-                "this is asked of a graph in process, and the graph is on Spark",
-                remedy="collect the edges first: ensue.graph(df.toArrow())",
-            )
-        return self._engine
 
     def save(self, folder: str | Path) -> Path:
         """Arrow files that `ensue.graph(folder)` maps back; workers of a host share them.
@@ -338,65 +317,6 @@ class Graph:
         if self._spark is not None:
             return int(self._spark.count(asked, counted(of)))
         return sum(map(sum, self._count(asked, of)[1]))
-
-    @roomy
-    @timed
-    def retrieve(
-        self,
-        questions: Question | Sequence[Question],
-        *,
-        budget: Budget | None = None,
-        embedder: Embedder | None = None,
-        label_texts: Mapping[str, str] | None = None,
-        unknown: str = "nearest",
-        threshold: float = THRESHOLD,
-        semantics: str = "no_return",
-        max_hops: int | None = None,
-        strategy: str = "contribution",
-        seed: int = 0,
-        timeout: Timeout | None = None,
-    ) -> Retrieval:
-        """Best-effort paths of questions with several candidate expressions (SHARP §5), ranked.
-
-        The budget is per question and shared by its candidates: `work` in extensions of partial
-        paths, `latency` as time or per cent of the unbounded run, `memory` in bytes of partial
-        paths or per cent. Without one, everything is found. `label_texts` says in words what a
-        label means; `embedder` turns texts into vectors, which are kept with the graph.
-
-        `unknown`: a label that the graph does not have is read as the "nearest" by the embedder
-        if they are `threshold` alike; else, or with "drop", that expression alone is dropped, as
-        is one that cannot be read. `found.repairs` lists them. "error" refuses the call.
-
-        Examples:
-            >>> made = {"subject": ["Alien", "Jaws"], "relation": ["by"] * 2, "object": ["Ann"] * 2}
-            >>> g = ensue.graph(pa.table(made))
-            >>> asked = ensue.Question("who made [Alien]", "Alien", ["by", "by/^by"])
-            >>> g.retrieve(asked, budget=ensue.Budget(work=10)).answers()
-            [['Ann', 'Jaws']]
-        """
-        many = [questions] if isinstance(questions, Question) else list(questions)
-        strange = next((q for q in many if not isinstance(q, Question)), None)
-        if strange is not None:
-            raise errors.QueryError(
-                f"{strange!r} is not a question",
-                remedy="give ensue.Question(text, start, expressions), one or a list of them",
-            )
-        read = {text: read_path(text) for q in many for text in q.expressions}
-        return retrieve(
-            self._local,
-            many,
-            read,
-            semantics_of(semantics),
-            hops_of(max_hops),
-            budget,
-            embedder,
-            label_texts,
-            unknown,
-            threshold,
-            strategy,
-            seed,
-            Absence(self._missing, self._store),
-        )
 
     def plot(self, expression: Expression) -> Picture:
         """The automaton of an expression, or of several, as a picture: `.svg`, `.save(path)`.

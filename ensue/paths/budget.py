@@ -14,7 +14,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from ensue.automaton.paths import DEAD
 from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
 from ensue.paths.candidates import Read, read_candidates
 from ensue.paths.embed import Embedder
-from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.budget import (
     CONTRIBUTION,
     RANDOM,
@@ -36,9 +34,9 @@ from ensue.paths.kernels.budget import (
     search_best,
 )
 from ensue.paths.plan import UNBOUNDED, PathPlan
-from ensue.paths.search import MODES, WALKS, Found, PathEngine
+from ensue.paths.retrieval import Retrieval, pieced
+from ensue.paths.search import MODES, WALKS, PathEngine
 from ensue.paths.similarity import Question, label_words, question_weights, state_sharing
-from ensue.paths.tables import path_table
 from ensue.query.paths import Semantics
 from ensue.stopping import look
 
@@ -52,94 +50,59 @@ ROOM = Room(
 WINDOW = 1024  # questions that tell what the unbounded run needs, or pass between looks at time
 _HORIZON = 8  # windows over which time saved or overdrawn is evened out
 _SAMPLES = 16  # pieces of a window, spread over all questions, that tell what is needed
-_MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArray)
+MANY = (list, tuple, set, frozenset, range, np.ndarray, pa.Array, pa.ChunkedArray)
 _NO_BOUND = 2.0**61
 _FIRST_SLICE = 64  # steps between two looks at the time
 _SLICE = 0.02  # seconds
 _LEAST_SEARCH = 0.25  # of a bound on time, whatever embedding took
 
 
-@dataclass(frozen=True, eq=False)
-class Retrieval:
-    """Paths found for questions, by question, best first."""
+@dataclass(frozen=True)
+class Ways:
+    """How questions are answered."""
 
-    store: GraphStore
-    texts: list[str]  # of the expressions
-    questions: int
-    question: NDArray[np.int32]
-    found: Found
-    score: NDArray[np.float32]
-    work: NDArray[np.int64]  # per question: extensions of partial paths
-    bytes: NDArray[np.int64]  # per question: most bytes of partial paths and answers
-    complete: NDArray[np.bool_]  # per question: nothing was left out
-    seconds: float  # searching, all questions
-    embedding_seconds: float
-    repairs: pa.Table  # expressions not asked as given: query, label, read_as, similarity, reason
-
-    @cached_property
-    def table(self) -> pa.Table:
-        """question, query, start, end, nodes, labels, length, score."""
-        table = path_table(self.store, self.found, self.texts)
-        table = table.add_column(0, "question", pa.array(self.question))
-        return table.append_column("score", pa.array(self.score))
-
-    def answers(self) -> list[list[Any]]:
-        """Per question the distinct ends, best first: by score, then by how many paths agree."""
-        names = self.store.names
-        tallies: list[dict[int, list[float]]] = [{} for _ in range(self.questions)]
-        rows = zip(
-            self.question.tolist(), self.found.end.tolist(), self.score.tolist(), strict=True
-        )
-        for question, end, score in rows:
-            entry = tallies[question].setdefault(end, [0.0, 0.0])
-            entry[0] = max(entry[0], score)
-            entry[1] += 1.0
-        ranked = [sorted(t, key=lambda end: t[end], reverse=True) for t in tallies]
-        flat = names.take(pa.array([end for ends in ranked for end in ends], pa.int32()))
-        values = iter(flat.to_pylist())
-        return [[next(values) for _ in ends] for ends in ranked]
+    read: Callable[[str], Read]  # of an expression's text
+    semantics: Semantics
+    max_hops: int | None
+    budget: Budget | None
+    embedder: Embedder | None
+    label_texts: Mapping[str, str] | None
+    unknown: str
+    threshold: float
+    strategy: str
+    seed: int
+    absent: Callable[[str, list[Any], int], None]
 
 
-def retrieve(
-    engine: PathEngine,
-    questions: Sequence[Question],
-    read: Mapping[str, Read],
-    semantics: Semantics,
-    max_hops: int | None,
-    budget: Budget | None,
-    embedder: Embedder | None,
-    label_texts: Mapping[str, str] | None,
-    unknown: str,
-    threshold: float,
-    strategy: str,
-    seed: int,
-    absent: Callable[[str, list[Any], int], None],
-) -> Retrieval:
-    bounds = None if budget is None else ROOM.read(budget)
-    if strategy not in STRATEGIES:
+def retrieve(engine: PathEngine, questions: Sequence[Question], ways: Ways) -> Retrieval:
+    bounds = None if ways.budget is None else ROOM.read(ways.budget)
+    if ways.strategy not in STRATEGIES:
         raise errors.QueryError(
-            f"strategy={strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
+            f"strategy={ways.strategy!r} is not known", remedy="use " + ", ".join(STRATEGIES)
         )
-    store, clock = engine.store, _Stopwatch(embedder is None)
-    words = label_words(store, label_texts)
+    read = {text: ways.read(text) for question in questions for text in question.expressions}
+    store, clock = engine.store, _Stopwatch(ways.embedder is None)
+    words = label_words(store, ways.label_texts)
     with clock:
-        known = engine.embedders.of(embedder, list(words.values()))
-        candidates = read_candidates(read, store.labels, words, known, unknown, threshold)
+        known = engine.embedders.of(ways.embedder, list(words.values()))
+        candidates = read_candidates(read, store.labels, words, known, ways.unknown, ways.threshold)
     groups = [question.expressions for question in questions]
-    endless = max_hops is None and semantics in WALKS
+    endless = ways.max_hops is None and ways.semantics in WALKS
     plan = candidates.plan(engine.planner, groups, endless)
     with clock:
         weight = question_weights(questions, candidates.queries, candidates.trust, words, known)
         sharing = state_sharing(plan, words, known)
     candidates.warn()
-    search = _Search(engine, plan, semantics, max_hops, sharing, STRATEGIES[strategy], seed)
-    offset, roots, states = _roots(engine, plan, questions, candidates.asked(groups), absent)
+    search = _Search(
+        engine, plan, ways.semantics, ways.max_hops, sharing, STRATEGIES[ways.strategy], ways.seed
+    )
+    offset, roots, states = _roots(engine, plan, questions, candidates.asked(groups), ways.absent)
     began = time.perf_counter()
     pieces = search.run(offset, roots, states, weight, bounds, clock.seconds)
     seconds = time.perf_counter() - began
     texts = list(candidates.queries)
     repairs = candidates.report()
-    return _joined(store, texts, len(questions), pieces, seconds, clock.seconds, repairs)
+    return pieced(store, texts, len(questions), pieces, seconds, clock.seconds, repairs)
 
 
 class _Stopwatch:
@@ -299,7 +262,7 @@ def _left_to_search(seconds: float, embedding: float) -> float:
         f"allowed: the bound cannot be held; {100 * _LEAST_SEARCH:.0f} % of it is searched on top. "
         "Vectors of labels and kinds of question are kept for the next call",
         errors.BoundWarning,
-        stacklevel=5,
+        stacklevel=7,
     )
     return seconds * _LEAST_SEARCH
 
@@ -408,7 +371,7 @@ def _roots(
     sets: Sequence[frozenset[int]],
     absent: Callable[[str, list[Any], int], None],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    starts = [list(q.start) if isinstance(q.start, _MANY) else [q.start] for q in questions]
+    starts = [list(q.start) if isinstance(q.start, MANY) else [q.start] for q in questions]
     flat = [start for group in starts for start in group]
     found = engine.store.find(flat)
     missing = np.flatnonzero(found < 0)
@@ -419,61 +382,3 @@ def _roots(
     states = np.repeat(entries, np.diff(offset))
     states = np.where(found < 0, np.int32(DEAD), states)
     return offset, np.maximum(found, 0).astype(np.int32), states.astype(np.int32)
-
-
-def _joined(
-    store: GraphStore,
-    texts: list[str],
-    questions: int,
-    pieces: list[tuple[int, Piece]],  # each with the first of its questions
-    seconds: float,
-    embedded: float,
-    repairs: pa.Table,
-) -> Retrieval:
-    moved, offsets, total = [], [np.zeros(1, np.int64)], 0
-    latest = np.zeros(questions, np.int64)  # the piece that answers a question, of several
-    work, held = np.zeros(questions, np.int64), np.zeros(questions, np.int64)
-    complete = np.ones(questions, np.bool_)
-    for number, (begin, piece) in enumerate(pieces):
-        moved.append(piece.found[:, 0] + np.int32(begin))
-        offsets.append(piece.offset[1:] + total)
-        total += int(piece.offset[-1])
-        span = slice(begin, begin + len(piece.work))
-        latest[span] = number
-        work[span], held[span], complete[span] = piece.work, piece.bytes, piece.complete
-    rows, score, visited, labels = (
-        np.concatenate([getattr(piece, name) for _, piece in pieces])
-        for name in ("found", "score", "nodes", "labels")
-    )
-    query, end = rows[:, 1], rows[:, 2]
-    question, offset = np.concatenate(moved), np.concatenate(offsets)
-    start = visited[offset[:-1] + np.arange(len(query))]
-    source = np.repeat(np.arange(len(pieces)), [len(piece.found) for _, piece in pieces])
-    order = np.lexsort((np.arange(len(query)), -score, question))
-    order = order[latest[question[order]] == source[order]]
-    found = _ordered(Found(query, start, end, offset, visited, labels), order)
-    return Retrieval(
-        store, texts, questions, question[order], found, score[order],
-        work, held, complete, seconds, embedded, repairs,
-    )  # fmt: skip
-
-
-def _ordered(found: Found, order: NDArray[np.int64]) -> Found:
-    lengths = np.diff(found.offset)
-    node_begin = found.offset[:-1] + np.arange(len(lengths))
-    offset = np.concatenate([[0], np.cumsum(lengths[order])]).astype(np.int64)
-    return Found(
-        found.query[order],
-        found.start[order],
-        found.end[order],
-        offset,
-        found.nodes[_spans(node_begin[order], lengths[order] + 1)],
-        found.labels[_spans(found.offset[:-1][order], lengths[order])],
-    )
-
-
-def _spans(begin: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All places of the spans, one span after the other."""
-    total = int(length.sum())
-    shift = np.repeat(begin - np.concatenate([[0], np.cumsum(length)[:-1]]), length)
-    return np.arange(total, dtype=np.int64) + shift

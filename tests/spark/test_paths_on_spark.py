@@ -13,7 +13,9 @@ import pytest
 
 import ensue
 from ensue import errors
+from ensue.paths.batches import question_table
 from tests import specs_paths
+from tests.unit.test_paths_batches import FILMS, questions
 
 CASES = [case for case in specs_paths.load() if "node.id" not in case.expression]
 PLANS = ("copy", "join")
@@ -134,6 +136,30 @@ def test_shortest_paths(spark: Any) -> None:
         local = here.paths("(r|far)+", **ask)
         assert found.schema.names == local.schema.names
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, local.to_pylist()))
+
+
+def test_questions(spark: Any) -> None:
+    films = spark.createDataFrame(FILMS)
+    graph, here = ensue.graph(films), ensue.graph(FILMS)
+    asked = questions(9)
+    local = here.retrieve(asked, unknown="drop").table.to_pylist()
+    budget = ensue.Budget(work=1000)
+    found = graph.retrieve(asked, unknown="drop", budget=budget).toArrow().to_pylist()
+    assert all(row.pop("complete") for row in found)
+    assert sorted(map(repr, found)) == sorted(map(repr, local))
+    table = question_table(asked).drop_columns("id")
+    table = table.append_column("id", pa.array([f"q{n}" for n in range(9)]))
+    by_id = graph.retrieve(spark.createDataFrame(table), unknown="drop").toArrow()
+    assert {row["question"] for row in by_id.to_pylist()} == {f"q{r['question']}" for r in local}
+    assert by_id["complete"].type == pa.bool_()
+    with pytest.raises(errors.UnknownColumnError, match="no column 'id'"):
+        graph.retrieve(spark.createDataFrame(table.drop_columns("id")))
+    with pytest.raises(errors.QueryError, match="graph is in process"):
+        here.retrieve(spark.createDataFrame(table))
+    with pytest.raises(errors.QueryError, match="strategy"):
+        graph.retrieve(asked, strategy="best")
+    with pytest.raises(errors.UnsupportedError, match="best first"):
+        ensue.graph(films, plan="join").retrieve(asked)
 
 
 def test_size_decides(spark: Any) -> None:

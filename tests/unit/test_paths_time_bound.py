@@ -17,8 +17,8 @@ import pytest
 
 import ensue
 from ensue.paths import budget as path_budget
-from ensue.paths.budget import Retrieval
 from ensue.paths.kernels.budget import Piece
+from ensue.paths.retrieval import Retrieval
 
 CASES = int(os.environ.get("ENSUE_CASES", "40"))
 EASY, HARD, EACH = 2.0, 200.0, 20_000

@@ -29,18 +29,28 @@ from ensue import errors
 from ensue.capabilities import Task, Way, refusal
 from ensue.operator.budget import read_size
 from ensue.paths.asked import Asked
+from ensue.paths.batches import (
+    COLUMNS,
+    answer_schema,
+    answer_table,
+    question_table,
+    questions_of,
+    retrieve_all,
+)
+from ensue.paths.budget import Ways
 from ensue.paths.explain import explain_plan
 from ensue.paths.graph_read import build_graph, check_columns, check_settings
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.plan import Origins
 from ensue.paths.search import Found, PathEngine, Request
+from ensue.paths.similarity import Question
 from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.run.spark.graph_clean import EdgeColumns
 from ensue.run.spark.graph_joins import JoinedGraph
 from ensue.run.spark.raised import action
 from ensue.run.spark.ship import shipped
-from ensue.run.spark.versions import add_files, spark_schema
+from ensue.run.spark.versions import add_files, spark_schema, worker_schema
 
 IN_TASK_BYTES = 4 << 20  # a graph up to this size travels with the task
 BYTES_PER_EDGE = 64  # both entries, offsets and a share of the names
@@ -151,6 +161,9 @@ class SparkGraph:
             rows = counts.select("count").collect()
         return sum(int(row[0]) for row in rows)
 
+    def retrieve(self, questions: DataFrame | list[Question], ways: Ways) -> DataFrame:
+        return self._runner.retrieve(questions, ways)
+
     def explain(self, asked: Asked) -> str:
         lines = [f"graph      on Spark, {self._reason}", *self._runner.explain(asked)]
         return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
@@ -220,6 +233,33 @@ class CopiedGraph:
         if as_text:
             return counted
         return counted.withColumn("count", F.expr("CAST(count AS DECIMAL(38,0))"))
+
+    def retrieve(self, questions: DataFrame | list[Question], ways: Ways) -> DataFrame:
+        """A task answers its batches of questions, each under the bound."""
+        if not isinstance(questions, DataFrame):
+            questions = self._spark.createDataFrame(question_table(questions))
+        absent = [name for name in ("id", *COLUMNS) if name not in questions.columns]
+        if absent:
+            raise errors.UnknownColumnError(
+                f"the questions have no column {absent[0]!r}",
+                remedy=f"name their columns id, {', '.join(COLUMNS)} and, if wanted, weights",
+            )
+        retrieve_all(self._engine, [], ways)  # what is wrong with them is told here
+        names = ["id", *COLUMNS, *(["weights"] if "weights" in questions.columns else [])]
+        asked = questions.select(*names)
+        ticket = self.ticket
+        schema = answer_schema(self.store, worker_schema(asked).field("id").type)
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            engine = ticket.engine()
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
+                found = retrieve_all(engine, questions_of(table), ways)
+                ids = table["id"].combine_chunks()
+                answers = answer_table(found, ids).cast(schema)
+                yield from answers.combine_chunks().to_batches(max_chunksize=_ROWS)
+
+        return asked.mapInArrow(shipped(work), spark_schema(schema))
 
     def explain(self, asked: Asked) -> list[str]:
         request = asked.request(self._engine)

@@ -127,6 +127,12 @@ class JoinedGraph:
         )
         return _first(shown, asked.limit, "length")
 
+    def retrieve(self, questions: Any, ways: Any) -> DataFrame:
+        raise errors.UnsupportedError(
+            "questions are searched best first, which joins cannot do",
+            remedy='give the workers room for the graph: worker_memory=, or plan="copy"',
+        )
+
     def ends(self, asked: Asked) -> DataFrame:
         search = _Search(self, asked)
         reached = search.ends() if asked.semantics in _WALKS else search.paths()
