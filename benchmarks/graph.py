@@ -53,11 +53,11 @@ class MetaQA:
     questions: list[dict[str, Any]]
 
     @staticmethod
-    def read(folder: Path, hops: tuple[int, ...]) -> MetaQA | None:
+    def read(folder: Path, hops: tuple[int, ...], part: str = "test") -> MetaQA | None:
         base = next((path.parent for path in folder.rglob("kb.parquet")), folder)
-        files = base / "kb.parquet", base / "questions_test.parquet"
+        files = base / "kb.parquet", base / f"questions_{part}.parquet"
         if not all(file.is_file() for file in files):
-            say(f"no kb.parquet and questions_test.parquet below {folder}: skipped; use --data")
+            say(f"no kb.parquet and {files[1].name} below {folder}: skipped; use --data")
             return None
         rows = pq.read_table(files[1]).to_pylist()
         return MetaQA(pq.read_table(files[0]), [row for row in rows if row["hops"] in hops])

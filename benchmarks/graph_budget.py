@@ -1,16 +1,25 @@
-"""Best effort on MetaQA: accuracy and recall of answers under bounds (SHARP, Figures 1, 7 and 16).
+"""Best effort on MetaQA: answers under bounds (SHARP, Figures 1, 7 and 16).
 
-Each question comes with three candidate paths: the right one and two of other question types, in
-random order. Bounds are shares of what the unbounded search of all three needs, on average over the
-questions, in work (extensions of partial paths), in time and in bytes. *First* is the share of all
-questions whose ranked first answer is a gold one, *of answered* the same among questions that got
-an answer at all, *recall* the share of gold answers found, averaged over questions (*pooled*: over
-answers). The baselines drop at random or by selectivity and rank in the same way.
+Each question comes with three candidate paths: the right one and up to two of other question types
+that lead somewhere from its topic (some 2 % of the questions have none such, 9 % one), in random
+order. Bounds are shares of what the unbounded search of all candidates needs, on average over
+questions: in work (extensions of partial paths), in time (embedding is part of it) and in bytes.
+*First* is the share of questions whose ranked first answer is a gold one, *recall* the share of
+gold answers found, averaged over questions; both of all questions and of those that got an answer.
+*Pooled* is recall over answers. The baselines drop at random or by selectivity and rank in the same
+way.
+
+*Ceiling* knows the right path of each question and what it costs, and answers the cheapest
+questions until the bound is used up: nobody can do much better. *Floor* is the share of the
+unbounded time that weighing the candidates takes: a bound on time below it cannot be held.
+
+Nothing was tuned on `graph-budget`, which asks the test questions; `graph-budget-dev` asks others.
 """
 
 from __future__ import annotations
 
 import random
+import warnings
 from itertools import product
 from typing import Any
 
@@ -19,10 +28,10 @@ from rich.table import Table
 
 import ensue
 from benchmarks.graph import MetaQA, path_of
-from benchmarks.harness import CONSOLE, Target, write_rows
+from benchmarks.harness import CONSOLE, Target, say, write_rows
 from benchmarks.rows import Settings
 
-SHARES = (10, 30, 50, 70, 90)
+SHARES = (10, 20, 30, 50, 70, 90)
 STRATEGIES = ("contribution", "random", "selectivity")
 # What the labels mean in plain words: a user knows that, and no question was consulted.
 LABEL_TEXTS = {
@@ -39,14 +48,22 @@ LABEL_TEXTS = {
 def candidates(data: MetaQA, several: bool, seed: int = 7) -> list[ensue.Question]:
     """Three candidates per question; or one, drawn from the three as a single guess would be."""
     rng = random.Random(seed)
-    kinds: dict[int, list[str]] = {}
+    kinds: dict[int, set[str]] = {}
     for question in data.questions:
-        kinds.setdefault(question["hops"], []).append(question["qtype"])
-    distinct = {hops: sorted(set(names)) for hops, names in kinds.items()}
+        kinds.setdefault(question["hops"], set()).add(question["qtype"])
+    topics = sorted({question["topic"] for question in data.questions})
+    ends = data.graph.ends(data.expressions, start=topics, semantics="no_return")
+    pairs = ends.group_by(["query", "start"]).aggregate([])
+    leading = set(zip(pairs["query"].to_pylist(), pairs["start"].to_pylist(), strict=True))
     asked = []
     for q in data.questions:
-        others = [kind for kind in distinct[q["hops"]] if kind != q["qtype"]]
-        paths = [path_of(kind) for kind in (q["qtype"], *rng.sample(others, 2))]
+        others = [
+            kind
+            for kind in sorted(kinds[q["hops"]])
+            if kind != q["qtype"] and (kind, q["topic"]) in leading
+        ]
+        drawn = rng.sample(others, min(2, len(others)))
+        paths = [path_of(kind) for kind in (q["qtype"], *drawn)]
         rng.shuffle(paths)
         chosen = paths if several else paths[:1]
         asked.append(ensue.Question(q["question"], q["topic"], tuple(chosen)))
@@ -58,45 +75,67 @@ def scores(found: Any, data: MetaQA) -> dict[str, float]:
     answers = found.answers()
     first = [bool(a) and a[0] in g for a, g in zip(answers, gold, strict=True)]
     hits = [len(set(a) & g) for a, g in zip(answers, gold, strict=True)]
+    shares = [h / len(g) for h, g in zip(hits, gold, strict=True)]
     answered = max(sum(bool(a) for a in answers), 1)
     return {
         "first": float(np.mean(first)),
         "of answered": sum(first) / answered,
-        "recall": float(np.mean([h / len(g) for h, g in zip(hits, gold, strict=True)])),
+        "recall": float(np.mean(shares)),
+        "recall of answered": sum(shares) / answered,
         "pooled": sum(hits) / sum(len(g) for g in gold),
     }
 
 
+def ceiling(data: MetaQA, bound: float) -> float:
+    """The share of questions whose right paths alone fit into so much work, the cheapest first."""
+    right = [ensue.Question("", q["topic"], (path_of(q["qtype"]),)) for q in data.questions]
+    costs = np.sort(data.graph.retrieve(right).work)
+    return float((np.cumsum(costs) <= bound).mean())
+
+
 def run_budget(settings: Settings) -> bool:
-    """graph-budget  best effort on three candidate paths per MetaQA question (--data)"""
+    """graph-budget  best effort on candidate paths of MetaQA's test questions (--data)"""
+    return _all(settings, "test")
+
+
+def run_dev(settings: Settings) -> bool:
+    """graph-budget-dev  the same on MetaQA's dev questions (--data)"""
+    return _all(settings, "dev")
+
+
+def _all(settings: Settings, part: str) -> bool:
     met, rows = True, []
     for hops in ((2,), (3,), (1, 2, 3)):
-        data = MetaQA.read(settings.folder, hops)
+        data = MetaQA.read(settings.folder, hops, part)
         if data is None:
             return True
-        met &= _one(data, ", ".join(str(hop) for hop in hops), rows)
-    write_rows("graph-budget", rows)
+        met &= _one(data, part, ", ".join(map(str, hops)), rows)
+    write_rows("graph-budget" if part == "test" else "graph-budget-dev", rows)
     return met
 
 
-def _one(data: MetaQA, title: str, rows: list[dict[str, Any]]) -> bool:
+def _one(data: MetaQA, part: str, hops: str, rows: list[dict[str, Any]]) -> bool:
     graph, asked = data.graph, candidates(data, True)
     words = {k: v for k, v in LABEL_TEXTS.items() if k in graph.labels}
     graph.retrieve(asked[:10], label_texts=words)
     free = graph.retrieve(asked, label_texts=words)
     work, held = float(free.work.mean()), float(free.bytes.mean())
-    table = Table(title=f"MetaQA, {title} hops: {len(asked):,} questions", title_justify="left")
-    for column in ("bound", "strategy", "first", "of answered", "recall", "pooled", "µs/question"):
+    floor = free.embedding_seconds / (free.embedding_seconds + free.seconds)
+    title = f"MetaQA, {part}, {hops} hops: {len(asked):,} questions"
+    table = Table(title=title, title_justify="left")
+    columns = ("first", "of answered", "recall", "recall of answered", "pooled")
+    for column in ("bound", "strategy", *columns, "us/question"):
         table.add_column(column, justify="right")
 
     def line(kind: str, share: int, strategy: str, found: Any) -> dict[str, float]:
         got = scores(found, data)
-        micro = 1e6 * found.seconds / len(asked)
+        micro, full = (1e6 * (f.seconds + f.embedding_seconds) / len(asked) for f in (found, free))
         bound = kind if share == 100 else f"{kind} {share} %"
-        shown = [f"{100 * got[k]:.1f} %" for k in ("first", "of answered", "recall", "pooled")]
-        table.add_row(bound, strategy, *shown, f"{micro:.1f}")
-        rows.append({"hops": title, "kind": kind, "share": share, "strategy": strategy,
-                     "micro": micro, "full": 1e6 * free.seconds / len(asked), **got})  # fmt: skip
+        rows.append(
+            {"hops": hops, "kind": kind, "share": share, "strategy": strategy}
+            | {"micro": micro, "full": full, **got}
+        )
+        table.add_row(bound, strategy, *(f"{100 * got[k]:.1f} %" for k in columns), f"{micro:.1f}")
         return got
 
     single = graph.retrieve(candidates(data, False), label_texts=words)
@@ -104,27 +143,30 @@ def _one(data: MetaQA, title: str, rows: list[dict[str, Any]]) -> bool:
     line("none, no label texts", 100, "contribution", graph.retrieve(asked))
     line("none", 100, "contribution", free)
     best: dict[tuple[str, int, str], dict[str, float]] = {}
-    for kind in ("work", "latency", "memory"):
-        for share in SHARES:
-            budget = {
-                "work": ensue.Budget(work=work * share / 100),  # type: ignore[arg-type]
-                "latency": ensue.Budget(latency=f"{share}%"),
-                "memory": ensue.Budget(memory=f"{max(1, round(held * share / 100))} B"),
-            }[kind]
-            for strategy in STRATEGIES:
+    for kind, share in product(("work", "latency", "memory"), SHARES):
+        budget = {
+            "work": ensue.Budget(work=work * share / 100),
+            "latency": ensue.Budget(latency=f"{share}%"),
+            "memory": ensue.Budget(memory=f"{max(1, round(held * share / 100))} B"),
+        }[kind]
+        for strategy in STRATEGIES:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ensue.errors.BoundWarning)  # see the floor
                 found = graph.retrieve(asked, label_texts=words, budget=budget, strategy=strategy)
-                best[kind, share, strategy] = line(kind, share, strategy, found)
+            best[kind, share, strategy] = line(kind, share, strategy, found)
+    most = {share: ceiling(data, work * len(asked) * share / 100) for share in SHARES}
     CONSOLE.print(table)
-    time50, time10 = (best["latency", share, "contribution"] for share in (50, 10))
-    work50, work10 = best["work", 50, "contribution"], best["work", 10, "contribution"]
+    shown = ", ".join(f"{100 * most[share]:.0f} % at {share} %" for share in SHARES)
+    say(f"ceiling of recall by work: {shown}; floor of a bound on time: {100 * floor:.0f} %")
+    by_work, by_time = (best[kind, 50, "contribution"] for kind in ("work", "latency"))
     targets = [
-        Target("recall at 50 % of the work", work50["recall"], 0.73, False),
-        Target("first answers right at 50 % of the work", work50["first"], 0.95, False),
-        Target("recall at 50 % of the time", time50["recall"], 0.73, False),
-        Target("first answers right at 50 % of the time", time50["first"], 0.95, False),
-        Target("accuracy of answers at 10 % of the work", work10["of answered"], 0.70, False),
-        Target("accuracy of answers at 10 % of the time", time10["of answered"], 0.70, False),
+        Target("first answers right at 50 % of the work", by_work["first"], 0.95, False),
+        Target("first answers right at 50 % of the time", by_time["first"], 0.9, False),
+        Target("recall at 50 % of the time", by_time["recall"], 0.7, False),
     ]
+    for share in SHARES:
+        reached = best["work", share, "contribution"]["recall"] / most[share]
+        targets.append(Target(f"of the ceiling at {share} % of the work", reached, 0.7, False))
     for kind, share, other in product(("work", "latency"), SHARES, STRATEGIES[1:]):
         ours, theirs = best[kind, share, "contribution"], best[kind, share, other]
         of = "the work" if kind == "work" else "the time"
@@ -136,4 +178,4 @@ def _one(data: MetaQA, title: str, rows: list[dict[str, Any]]) -> bool:
     return all(target.met for target in targets)
 
 
-COMMANDS = {"graph-budget": run_budget}
+COMMANDS = {"graph-budget": run_budget, "graph-budget-dev": run_dev}

@@ -10,6 +10,7 @@ found is a true path of a candidate: a bound loses answers, it never invents one
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.paths import DEAD
 from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room
+from ensue.paths.believed import ALL, Believed, Pieces, believe, set_aside
 from ensue.paths.candidates import Read, read_candidates
 from ensue.paths.embed import Embedder
 from ensue.paths.kernels.budget import (
@@ -97,12 +99,12 @@ def retrieve(engine: PathEngine, questions: Sequence[Question], ways: Ways) -> R
         engine, plan, ways.semantics, ways.max_hops, sharing, STRATEGIES[ways.strategy], ways.seed
     )
     offset, roots, states = _roots(engine, plan, questions, candidates.asked(groups), ways.absent)
-    began = time.perf_counter()
-    pieces = search.run(offset, roots, states, weight, bounds, clock.seconds)
-    seconds = time.perf_counter() - began
+    began = time.thread_time()
+    pieces, believed = search.run(offset, roots, states, weight, bounds, clock.seconds)
+    seconds = time.thread_time() - began
     texts = list(candidates.queries)
     repairs = candidates.report()
-    return pieced(store, texts, len(questions), pieces, seconds, clock.seconds, repairs)
+    return pieced(store, texts, len(questions), pieces, seconds, clock.seconds, repairs, believed)
 
 
 class _Stopwatch:
@@ -155,7 +157,7 @@ class _Search:
         weight: NDArray[np.float32],
         bounds: Bounds | None,
         embedded: float = 0.0,  # seconds that embedding took: part of the bound
-    ) -> list[tuple[int, Piece]]:
+    ) -> tuple[Pieces, Believed]:
         questions = len(weight)
 
         def search(
@@ -198,7 +200,9 @@ class _Search:
             return found
 
         if bounds is None:
-            return [(0, search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0))]
+            return [
+                (0, search(0, questions, _NO_BOUND, int(_NO_BOUND), 0.0))
+            ], ALL if questions else Believed()
         latency, memory = bounds.latency, bounds.memory
         work = _NO_BOUND if bounds.work is None else bounds.work.amount
         shares = [bound for bound in (latency, memory) if bound is not None and bound.share]
@@ -206,16 +210,27 @@ class _Search:
         each = embedded / max(questions, 1)
         seconds = 0.0 if latency is None else latency.of(need[0] + each)
         held = int(_NO_BOUND if memory is None else min(memory.of(need[1]), _NO_BOUND))
+        aside = set_aside(questions, memory is not None)
         if latency is None or not questions:
-            return [(0, search(0, questions, work, held, 0.0))]
-        search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
-        seconds = _left_to_search(seconds, each)
-        began = time.thread_time()
-        pieces = self._timed(search, questions, work, held, seconds)
-        left = seconds * questions - (time.thread_time() - began)
-        starts = np.cumsum([0, *(len(piece.work) for piece in pieces)])
-        first = list(zip(starts.tolist(), pieces, strict=False))
-        return first + _gone_on(search, pieces, work, held, left)
+            first = [(0, search(0, questions, work * (1 - aside), held, 0.0))]
+            left = math.inf
+        else:
+            search(0, 0, 0.0, 0, 0.0)  # loads the kernel, so that the clock sees searches only
+            seconds = _left_to_search(seconds, each) * (1 - aside)
+            began = time.thread_time()
+            pieces = self._timed(search, questions, work * (1 - aside), held, seconds)
+            left = seconds * questions - (time.thread_time() - began)
+            starts = np.cumsum([0, *(len(piece.work) for piece in pieces)])
+            first = list(zip(starts.tolist(), pieces, strict=False))
+            first += _gone_on(search, pieces, work * (1 - aside), held, left)
+            left = seconds / (1 - aside) * aside * questions
+
+        def full(question: int, work: float, seconds: float) -> tuple[Piece, float]:
+            return _sliced(search, question, work, held, seconds)
+
+        spare = min(work * questions, _NO_BOUND) * aside
+        more, believed = believe(first, questions, full, spare, left, self._seed)
+        return first + more, believed
 
     @staticmethod
     def _timed(

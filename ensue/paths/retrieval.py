@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ensue.paths.believed import Believed, over_batches
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.kernels.budget import Piece
 from ensue.paths.search import Found
@@ -33,6 +34,22 @@ class Retrieval:
     seconds: float  # searching, all questions
     embedding_seconds: float
     repairs: pa.Table  # expressions not asked as given: query, label, read_as, similarity, reason
+    believed: Believed
+
+    @property
+    def recall(self) -> float | None:
+        """The share of a question's answers that were found, on average; None: not known."""
+        return self.believed.recall
+
+    @property
+    def low(self) -> float | None:
+        """Where an interval begins that holds the recall with a probability of 95 %."""
+        return self.believed.low
+
+    @property
+    def high(self) -> float | None:
+        """Where it ends."""
+        return self.believed.high
 
     @cached_property
     def table(self) -> pa.Table:
@@ -66,6 +83,7 @@ def pieced(
     seconds: float,
     embedded: float,
     repairs: pa.Table,
+    believed: Believed,
 ) -> Retrieval:
     moved, offsets, total = [], [np.zeros(1, np.int64)], 0
     latest = np.zeros(questions, np.int64)  # the piece that answers a question, of several
@@ -91,7 +109,7 @@ def pieced(
     found = _ordered(Found(query, start, end, offset, visited, labels), order)
     return Retrieval(
         store, texts, questions, question[order], found, score[order],
-        work, held, complete, seconds, embedded, repairs,
+        work, held, complete, seconds, embedded, repairs, believed,
     )  # fmt: skip
 
 
@@ -139,6 +157,7 @@ def joined(several: Sequence[Retrieval]) -> Retrieval:
         score, work, held, complete,
         sum(one.seconds for one in several), sum(one.embedding_seconds for one in several),
         pa.concat_tables([one.repairs for one in several]),
+        over_batches([one.questions for one in several], [one.believed for one in several]),
     )  # fmt: skip
 
 

@@ -6,12 +6,13 @@ the direction and the bits that say which conditions the edge passes; Spark eval
 once. Same automaton, same answers as the copied graph; a hop costs a shuffle of the edges it can
 use, so this is for size, not for speed.
 
-Each hop is checkpointed, so that the plan stays small however long the paths.
+Up to eight hops are one plan, like joins by hand; beyond that, and for loops, each hop is
+checkpointed, so that the plan stays small however long the paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -20,30 +21,30 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType, IntegerType, StructField, StructType
 
 from ensue import errors
 from ensue.automaton.paths import DEAD, PathAutomaton, PathPrograms, determine
 from ensue.paths.asked import Asked
 from ensue.paths.search import unbounded
 from ensue.paths.tests import check_labels
-from ensue.query import condition as c
-from ensue.query.paths import EDGE, NODE, SOURCE, EdgeTest, PathQuery, Semantics
-from ensue.query.sql import row_sql
+from ensue.query.paths import EdgeTest, PathQuery, Semantics
 from ensue.run.spark.graph_clean import (
     DST_COLUMN,
     EDGE_COLUMN,
     LABEL_COLUMN,
     SRC_COLUMN,
     EdgeColumns,
+    entries_of,
     node_type,
     without_dangling,
     without_nulls,
     without_repeats,
 )
 from ensue.run.spark.keyed import quoted
+from ensue.run.spark.versions import worker_schema
 from ensue.run.spark.watch import watched
 
+MAX_IN_PLAN = 8  # hops that are planned together
 MAX_LABELS = 100_000
 MAX_CONDITIONS = 60
 MAX_TOGETHER = 10  # conditions that one label can have to pass or fail in any combination
@@ -221,83 +222,17 @@ class _Search:
             if target != DEAD
         ]
 
-    @cached_property
-    def _arc_table(self) -> DataFrame:
-        schema = "state int, label string, back boolean, bits bigint, next int"
-        return F.broadcast(self._spark.createDataFrame(self.arcs, schema))
-
-    @cached_property
-    def _accepts(self) -> DataFrame:
-        rows = [
-            (state, query)
-            for state in range(self.automaton.states)
-            for query in self.automaton.accepts(state)
-        ]
-        return F.broadcast(self._spark.createDataFrame(rows, "state int, query int"))
+    def _arc_table(self, arcs: list[tuple[int, str, bool, int, int]]) -> DataFrame:
+        kinds = (pa.int32(), pa.string(), pa.bool_(), pa.int64(), pa.int32())
+        columns = [pa.array(c, k) for c, k in zip(zip(*arcs, strict=True), kinds, strict=True)]
+        names = ["state", "over", "over_back", "over_bits", "next"]
+        return F.broadcast(self._spark.createDataFrame(pa.table(columns, names=names)))
 
     @cached_property
     def _entries(self) -> DataFrame:
-        """Edges from both ends, with their bits; only labels and directions that arcs use."""
-        graph = self._graph
         used = {(label, back) for _, label, back, _, _ in self.arcs}
-        pieces = []
-        for back in (False, True):
-            labels = sorted(label for label, direction in used if direction == back)
-            if not labels and (used or back):  # where no arc is left, a table without rows
-                continue
-            left, right = (DST_COLUMN, SRC_COLUMN) if back else (SRC_COLUMN, DST_COLUMN)
-            piece = graph.edges.where(F.col(LABEL_COLUMN).isin(labels)).select(
-                F.col(left).alias("from"),
-                F.col(right).alias("to"),
-                F.col(LABEL_COLUMN).alias("label"),
-                F.lit(back).alias("back"),
-                F.col(EDGE_COLUMN).alias("edge_number"),
-                F.struct(
-                    *(F.col(quoted(name)) for name in graph.columns),
-                    F.col(LABEL_COLUMN).alias("label"),
-                ).alias(EDGE),
-            )
-            pieces.append(piece)
-        entries = pieces[0] if len(pieces) == 1 else pieces[0].unionByName(pieces[1])
-        entries = self._with_nodes(entries)
-        bits = F.lit(0).cast("bigint")
-        for place, number in enumerate(self._conditions):
-            test = self._programs.tests[number]
-            labels = [label for label in graph.labels if test.accepts(label)]
-            fits = F.col("label").isin(labels) & (F.col("back") == F.lit(test.backward))
-            assert test.condition is not None
-            holds = F.expr(row_sql(test.condition))
-            bits = bits + F.when(fits & holds, F.lit(1 << place)).otherwise(F.lit(0))
-        named = ("from", "to", "label", "back", "edge_number")
-        return entries.select(*named, bits.cast("bigint").alias("bits"))
-
-    def _with_nodes(self, entries: DataFrame) -> DataFrame:
-        """Structs `node` and `source` for the conditions that read them."""
-        roots = {
-            node.name
-            for number in self._conditions
-            for node in c.walk(self._programs.tests[number].condition or c.TRUE)
-            if isinstance(node, c.Column)
-        }
-        graph = self._graph
-        for root, column in ((NODE, "to"), (SOURCE, "from")):
-            if root not in roots:
-                continue
-            attributes: list[str] = []
-            if graph.nodes is not None:
-                attributes = [n for n in graph.nodes.columns if n != graph.node_id]
-                prefixed = graph.nodes.select(
-                    F.col(quoted(graph.node_id)).alias("__id"),
-                    *(F.col(quoted(n)).alias(f"__n_{at}") for at, n in enumerate(attributes)),
-                )
-                entries = entries.join(prefixed, entries[column] == prefixed["__id"], "left")
-            fields = [F.col(column).alias("id")]
-            if graph.node_id != "id" and graph.nodes is not None:
-                fields.append(F.col(column).alias(graph.node_id))
-            fields += [F.col(f"__n_{at}").alias(n) for at, n in enumerate(attributes) if n != "id"]
-            entries = entries.withColumn(root, F.struct(*fields))
-            entries = entries.drop("__id", *(f"__n_{at}" for at in range(len(attributes))))
-        return entries
+        tests = [self._programs.tests[number] for number in self._conditions]
+        return entries_of(self._graph, used, tests)
 
     # -- starts ----------------------------------------------------------------------------------
 
@@ -315,9 +250,6 @@ class _Search:
             sets.setdefault(frozenset(queries), []).append(value)
         return sets
 
-    def _kind(self) -> DataType:
-        return self._graph.edges.schema[SRC_COLUMN].dataType
-
     @cached_property
     def _starts(self) -> DataFrame:
         """(start, state) of every start node that the graph has."""
@@ -327,20 +259,37 @@ class _Search:
             every = self._graph.names.select(F.col("name").alias("start"))
             every = every.withColumn("state", F.lit(state))
             return every if state != DEAD else every.limit(0)
-        rows = [(v, entries[s]) for s, values in self._sets.items() for v in values]
-        given = _pairs(self._spark, rows, self._kind(), "state")
-        known = given.join(self._graph.names, given["start"] == F.col("name"), "left_semi")
-        absent = given.join(self._graph.names, given["start"] == F.col("name"), "left_anti")
-        some = absent.select("start").limit(4).collect()
-        if some:
-            count = absent.count()
-            self._asked.absent("start", [row[0] for row in some[:3]], count)
-        return known.where(F.col("state") != DEAD)
+        rows = [(v, s) for s, values in self._sets.items() for v in values]
+        known = self._known([value for value, _ in rows])
+        if len(known) < len(rows):
+            missing = [value for number, (value, _) in enumerate(rows) if number not in known]
+            self._asked.absent("start", missing[:3], len(missing))
+        left = [rows[number] for number in sorted(known) if entries[rows[number][1]] != DEAD]
+        return self._table([v for v, _ in left], "state", [entries[s] for _, s in left])
+
+    def _known(self, values: list[Any]) -> set[int]:
+        """Places of the nodes, of these, that the graph has."""
+        given = F.broadcast(self._table(values, "place", list(range(len(values)))))
+        found = self._graph.names.join(given, given["start"] == F.col("name")).select("place")
+        return {row[0] for row in found.collect()}
+
+    def _table(self, values: list[Any], name: str, numbers: list[int]) -> DataFrame:
+        """Nodes, as `start`, with a number each; of a size that Spark knows."""
+        kind = worker_schema(self._graph.edges.select(SRC_COLUMN)).field(0).type
+        try:
+            starts = pa.array(values, kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            raise errors.UnknownNodeError(
+                f"the graph's nodes are of type {kind}, and not all of {values[:3]!r} are",
+                remedy="give node names of the same type",
+            ) from None
+        table = pa.table({"start": starts, name: pa.array(numbers, pa.int32())})
+        return self._spark.createDataFrame(table)
 
     def asked_pairs(self) -> DataFrame:
         """(start, query) of every known start and each query asked there."""
         rows = [(v, q) for s, values in self._sets.items() for v in values for q in sorted(s)]
-        given = _pairs(self._spark, rows, self._kind(), "query")
+        given = self._table([v for v, _ in rows], "query", [q for _, q in rows])
         return given.join(self._graph.names, given["start"] == F.col("name"), "left_semi")
 
     def query_column(self) -> list[Column]:
@@ -354,18 +303,16 @@ class _Search:
 
     def paths(self) -> DataFrame:
         semantics = self._asked.semantics
-        no_labels = F.array().cast("array<string>")
+        endless = self._asked.max_hops is None and self.automaton.longest is None
+        watch, trails = semantics in _WALKS and endless, semantics is Semantics.TRAIL
         frontier = self._starts.select(
             "start",
             F.col("start").alias("node"),
             "state",
             F.array("start").alias("nodes"),
-            no_labels.alias("labels"),
-            F.array().cast("array<bigint>").alias("crossed"),
-            F.array("state").alias("states"),
-        )
-        watch = (
-            semantics in _WALKS and self._asked.max_hops is None and self.automaton.longest is None
+            F.array().cast("array<string>").alias("labels"),
+            *([F.array().cast("array<bigint>").alias("crossed")] if trails else []),
+            *([F.array("state").alias("states")] if watch else []),
         )
 
         def extend(step: DataFrame, hop: int) -> DataFrame:
@@ -374,17 +321,17 @@ class _Search:
             step = self._without_return(step, hop)
             if semantics is Semantics.SIMPLE:
                 step = step.where(~F.array_contains("nodes", F.col("to")))
-            elif semantics is Semantics.TRAIL:
+            elif trails:
                 step = step.where(~F.array_contains("crossed", F.col("edge_number")))
             shown = F.when(F.col("back"), F.concat(F.lit("^"), F.col("label")))
             return step.select(
                 "start",
                 F.col("to").alias("node"),
                 F.col("next").alias("state"),
-                F.array_append("nodes", F.col("to")).alias("nodes"),
+                _appended("nodes", "to"),
                 F.array_append("labels", shown.otherwise(F.col("label"))).alias("labels"),
-                F.array_append("crossed", F.col("edge_number")).alias("crossed"),
-                F.array_append("states", F.col("next")).alias("states"),
+                *([_appended("crossed", "edge_number")] if trails else []),
+                *([_appended("states", "next")] if watch else []),
             )
 
         return self._loop(frontier, extend)
@@ -445,34 +392,95 @@ class _Search:
         self, frontier: DataFrame, extend: Callable[[DataFrame, int], DataFrame]
     ) -> DataFrame:
         """All levels' rows that end a path, with their query."""
+        if self._levels is not None:
+            return self._in_one_plan(frontier, extend)
         entries = self._entries.persist()
-        most = self._asked.max_hops
-        longest = self.automaton.longest
-        if longest is not None:
-            most = longest if most is None else min(most, longest)
+        most, every = self._asked.max_hops, range(self.automaton.states)
         frontier = frontier.localCheckpoint()
         found = self._accepted(frontier)
         hop = 0
-        keys = ["label", "back", "bits"]
         with watched(frontier.sparkSession, "following edges"):
             while (most is None or hop < most) and not frontier.isEmpty():
                 hop += 1
-                open_arcs = frontier.join(self._arc_table, "state")
-                step = open_arcs.join(
-                    entries,
-                    [*(open_arcs[k] == entries[k] for k in keys), F.col("node") == F.col("from")],
-                ).drop(*(entries[k] for k in keys))
-                frontier = extend(step, hop).localCheckpoint()
+                frontier = extend(self._crossed(frontier, entries, every), hop).localCheckpoint()
                 found = found.unionByName(self._accepted(frontier))
         entries.unpersist()
         return found
 
+    @cached_property
+    def _levels(self) -> list[set[int]] | None:
+        """The states after each number of steps; None where there are many, or no end of them."""
+        most, longest = self._asked.max_hops, self.automaton.longest
+        if longest is None or longest > MAX_IN_PLAN:
+            return None
+        levels = [{state for state in self.automaton.entries.values() if state != DEAD}]
+        while levels[-1] and (most is None or len(levels) <= most):
+            levels.append({target for state, *_, target in self.arcs if state in levels[-1]})
+        return levels
+
+    def _in_one_plan(
+        self, frontier: DataFrame, extend: Callable[[DataFrame, int], DataFrame]
+    ) -> DataFrame:
+        """All hops as one plan, which Spark runs when it is asked for rows.
+
+        A level that ends paths and has others behind it is read twice, so it is stored.
+        """
+        assert self._levels is not None
+        found = None
+        entries = self._entries
+        for hop, states in enumerate(self._levels):
+            if not states:
+                break
+            if hop:
+                step = self._crossed(frontier, entries, self._levels[hop - 1])
+                frontier = extend(step, hop)
+            if not any(self.automaton.accepts(state) for state in states):
+                continue
+            if any(self._levels[hop + 1 :]):
+                frontier = frontier.localCheckpoint()
+            ended = self._accepted(frontier)
+            found = ended if found is None else found.unionByName(ended)
+        return self._accepted(frontier.limit(0)) if found is None else found
+
+    def _crossed(
+        self, frontier: DataFrame, entries: DataFrame, states: Collection[int]
+    ) -> DataFrame:
+        """The frontier with each edge that its states can cross, as far as these can be in it."""
+        arcs = [arc for arc in self.arcs if arc[0] in states]
+        here = F.col("node") == F.col("from")
+        if len(arcs) == 1:  # nothing has to be looked up
+            ((state, label, back, bits, following),) = arcs
+            crossed = (F.col("label") == label) & (F.col("back") == F.lit(back))
+            crossed &= F.col("bits") == bits
+            if len(states) > 1:
+                frontier = frontier.where(F.col("state") == state)
+            return frontier.join(entries.where(crossed), here).withColumn("next", F.lit(following))
+        directions = {arc[2] for arc in arcs}
+        if len(directions) == 1:
+            entries = entries.where(F.col("back") == F.lit(*directions))
+        open_arcs = frontier.join(self._arc_table(arcs), "state")
+        fits = here & (F.col("label") == F.col("over"))
+        if len(directions) > 1:
+            fits &= F.col("back") == F.col("over_back")
+        if self._conditions:
+            fits &= F.col("bits") == F.col("over_bits")
+        return open_arcs.join(entries, fits).drop("over", "over_back", "over_bits")
+
     def _accepted(self, frontier: DataFrame) -> DataFrame:
-        found = frontier.join(self._accepts, "state")
+        automaton = self.automaton
+        pairs = [(s, q) for s in range(automaton.states) for q in automaton.accepts(s)]
+        states, queries = [state for state, _ in pairs], [query for _, query in pairs]
+        if len(set(queries)) == 1:
+            ended = frontier.where(F.col("state").isin(states))
+            found = ended.withColumn("query", F.lit(queries[0]))
+        else:
+            numbers = (pa.array(states, pa.int32()), pa.array(queries, pa.int32()))
+            accepts = pa.table(numbers, names=["state", "query"])
+            found = frontier.join(F.broadcast(self._spark.createDataFrame(accepts)), "state")
         if self._asked.ends is None:
             return found
-        rows = [(value, 0) for value in _plain(self._asked.ends)]
-        ends = _pairs(self._spark, rows, self._kind(), "unused")
+        values = list(_plain(self._asked.ends))
+        ends = self._table(values, "unused", [0] * len(values))
         return found.join(F.broadcast(ends), found["node"] == ends["start"], "left_semi")
 
 
@@ -485,16 +493,13 @@ def _first(rows: DataFrame, limit: int | None, by: str) -> DataFrame:
     return rows.withColumn("__rank", rank).where(F.col("__rank") <= limit).drop("__rank")
 
 
+def _appended(list_column: str, column: str) -> Column:
+    return F.array_append(list_column, F.col(column)).alias(list_column)
+
+
 def _plain(values: Any) -> Any:
     return values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else values
 
 
 def _fitting(tests: Sequence[EdgeTest], label: str, back: bool) -> list[int]:
     return [n for n, t in enumerate(tests) if t.backward == back and t.accepts(label)]
-
-
-def _pairs(
-    spark: SparkSession, rows: list[tuple[Any, int]], kind: DataType, second: str
-) -> DataFrame:
-    schema = StructType([StructField("start", kind), StructField(second, IntegerType())])
-    return spark.createDataFrame(rows, schema)
