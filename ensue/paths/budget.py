@@ -277,7 +277,7 @@ def _left_to_search(seconds: float, embedding: float) -> float:
         f"allowed: the bound cannot be held; {100 * _LEAST_SEARCH:.0f} % of it is searched on top. "
         "Vectors of labels and kinds of question are kept for the next call",
         errors.BoundWarning,
-        stacklevel=7,
+        stacklevel=8,
     )
     return seconds * _LEAST_SEARCH
 

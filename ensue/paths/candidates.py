@@ -100,7 +100,7 @@ class Candidates:
             f"dropped (of {len(self.queries) + len(dropped)}); the first, {shown.query!r}: "
             f"{shown.reason}. See found.repairs for all",
             errors.CandidateWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def _plan(self, planner: Planner, groups: Sequence[Iterable[str]]) -> PathPlan:

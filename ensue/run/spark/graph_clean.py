@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType, IntegralType, LongType, StringType
 
@@ -160,3 +160,12 @@ def _with_nodes(
         entries = entries.withColumn(root, F.struct(*fields))
         entries = entries.drop("__id", *(f"__n_{at}" for at in range(len(attributes))))
     return entries
+
+
+def first_of_each(rows: DataFrame, limit: int | None, by: str) -> DataFrame:
+    """At most `limit` rows of each query and start, the least first."""
+    if not limit:
+        return rows
+    keys = [name for name in ("query", "start") if name in rows.columns]
+    rank = F.row_number().over(Window.partitionBy(*keys).orderBy(by))
+    return rows.withColumn("__rank", rank).where(F.col("__rank") <= limit).drop("__rank")

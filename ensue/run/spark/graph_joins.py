@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
@@ -35,6 +35,7 @@ from ensue.run.spark.graph_clean import (
     SRC_COLUMN,
     EdgeColumns,
     entries_of,
+    first_of_each,
     node_type,
     without_dangling,
     without_nulls,
@@ -126,7 +127,7 @@ class JoinedGraph:
             "labels",
             F.size("labels").alias("length"),
         )
-        return _first(shown, asked.limit, "length")
+        return first_of_each(shown, asked.limit, "length")
 
     def retrieve(self, questions: Any, ways: Any) -> DataFrame:
         raise errors.UnsupportedError(
@@ -138,7 +139,7 @@ class JoinedGraph:
         search = _Search(self, asked)
         reached = search.ends() if asked.semantics in _WALKS else search.paths()
         shown = reached.select(*search.query_column(), "start", F.col("node").alias("end"))
-        return _first(shown.distinct(), asked.limit, "end")
+        return first_of_each(shown.distinct(), asked.limit, "end")
 
     def counts(self, asked: Asked, of: str, as_text: bool) -> DataFrame:
         search = _Search(self, asked)
@@ -482,15 +483,6 @@ class _Search:
         values = list(_plain(self._asked.ends))
         ends = self._table(values, "unused", [0] * len(values))
         return found.join(F.broadcast(ends), found["node"] == ends["start"], "left_semi")
-
-
-def _first(rows: DataFrame, limit: int | None, by: str) -> DataFrame:
-    """At most `limit` rows of each query and start, the least first."""
-    if not limit:
-        return rows
-    keys = [name for name in ("query", "start") if name in rows.columns]
-    rank = F.row_number().over(Window.partitionBy(*keys).orderBy(by))
-    return rows.withColumn("__rank", rank).where(F.col("__rank") <= limit).drop("__rank")
 
 
 def _appended(list_column: str, column: str) -> Column:
