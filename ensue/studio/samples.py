@@ -166,6 +166,22 @@ SAMPLES: dict[str, Sample] = {
     sample.id: sample
     for sample in (
         Sample(
+            "market",
+            "Stock ticks",
+            "20,000 prices of 40 symbols",
+            lambda: ticks(40, 20_000),
+            (
+                _asked(
+                    "Valleys",
+                    "At least three falls, then three rises",
+                    "A B{3,} C{3,}",
+                    define="B: price < PREV(price)\nC: price > PREV(price)",
+                    partition_by="symbol",
+                    measures="top: A.price\nbottom: LAST(B.price)\nrecovered: LAST(C.price)",
+                ),
+            ),
+        ),
+        Sample(
             "shop",
             "Shop visits",
             "20,000 clicks of 200 visitors: views, carts, payments, refunds",
@@ -189,22 +205,6 @@ SAMPLES: dict[str, Sample] = {
                     within="1 day",
                     without="support: kind = 'support'",
                     measures="paid: pay.amount",
-                ),
-            ),
-        ),
-        Sample(
-            "market",
-            "Stock ticks",
-            "20,000 prices of 40 symbols",
-            lambda: ticks(40, 20_000),
-            (
-                _asked(
-                    "Valleys",
-                    "At least three falls, then three rises",
-                    "A B{3,} C{3,}",
-                    define="B: price < PREV(price)\nC: price > PREV(price)",
-                    partition_by="symbol",
-                    measures="top: A.price\nbottom: LAST(B.price)\nrecovered: LAST(C.price)",
                 ),
             ),
         ),
