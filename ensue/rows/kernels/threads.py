@@ -13,9 +13,11 @@ as true) finds no way to an end.
 
 Where no guard asks how far the start is (`share`), a place (row, state, live registers) that an
 earlier start reached without finding a match leads nowhere for later starts either; such places are
-remembered, so a pattern that never matches is linear and not quadratic. Where a guard compares a
-number of the row with one of a row that the match keeps, a thread also dies once no row ahead can
-satisfy it (`reach.py`).
+remembered, so a pattern that never matches is linear and not quadratic. States whose registers
+tell every start from the others (they keep its row) never meet such a place: after some places
+without a hit they are given up, since looking up is most of what a step costs. Where a guard
+compares a number of the row with one of a row that the match keeps, a thread also dies once no row
+ahead can satisfy it (`reach.py`).
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ from ensue.rows.kernels.reach import Reach, is_hopeless
 TOO_MANY_THREADS, TOO_LONG, GUARD_OVERFLOW, GUARD_BY_ZERO, STOPPED = 10, 11, 12, 13, 14
 _AT_START, _AT_END = 1, 2
 _PLACES = 1 << 18  # failed places remembered at a time
+_PATIENCE = 1 << 14  # places of a state remembered without a hit, until it is given up
+_WORTH_IT = -(1 << 62)  # of a state that had one
 
 
 class Places(NamedTuple):
@@ -129,12 +133,15 @@ def run_threads(
         np.empty((room_for, floats_width), np.float64),
     )
     remembered, floor = 0, 1
+    without_hit = np.empty(states, np.int64)
 
     for partition in range(first_partition, task.ends.shape[0]):
         begin, end = task.starts[partition], task.ends[partition]
         physical_end = task.starts[partition + 1]
         start = cursor[partition, 0]
         floor, remembered = floor + remembered, 0
+        for state in range(states):
+            without_hit[state] = 0
         while start < end:
             limit = limit_of(task, start)
             number = cursor[partition, 1] + 1
@@ -217,12 +224,13 @@ def run_threads(
                             other = link[other]
                         if other >= 0:
                             continue
-                        if remembering:
+                        if remembering and without_hit[target] < _PATIENCE:
                             slot = _find_place(
                                 places, floor, row, target, ints_next, floats_next, made
                             )
                             place = places.table[slot] - floor
                             if place >= 0 and places.start[place] != start:
+                                without_hit[target] = _WORTH_IT
                                 continue
                             if remembered < room_for and place < 0:
                                 places.table[slot] = floor + remembered
@@ -233,6 +241,7 @@ def run_threads(
                                     ints, floats, places.ints[remembered], places.floats[remembered]
                                 )
                                 remembered += 1
+                                without_hit[target] += 1
                         if traced == trace_size:
                             cursor[partition, 0] = start
                             return TOO_LONG, partition, entries, written
