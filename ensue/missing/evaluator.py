@@ -29,7 +29,9 @@ from ensue.missing.audit import Audit
 from ensue.missing.budget import BudgetEngine, check_proxy, checked_budget
 from ensue.missing.columns import FoundMissing, MissingOutput
 from ensue.missing.exact import missing_evaluator
+from ensue.missing.history import KIND as HISTORY
 from ensue.missing.listing import GRAPHS, ListsWithin, lists_within
+from ensue.missing.tracks import KIND as NODES
 from ensue.missing.tracks import TOGETHER, Tracks
 from ensue.missing.words import Words
 from ensue.operator.budget import Budget
@@ -58,6 +60,14 @@ def supports(query: Query) -> str | None:
     if query.rows.all_rows:
         return "with events missing there is one row per match, which says what was missing"
     return sequences_support(query)
+
+
+def _of_a_history(state: Snapshot | None) -> bool:
+    """Whether RC-ACEP wrote it, which an earlier version ran for any pattern: it goes on so."""
+    if state is None:
+        return False
+    blobs = [*list(state.keys.values())[:1], *([state.shared] if state.shared else [])]
+    return any(kind_of(blob) in (TOGETHER.name, NODES.name, HISTORY.name) for blob in blobs)
 
 
 class ApproximateEvaluator(HoldsRows):
@@ -91,7 +101,7 @@ class ApproximateEvaluator(HoldsRows):
             )
         if budget is None or self._listing.timeouts:
             self._exact = missing_evaluator(plan, self._listing)
-        elif lists_within(plan):
+        elif lists_within(plan) and not _of_a_history(state):
             self._lists = ListsWithin(checked_budget(budget, plan, GRAPHS), self._listing)
             self._exact = self._lists
         if self._exact is not None:

@@ -29,6 +29,7 @@ from ensue.front.expressions import Scope, parse_condition
 from ensue.front.sql import read_query
 from ensue.missing.evaluator import ApproximateEvaluator
 from ensue.missing.exact import ExactMissing, GuardedMissing
+from ensue.missing.listing import ListsWithin
 from ensue.missing.tracks import Tracks
 from ensue.operator import state
 from ensue.operator.budget import Bound, Bounds
@@ -225,6 +226,9 @@ EXAMPLES: dict[str, Driver] = {
     "missing under a budget": d.Evaluates(
         ApproximateEvaluator, PAIR.allow_missing(1), by.pairs_with_one_missing, AMPLE
     ),
+    "missing, by a history": d.Evaluates(
+        ApproximateEvaluator, PAIR.allow_missing(1, history=500), by.pairs_with_one_missing, AMPLE
+    ),
     "shared": d.Shares(SharedEvaluator),
     "totals in a window": d.Adds(PAIR),
     "totals by state": d.Adds(ANYTIME, far=True),
@@ -275,7 +279,8 @@ EXAMPLES: dict[str, Driver] = {
     "lane of events": d.InLane(lambda: staged(matches_work, PAIR, None), by.pairs),
 }
 INSIDE: dict[type, str] = {  # parts that nothing but these drives
-    Tracks: "missing under a budget",
+    Tracks: "missing, by a history",
+    ListsWithin: "missing under a budget",
     InPieces: "rows",  # what evaluators that hold rows share
     Straight: "matcher that waits",
     Replay: "matcher",
