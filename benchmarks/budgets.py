@@ -346,7 +346,7 @@ def graph_lines(settings: Any) -> Iterator[Line]:
             others[rule] = graph_budget.scores(theirs, found)["recall"]
         told = graph_budget.scores(some, found)
         yield Line("SHARP, graph", "MetaQA 2 hops", share, told["recall"], seconds / whole,
-                   told=(some.recall, some.low, some.high), others=others)  # fmt: skip
+                   others=others)  # fmt: skip
 
 
 # -- the table -------------------------------------------------------------------------------------

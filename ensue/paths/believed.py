@@ -88,10 +88,12 @@ def believe(
             shares.append(_ends_of(bounded, number) / every)
     if not shares:
         return found, Believed()
-    answered = sum(
-        _ends_of(*before(question)) > 0 for question in np.flatnonzero(complete).tolist()
-    )
-    return found, _combined(answered + len(shares), shares, unknown, asked, len(cut) - len(found))
+    having = np.zeros(questions, np.bool_)
+    for number, (begin, piece) in enumerate(pieces):
+        answered = piece.found[:, 0] + begin
+        having[answered[latest[answered] == number]] = True
+    known = int((having & complete).sum()) + len(shares)
+    return found, _combined(known, shares, unknown, asked, len(cut) - len(found))
 
 
 def _combined(known: int, shares: Sequence[float], unknown: int, asked: int, rest: int) -> Believed:
