@@ -92,9 +92,15 @@ class Native:
     def entries(self, kept: Kept, places: Indices, fresh: NDArray[np.bool_]) -> Indices:
         """Where each partition enters: at the root, or at the node that its kept tokens make."""
         found = np.full(len(places), self.nodes.root, np.int64)
-        for part in np.flatnonzero(~fresh).tolist():
-            states = tuple(np.flatnonzero(kept.occupied[places[part]]).tolist())
-            found[part] = self._number(Node(states, True, ()))
+        if fresh.all():
+            return found
+        occupied = kept.occupied[places[~fresh]]
+        packed = np.packbits(occupied, axis=1)
+        alike = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+        _, first, which = np.unique(alike, return_index=True, return_inverse=True)
+        ways = [tuple(np.flatnonzero(occupied[row]).tolist()) for row in first.tolist()]
+        numbers = [self._number(Node(states, True, ())) for states in ways]
+        found[~fresh] = np.array(numbers, np.int64)[which]
         return found
 
     def blank(self, number: int) -> int:
