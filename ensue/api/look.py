@@ -15,6 +15,8 @@ from ensue.automaton.plan import plan
 from ensue.draw.table import PrintedTable, put
 from ensue.draw.timeline import Timeline
 from ensue.front.expressions import Scope, parse_condition
+from ensue.operator.as_of import unsaid
+from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.query import nodes
 from ensue.query.binding import bind
@@ -52,7 +54,7 @@ def timeline(pattern: Pattern, data: Any, value: str | None) -> Timeline:
     """The matches of any query over its rows; a DataFrame of Spark is collected."""
     events = data.toArrow() if is_spark(data) else to_arrow(data)
     query = bind(pattern._plain().query, events.column_names)
-    matches = local.run(query, events)
+    matches = local.run(query, events, Listing(as_of=unsaid(query)))
     keys = query.partition_by
     partition = ", ".join(keys) or None
     if len(keys) > 1:

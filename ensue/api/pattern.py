@@ -26,7 +26,7 @@ from ensue.draw.timeline import Timeline
 from ensue.front import builder
 from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
-from ensue.operator.as_of import END, asked
+from ensue.operator.as_of import END, asked, unsaid
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query.depth import roomy
@@ -273,8 +273,10 @@ class Pattern(Looking):
         return in_kind(local.recover(self.query, to_arrow(data), to_arrow(found)), data)
 
     @timed
-    def count(self, data: Any, *, timeout: Timeout | None = None) -> int:
+    def count(self, data: Any, *, as_of: Any = None, timeout: Timeout | None = None) -> int:
         """The number of matches over all partitions, exact at any size.
+
+        `as_of` says until when time is known to have passed, where a final `!x` waits for it.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -286,12 +288,12 @@ class Pattern(Looking):
             listing = self._plain()
             listing._notices = self._notices
             if not is_spark(data):
-                return len(listing.matches(to_arrow(data)))
-            found = listing.matches(data)
+                return len(listing.matches(to_arrow(data), as_of=as_of))
+            found = listing.matches(data, as_of=as_of)
             from ensue.run.spark.raised import count
 
             return self._checked(count(found), data)
-        counted = self.aggregate(data, big="text", n="count(*)")
+        counted = self.aggregate(data, big="text", as_of=as_of, n="count(*)")
         if is_spark(data):
             from ensue.run.spark.raised import first
 
@@ -313,6 +315,7 @@ class Pattern(Looking):
         every: str | int | None = None,
         slide: str | int | None = None,
         big: str | None = None,
+        as_of: Any = None,
         timeout: Timeout | None = None,
         **aggregates: object,
     ) -> Frame: ...
@@ -330,6 +333,7 @@ class Pattern(Looking):
         every: str | int | None = None,
         slide: str | int | None = None,
         big: str | None = None,
+        as_of: Any = None,
         timeout: Timeout | None = None,
         **aggregates: object,
     ) -> Any:
@@ -338,6 +342,7 @@ class Pattern(Looking):
         One row, or one per group: `by` partition columns, and windows of time (`every`, and every
         `slide`) over the end of a match. Counts and sums of integers are exact: decimal(38,0), or
         text of any size with `big="text"`. On a stream, its options go beside (docs/streaming.md).
+        `as_of` is that of `count`.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -351,6 +356,7 @@ class Pattern(Looking):
 
             stream = {n: aggregates.pop(n) for n in StreamOptions.names() if n in aggregates}
         query, grouping = asked_totals(self._draft, aggregates, by, every, slide, big)
+        now = asked(query, False, as_of, is_spark(data) and data.isStreaming)
         try:
             if is_spark(data):
                 from ensue.run.spark import batch
@@ -360,10 +366,10 @@ class Pattern(Looking):
 
                     return streams.totals(query, data, grouping, StreamOptions.of(stream))
                 check_order(self._draft, data, self._notices)
-                return batch.totals(query, data, grouping)
+                return batch.totals(query, data, grouping, now)
             table = to_arrow(data)
             check_order(self._draft, table, self._notices)
-            return in_kind(local.totals(query, table, grouping, self._notices), data)
+            return in_kind(local.totals(query, table, grouping, self._notices, now), data)
         except (errors.UnknownColumnError, errors.UnknownVariableError) as problem:
             raise self._draft.placed(problem, index_names(data)) from None
 
@@ -485,4 +491,5 @@ class Pattern(Looking):
             check_order(new._draft, data, self._notices)
             return batch.difference(before, after, data)
         table = to_arrow(data)
-        return in_kind(compared(local.run(before, table), local.run(after, table)), data)
+        found = [local.run(q, table, Listing(as_of=unsaid(q))) for q in (before, after)]
+        return in_kind(compared(*found), data)

@@ -197,7 +197,7 @@ class OnSpark(Statement["Frame"]):
         from ensue.run.spark import timeouts
 
         if asked.all_matches:
-            found = runner.totals(asked.query, source)
+            found = runner.totals(asked.query, source, self.as_of)
         elif asked.timeouts:
             _refuse(self.budget, "time-outs are what was not found: shedding would add to them")
             found = timeouts.run(asked.query, source, self.as_of)

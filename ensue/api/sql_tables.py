@@ -17,7 +17,7 @@ from ensue.front import statement
 from ensue.front.clause import Clause
 from ensue.front.sql import MatchQuery
 from ensue.front.translate import duckdb_sql
-from ensue.operator.as_of import LATEST
+from ensue.operator.as_of import LATEST, time_for
 from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
 from ensue.run import local, timeouts
@@ -82,7 +82,8 @@ class OnTables(Statement[pa.Table]):
             return timeouts.run(asked.query, source, self.as_of, self.notices)
         if asked.all_matches:
             grouping = Grouping(by=asked.query.partition_by)
-            return local.totals(asked.query, source, grouping, self.notices)
+            now = time_for((asked.query,), self.as_of)[1]
+            return local.totals(asked.query, source, grouping, self.notices, now)
         found = local.run(asked.query, source, notices=self.notices)
         hidden = [name for name, _ in asked.hidden if name in found.column_names]
         return found.drop_columns(hidden) if asked.query.rows.all_rows else found

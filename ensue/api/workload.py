@@ -25,6 +25,7 @@ from ensue.api.tables import Frame, in_kind, is_spark, no_stream_options, schema
 from ensue.api.together import together
 from ensue.api.workload_looking import WorkloadLooking
 from ensue.api.workload_run import grouped, run_group
+from ensue.operator.as_of import proves_absence
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
@@ -124,6 +125,7 @@ class Workload(WorkloadLooking):
         *,
         history: Any = None,
         max_matches: int = MAX_MATCHES,
+        as_of: Any = None,
         **stream: Any,
     ) -> Frame: ...
     @overload
@@ -141,6 +143,7 @@ class Workload(WorkloadLooking):
         history: Any = None,
         max_matches: int = MAX_MATCHES,
         observe: Any = None,
+        as_of: Any = None,
         timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
@@ -153,6 +156,7 @@ class Workload(WorkloadLooking):
         the past: they are matched in this process without the bound to learn what partial matches
         are worth (and what "50%" is of), before `data` is matched under it. Their matches are not
         given. `observe`, a `pyspark.sql.Observation`, receives what the budget cost on Spark.
+        `as_of` says until when time is known to have passed, for patterns that end with `!x`.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -168,6 +172,11 @@ class Workload(WorkloadLooking):
             WORKLOADS.read(budget, self.patterns)
         past = _history(history, budget, data)
         if is_spark(data) and data.isStreaming:
+            if as_of is not None:
+                raise errors.UnsupportedError(
+                    "as_of= is the time at the end of a table, and this is a stream",
+                    remedy="leave as_of out; of a stream, the watermark is the time",
+                )
             return self._streamed(data, budget, past, max_matches, stream)
         no_stream_options(stream, self.matches)
         options = replace(self.options, max_matches=max_matches)
@@ -175,15 +184,16 @@ class Workload(WorkloadLooking):
             from ensue.run.spark import workload as on_spark
 
             self._check_order(data)
-            return on_spark.run(self._queries(), data, options, budget, past, observe)
+            return on_spark.run(self._queries(), data, options, budget, past, observe, as_of)
         table = to_arrow(data).combine_chunks()
         self._check_order(table)
         rules.duplicates(table.column_names, "column of the input")
         found: dict[str, pa.Table] = {}
         reports = []
-        for group, own, part in bounded(grouped(self._queries(), table), budget, options.weights):
+        groups = grouped(self._queries(), table, whole=True)
+        for group, own, part in bounded(groups, budget, options.weights):
             shared = replace(options, part=part)
-            tables, report = run_group(group, table, shared, own, past, self._notices)
+            tables, report = run_group(group, table, shared, own, past, self._notices, as_of)
             found.update(tables)
             reports.append(report)
         self.report = joined_report(reports)
@@ -221,6 +231,7 @@ class Workload(WorkloadLooking):
         *,
         by: str | Sequence[str] = (),
         big: str | None = None,
+        as_of: Any = None,
         timeout: Timeout | None = None,
         **aggregates: Any,
     ) -> Any:
@@ -237,25 +248,23 @@ class Workload(WorkloadLooking):
             ['bought', 'kept']
         """
         if budget is not None:
-            return self._aggregate_found(data, budget, by, aggregates)
+            return self._aggregate_found(data, budget, by, as_of, aggregates)
+        rows = data if is_spark(data) else to_arrow(data)
+        parts = {
+            name: pattern.aggregate(rows, by=by, big=big, as_of=now, **aggregates)
+            for (name, pattern), now in zip(self.patterns.items(), self._times(as_of), strict=True)
+        }
         if is_spark(data):
             from ensue.run.spark import workload as on_spark
 
-            parts = {
-                name: pattern.aggregate(data, by=by, big=big, **aggregates)
-                for name, pattern in self.patterns.items()
-            }
             return on_spark.together(parts)
-        table = to_arrow(data)
-        parts = {
-            name: to_arrow(pattern.aggregate(table, by=by, big=big, **aggregates))
-            for name, pattern in self.patterns.items()
-        }
         return in_kind(together(parts), data)
 
     @timed
-    def count(self, data: Any, *, timeout: Timeout | None = None) -> dict[str, int]:
-        """The number of matches of each pattern, exact at any size.
+    def count(
+        self, data: Any, *, as_of: Any = None, timeout: Timeout | None = None
+    ) -> dict[str, int]:
+        """The number of matches of each pattern, exact at any size; `as_of` is that of `matches`.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -266,7 +275,14 @@ class Workload(WorkloadLooking):
             {'bought': 1, 'kept': 1}
         """
         rows = data if is_spark(data) else to_arrow(data)
-        return {name: pattern.count(rows) for name, pattern in self.patterns.items()}
+        return {
+            name: pattern.count(rows, as_of=now)
+            for (name, pattern), now in zip(self.patterns.items(), self._times(as_of), strict=True)
+        }
+
+    def _times(self, as_of: Any) -> list[Any]:
+        """Of each pattern: a time is for those that wait for one."""
+        return [as_of if proves_absence(p.query) else None for p in self.patterns.values()]
 
     def show(self, data: Any, rows: int = 20, **options: Any) -> None:
         """Print the matches as a table, in a notebook as HTML; options are those of `matches`.
@@ -286,7 +302,12 @@ class Workload(WorkloadLooking):
         show(self.matches(data, **options), rows)
 
     def _aggregate_found(
-        self, data: Any, budget: Budget, by: str | Sequence[str], aggregates: Mapping[str, object]
+        self,
+        data: Any,
+        budget: Budget,
+        by: str | Sequence[str],
+        as_of: Any,
+        aggregates: Mapping[str, object],
     ) -> Any:
         names = (by,) if isinstance(by, str) else tuple(by)
         asked = {name: str(text).replace(" ", "").lower() for name, text in aggregates.items()}
@@ -298,7 +319,7 @@ class Workload(WorkloadLooking):
             )
         listing = {name: pattern._with(measures=None) for name, pattern in self.patterns.items()}
         bare = Workload(listing, self.options)
-        found = bare.matches(data, budget)
+        found = bare.matches(data, budget, as_of=as_of)
         if is_spark(data):
             from ensue.run.spark import workload as on_spark
 
@@ -413,7 +434,8 @@ def matches_of_one(
     pattern: Pattern, data: Any, budget: Budget, listing: Listing, stream: dict[str, Any]
 ) -> Any:
     """A pattern by itself under a budget: a workload of one, without the column `pattern`."""
-    if listing != Listing(seed=listing.seed, max_matches=listing.max_matches):
+    plain = Listing(seed=listing.seed, max_matches=listing.max_matches, as_of=listing.as_of)
+    if listing != plain:
         raise errors.UnsupportedError(
             "timeouts, limit and sample are about all matches, and a budget gives only some",
             remedy="leave the budget out, or these options",
@@ -421,6 +443,8 @@ def matches_of_one(
     ALONE.read(budget)
     streaming = is_spark(data) and data.isStreaming
     name = stream.pop("name", "pattern") if streaming else _ONE
+    if not streaming:
+        stream = {"as_of": listing.as_of, **stream}
     found = workload({name: pattern}, seed=listing.seed).matches(
         data, budget, max_matches=listing.max_matches, **stream
     )

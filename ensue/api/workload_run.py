@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ensue.operator import ties
 from ensue.operator.arrange import arrange
+from ensue.operator.as_of import LATEST, time_for, with_time
 from ensue.operator.budget import Budget
+from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
 from ensue.query.query import Query
@@ -22,11 +25,15 @@ from ensue.shared.options import Report, Sharing
 from ensue.shared.recall import Estimate
 
 
-def grouped(queries: Mapping[str, Query], table: pa.Table | None) -> list[Group]:
+def grouped(
+    queries: Mapping[str, Query], table: pa.Table | None, *, whole: bool = False
+) -> list[Group]:
     if table is None:
         return groups(queries, None, None)
     empty = table.slice(0, 0)
-    return groups(queries, table.column_names, lambda plan: local.prepare(plan, empty).schema)
+    return groups(
+        queries, table.column_names, lambda p: local.prepare(p, empty).schema, whole=whole
+    )
 
 
 def run_group(
@@ -36,6 +43,7 @@ def run_group(
     budget: Budget | None,
     history: pa.Table | None = None,
     notices: Notices | None = None,
+    as_of: Any = LATEST,
 ) -> tuple[dict[str, pa.Table], Report | None]:
     notices = notices or Notices()
     if history is not None:
@@ -56,11 +64,15 @@ def run_group(
     group.refuse_budget(budget)
     if group.alone:
         (name, query), *_ = group.queries.items()
-        found = local.run(query, table, notices=notices, explain_nothing=False)
+        listing = Listing(as_of=time_for((query,), as_of)[1])
+        found = local.run(query, table, listing, notices=notices, explain_nothing=False)
         return {name: found}, None
     parted = cuts(group.queries) if options.share and budget is None else {}
     union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)
+    waiting, now = time_for(group.queries.values(), as_of)
+    if waiting is not None:
+        prepared = with_time(waiting, prepared, now)
     evaluator = choose.shared(union, options)
     evaluator.parts = {name: [] for cut in parted.values() for name in cut.parts}
     evaluator.open(union.plan, prepared.schema, budget)

@@ -11,6 +11,7 @@ so a task of Spark knows the time of the whole table without having seen it. Nul
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX
+from ensue.automaton.sequence import compile_sequence
 from ensue.query import nodes
 from ensue.query.query import OrderKey, Query, WindowKind
 
@@ -26,10 +28,32 @@ LATEST = None  # the latest time in the table
 AS_OF = f"{PREFIX}as_of"  # the column
 
 
+def unsaid(query: Query) -> Any:
+    """What a call over a table means that does not say `as_of`."""
+    return LATEST if proves_absence(query) else END
+
+
+def time_for(queries: Iterable[Query], as_of: Any) -> tuple[Query | None, Any]:
+    """Of patterns that share their rows: one by whose order time is known, and the time."""
+    waiting = [query for query in queries if proves_absence(query)]
+    if as_of == END or not waiting:
+        return None, END
+    timed = (query for query in waiting if time_key(query) is not None)
+    return next(timed, waiting[0]), as_of
+
+
+def proves_absence(query: Query) -> bool:
+    """Whether time alone completes some match: a negated step ends the pattern."""
+    if query.row_semantics or query.missing is not None:
+        return False
+    negated = any(isinstance(node, nodes.Negation) for node in nodes.walk(query.pattern))
+    return negated and compile_sequence(query).absences
+
+
 def asked(query: Query, timeouts: bool, as_of: Any, streaming: bool) -> Any:
-    """What a call asks for: without time-outs and without a word about it, the data is complete."""
+    """What a call asks for; to a query that does not ask for the time, the data is complete."""
     if as_of is LATEST:
-        return LATEST if timeouts and not streaming else END
+        return END if streaming else LATEST if timeouts else unsaid(query)
     if streaming or query.missing is not None or (query.row_semantics and not timeouts):
         what = "allows missing events" if query.missing is not None else "is a row pattern"
         raise errors.UnsupportedError(

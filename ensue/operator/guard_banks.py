@@ -14,6 +14,7 @@ from ensue.guards.registers import GuardMachine
 from ensue.operator.batch import unscaled
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.scalar.columns.time import wall_clock
+from ensue.scalar.moments import in_zone
 
 Live = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
@@ -84,8 +85,9 @@ def _clock_readings(column: pa.Array, zone: str) -> pa.Array:
     readings = wall_clock(instants, from_arrow(instants.type))
     if readings is not None:
         return readings
-    values = [value and value.replace(tzinfo=None) for value in instants.to_pylist()]
-    return pa.array(values, pa.timestamp("us"))
+    values = in_zone(instants.to_pylist(), instants.type)
+    walls = [value and value.replace(tzinfo=None) for value in values]
+    return pa.array(walls, pa.timestamp("us"))
 
 
 def whole_numbers(column: pa.Array, scale: int) -> NDArray[np.int64] | None:

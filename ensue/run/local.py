@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -136,12 +137,18 @@ def recover(query: Query, table: pa.Table, found: pa.Table) -> pa.Table:
 
 
 def totals(
-    query: Query, table: pa.Table, grouping: Grouping, notices: Notices | None = None
+    query: Query,
+    table: pa.Table,
+    grouping: Grouping,
+    notices: Notices | None = None,
+    as_of: Any = END,
 ) -> pa.Table:
     """Aggregates over all matches of an event pattern, never listing them."""
     bound = rules.check(bind(query, table.column_names))
     planned = plan(bound)
     prepared = prepare(planned, table.combine_chunks())
+    if as_of != END:
+        prepared = with_time(bound, prepared, as_of)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     ties.check(planned, arranged, notices or Notices())
     if notices is not None:

@@ -13,6 +13,7 @@ from ensue import errors
 from ensue.automaton.plan import Plan, plan
 from ensue.operator import ties
 from ensue.operator.arrange import arrange
+from ensue.operator.as_of import LATEST, time_for, with_time
 from ensue.operator.notices import Notices
 from ensue.operator.prepare import prepare
 from ensue.operator.protocol import Events
@@ -124,6 +125,9 @@ def _answers(query: Query, table: pa.Table, per: str, notices: Notices) -> Itera
     rules.duplicates(table.column_names, "column of the input")
     asked = planned(query, table.column_names, per)
     prepared = prepare(asked, table.combine_chunks())
+    waiting, now = time_for((asked.query,), LATEST)
+    if waiting is not None:
+        prepared = with_time(waiting, prepared, now)
     attempts = choose.attempts(asked, prepared.schema, per)
     arranged, events = _arranged(asked, prepared)
     ties.check(asked, arranged, notices)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ensue.scalar.casts import zone_of
+
 
 def in_numbers(table: pa.Table) -> pa.Table:
     """The table with numbers in place of times, of which Arrow makes the same times again."""
@@ -39,6 +41,17 @@ def value_of(scalar: pa.Scalar) -> Any:
         return scalar.as_py()
     except (OverflowError, ValueError):
         return scalar.value
+
+
+def in_zone(values: list[Any], kind: pa.DataType) -> list[Any]:
+    """Values of a column, times with their zone as Python knows it.
+
+    Older pyarrow takes the zones of pytz, whose summer times end in 2037.
+    """
+    if not pa.types.is_timestamp(kind) or kind.tz is None:
+        return values
+    place = zone_of(kind.tz)
+    return [value and value.astimezone(place) for value in values]
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:

@@ -105,7 +105,8 @@ def _counted(batch: EventBatch, classes: NDArray[np.int32], table: Table) -> Ite
             yield _count_all(classes, table, begin, end)
         else:
             span = (begin, int(reach.fresh[index]), end)
-            yield _count_windows(classes, table, *span, lows, not reach.is_open[index])
+            floor = begin if reach.is_open[index] else int(reach.floors[index])
+            yield _count_windows(classes, table, *span, lows, floor)
 
 
 # -- with a window --------------------------------------------------------------------------------
@@ -118,9 +119,12 @@ def _count_windows(
     fresh: int,
     end: int,
     lows: NDArray[np.int64],
-    complete: bool,
+    floor: int,
 ) -> int:
-    """Matches settled in rows fresh..end; those before only fill the window."""
+    """Matches settled in rows fresh..end; those before only fill the window.
+
+    `floor`: starts below are out of the window once all rows are through.
+    """
     cuts = _cuts(fresh, end)
 
     def piece(index: int) -> int:
@@ -130,14 +134,14 @@ def _count_windows(
             start = max(
                 begin, int(lows[first - 1])
             )  # what leaves the window at the cut is this piece's
-        ending = complete and last == end
+        until = floor if last == end else start
         high, low, exact = kernels.count_window(
-            classes, start, first, last, lows, table.steps, ending
+            classes, start, first, last, lows, table.steps, until
         )
         look()
         if exact:
             return (int(high) << 62) + int(low)
-        return _count_windows_exactly(classes, table, start, first, last, lows, ending)
+        return _count_windows_exactly(classes, table, start, first, last, lows, until)
 
     return sum(_in_parallel(piece, len(cuts) - 1))
 
@@ -149,7 +153,7 @@ def _count_windows_exactly(
     first: int,
     end: int,
     lows: NDArray[np.int64],
-    last_piece: bool,
+    floor: int,
 ) -> int:
     """The kernel's two stacks with Python integers."""
     size = table.states
@@ -190,9 +194,11 @@ def _count_windows_exactly(
             now = waiting()
             total += sum(now[s] * n for s, n in ends[kind])
         matrix = _multiply(matrix, arcs[kind])
-    if last_piece and pending:
-        now = waiting()
-        total += sum(now[s] for s in pending)
+    if floor > oldest and pending:
+        before, later = waiting(), start
+        for kind in classes[floor:end].tolist():
+            later = [row[0] for row in _multiply([[n] for n in later], arcs[kind])]
+        total += sum(before[s] - later[s] for s in pending)
     return total
 
 

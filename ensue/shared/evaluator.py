@@ -26,6 +26,7 @@ from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
+from ensue.operator.as_of import AS_OF
 from ensue.operator.budget import Budget, budget_of
 from ensue.operator.protocol import (
     Capabilities,
@@ -47,6 +48,7 @@ from ensue.query.query import Query, SkipMode, WindowKind
 from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
+from ensue.shared.absences import proved
 from ensue.shared.calibrate import partitions, sampled
 from ensue.shared.controller import ROWS, SECONDS, WORK
 from ensue.shared.engine import Engine
@@ -329,7 +331,8 @@ class SharedEvaluator(Refusing):
         try:
             self._calibrate(table, starts)
             prepared = self.engine.prepare(table, starts, partials.nodes())
-            for chains in self.engine.run(prepared, partials, int(starts[-1]), True):
+            chained = self.engine.run(prepared, partials, int(starts[-1]), True)
+            for chains in proved(chained, self.union, table, starts):
                 for index, found in listing.by_pattern(chains):
                     name = self.union.members[index].name
                     if name in self.parts:
@@ -355,16 +358,14 @@ class SharedEvaluator(Refusing):
             part.table = pa.concat_tables([part.table, rows.select(part.table.column_names)])
         part.table = part.table.combine_chunks()
         table = self._ready(part.table)
-        length = table.num_rows
-        starts = np.array([0, length], np.int64)
+        starts = np.array([0, table.num_rows], np.int64)
         partials = part.partials
-        stop = length if complete else max(0, length - self._plan.lookahead)
         listing = BatchTables(self._tables, table, starts, part.base)
         listing.waiting = part.waiting
         try:
             prepared = self.engine.prepare(table, starts, partials.nodes())
             self.engine.replay(partials, prepared)
-            for index, found in self._found(part, prepared, listing, stop, complete, now):
+            for index, found in self._found(part, table, prepared, listing, complete, now):
                 first = part.numbers.get(index, 0)
                 part.numbers[index] = first + len(found)
                 found.number = np.arange(first + 1, first + 1 + len(found))
@@ -383,14 +384,18 @@ class SharedEvaluator(Refusing):
     def _found(
         self,
         part: OpenPartition,
+        table: pa.Table,
         prepared: Prepared,
         listing: BatchTables,
-        stop: int,
         complete: bool,
         now: float | None,
     ) -> Iterator[tuple[int, Found]]:
-        partials = part.partials
-        for chains in self.engine.run(prepared, partials, stop, complete):
+        partials, length = part.partials, table.num_rows
+        stop = length if complete else max(0, length - self._plan.lookahead)
+        chained = self.engine.run(prepared, partials, stop, complete)
+        if complete:
+            chained = proved(chained, self.union, table, np.array([0, length], np.int64))
+        for chains in chained:
             yield from listing.by_pattern(chains)
         if now is not None:
             order = prepared.rows.order
@@ -434,6 +439,8 @@ class SharedEvaluator(Refusing):
         self._partials = self.engine.partials(MANY)
         for index, member in enumerate(self.union.members):
             own = own_table(self._plan, member.plan, table)
+            if AS_OF in table.column_names:
+                own = own.append_column(AS_OF, table.column(AS_OF))
             evaluator = SequencesEvaluator()
             evaluator.open(member.plan, own.schema)
             complete = np.ones(len(starts) - 1, np.bool_)

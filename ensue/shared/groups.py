@@ -17,6 +17,7 @@ from ensue.query import rules
 from ensue.query.binding import bind
 from ensue.query.query import Query, WindowKind
 from ensue.scalar.arrow_kinds import from_arrow
+from ensue.shared.absences import hidden_bound
 from ensue.shared.features import compile_features
 
 Schema = Callable[[Plan], pa.Schema]  # of the columns that a plan reads, as workers see them
@@ -64,9 +65,16 @@ def bounded(
 
 
 def groups(
-    queries: Mapping[str, Query], columns: Sequence[str] | None, schema: Schema | None
+    queries: Mapping[str, Query],
+    columns: Sequence[str] | None,
+    schema: Schema | None,
+    *,
+    whole: bool = False,
 ) -> list[Group]:
-    """Groups by partition, order and kind; with a schema, what cannot be shared stands alone."""
+    """Groups by partition, order and kind; with a schema, what cannot be shared stands alone.
+
+    `whole`: of a table whose end is judged by a time (`as_of`).
+    """
     found: dict[object, dict[str, Query]] = {}
     for name, query in queries.items():
         bound = query if columns is None else rules.check(bind(query, columns))
@@ -80,7 +88,7 @@ def groups(
         if next(iter(members.values())).row_semantics:
             result.append(Group(members, True))
             continue
-        hard = {} if schema is None else too_hard(members, schema)
+        hard = {} if schema is None else too_hard(members, schema, whole)
         shared = {name: query for name, query in members.items() if name not in hard}
         if shared:
             result.append(Group(shared, False))
@@ -88,7 +96,7 @@ def groups(
     return result
 
 
-def too_hard(queries: Mapping[str, Query], schema: Schema) -> dict[str, str]:
+def too_hard(queries: Mapping[str, Query], schema: Schema, whole: bool = False) -> dict[str, str]:
     """Patterns that a shared plan cannot hold, most of them for a condition, and why."""
 
     def problem(some: Mapping[str, Query]) -> str:
@@ -96,6 +104,8 @@ def too_hard(queries: Mapping[str, Query], schema: Schema) -> dict[str, str]:
             return "allow_missing has an evaluator of its own"
         if any(query.rows.all_rows for query in some.values()):
             return "ALL ROWS PER MATCH shows columns that shared plans do not carry"
+        if whole and any(map(hidden_bound, some.values())):
+            return "the absence that may end it has a bound of its own, inside a part"
         union = unite(some)
         return unsuited(union, schema(union.plan))
 

@@ -357,7 +357,7 @@ class Wait(Match):
                     name = self._absent(waiting, bits)
                 return (row, *self._ended(path, row, waiting, wanted, bits, name))
             waiting, row = onward, row + 1
-        return row, a.END, name, "the partition ended"
+        return row, a.END, name, "the partition ended" if wanted[0] else "its time is not over yet"
 
     def dropped(
         self, path: Path, row: int, places: frozenset[Place], bits: int

@@ -40,6 +40,8 @@ SINCE = (
     ("agree_with_spark[split]", (4, 1), "split(s, '', 2) drops the rest"),
     ("agree_with_spark[reverse]", (4, 1), "reverse of bytes gives text that is no UTF-8"),
     ("agree_with_spark[cast]", (4, 1), "a timestamp as a decimal goes through a double"),
+    ("raises_in_spark_raises_here[ceil(", (4, 3), "ceil of NaN is 0, of infinity a number"),
+    ("raises_in_spark_raises_here[floor(", (4, 3), "floor of NaN is 0, of infinity a number"),
 )
 
 

@@ -262,27 +262,16 @@ def _value(condition: Any, row: int, zone: str = "UTC") -> Any:
     return compiled(lambda leaf: ROWS.read(_leaf_column(leaf))[row].as_py())
 
 
-def test_what_raises_in_spark_raises_here(spark: Any) -> None:
+@pytest.mark.parametrize("text", DATA["errors"]["raising"])
+def test_what_raises_in_spark_raises_here(spark: Any, text: str) -> None:
     """ANSI mode: and both evaluators do so for the same rows."""
-    problems = []
-    frame = _frame(spark)
-    for text in DATA["errors"]["raising"]:
-        try:
-            frame.selectExpr(f"{text} AS x").toArrow()
-            problems.append(f"{text}: Spark does not raise")
-        except Exception:  # Py4J's many classes: any error is the answer looked for
-            pass
-        try:
-            evaluate(_condition(text), ROWS)
-            problems.append(f"{text}: columns do not raise")
-        except errors.DataError as error:
-            row = int(error.problem.split(":")[0].removeprefix("row "))
-            try:
-                _value(_condition(text), row)
-                problems.append(f"{text}: values do not raise at row {row}")
-            except errors.DataError:
-                pass
-    assert not problems, "\n" + "\n".join(problems)
+    with pytest.raises(Exception):  # noqa: B017 - any of Py4J's many classes
+        _frame(spark).selectExpr(f"{text} AS x").toArrow()
+    with pytest.raises(errors.DataError) as caught:
+        evaluate(_condition(text), ROWS)
+    row = int(caught.value.problem.split(":")[0].removeprefix("row "))
+    with pytest.raises(errors.DataError):
+        _value(_condition(text), row)
 
 
 def test_what_spark_refuses_is_refused_here(spark: Any) -> None:

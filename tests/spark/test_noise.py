@@ -78,7 +78,7 @@ def test_stderr_has_only_our_lines() -> None:
         CHECK,
         "ColumnTypeError: Spark rejects the condition SIZE(`x`) > 1: [DATATYPE_MISMATCH",
         CHECK,
-        "ColumnTypeError: Spark rejects the measure m: [UNRESOLVED_ROUTINE]",
+        "ColumnTypeError: line 1, column 18: Spark rejects the measure m: [UNRESOLVED_ROUTINE]",
         CHECK,
         "AnalysisException: [UNRESOLVED_COLUMN",
         *SKIP,

@@ -12,6 +12,7 @@ import pytest
 
 import ensue
 from ensue import errors
+from ensue.sequences import counts
 
 HOUR = 60
 Row = tuple[int, int, str]  # user, minute, kind
@@ -56,6 +57,11 @@ LEFT_JOINT = LEFT_JOINT.partition_by("u").order_by("t")
 JOINT = ensue.pattern("cart -> within 60 units buy", types="k").partition_by("u").order_by("t")
 
 
+# A cart that is bought or left: an absence among others that an event completes.
+AMONG = ensue.pattern("cart -> buy | cart -> !buy", types="k").partition_by("u").order_by("t")
+AMONG = AMONG.within(HOUR)
+
+
 ROWS = (
     ensue.pattern("C O*? B")
     .define(C="k = 'cart'", B="k = 'buy'")
@@ -72,8 +78,18 @@ SQL = """SELECT * FROM carts MATCH_RECOGNIZE (
     DEFINE C AS k = 'cart', B AS k = 'buy')"""
 
 
+ABSENT = """SELECT * FROM carts MATCH_RECOGNIZE (
+    PARTITION BY u ORDER BY t MEASURES COUNT(*) OVER ALL MATCHES AS n
+    PATTERN (CART -> !BUY) WITHIN 60
+    DEFINE CART AS k = 'cart', BUY AS k = 'buy')"""
+
+
 def told(found: Any) -> list[tuple[int, int, str]]:
     return sorted((m["u"], m["first"], m["status"]) for m in found.to_pylist())
+
+
+def starts(found: Any) -> list[tuple[int, int]]:
+    return sorted((m["u"], m["first"]) for m in found.to_pylist())
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -94,11 +110,45 @@ def test_carts_by_status_are_those_counted_by_hand(seed: int) -> None:
         # The absence: what timed out there is a match here.
         turned = {"timeout": "matched", "open": "open"}
         absent = [(u, t, turned[s]) for u, t, s in expected if s != "matched"]
+        proved = sum(status == "timeout" for *_, status in expected)
+        given = table(rows)
         for left in (LEFT, LEFT_JOINT):
-            assert told(left.matches(table(rows), timeouts=True, **asked)) == absent
-            known_left = left.matches(table(rows), **{"as_of": latest, **asked})
-            assert known_left.num_rows == sum(s == "timeout" for *_, s in expected)
-            assert "status" not in known_left.column_names
+            assert told(left.matches(given, timeouts=True, **asked)) == absent
+            found = left.matches(given, **asked)
+            assert found.num_rows == proved
+            assert "status" not in found.column_names
+            assert left.count(given, **asked) == proved
+            assert left.aggregate(given, n="count(*)", **asked)["n"].to_pylist() == [proved]
+            budget = ensue.Budget(memory="1 GB")
+            assert starts(left.matches(given, budget, **asked)) == starts(found)
+        load = ensue.workload(window=LEFT, joint=LEFT_JOINT, bought=BOUGHT, among=AMONG)
+        either = proved + sum(status == "matched" for *_, status in expected)
+        counts = {"window": proved, "joint": proved, "bought": either - proved, "among": either}
+        assert load.count(given, **asked) == counts
+        assert Counter(load.matches(given, **asked)["pattern"].to_pylist()) == +Counter(counts)
+        assert sum(ensue.sql(ABSENT, carts=given, **asked)["n"].to_pylist()) == proved
+
+
+def test_counting_with_whole_numbers_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the compiled count gives up, the absences proved by the time are the same."""
+    query = ensue.pattern("cart ->> view+ ->> !buy", types="k").partition_by("u").order_by("t")
+    for seed in range(6):
+        for as_of in (None, "end", 300):
+            given, asked = table(visits(seed)), query.within(200)
+            expected = asked.matches(given, as_of=as_of).num_rows
+            assert asked.count(given, as_of=as_of) == expected
+            with monkeypatch.context() as patched:
+                patched.setattr(counts.kernels, "count_window", lambda *_: (0, 0, False))
+                assert asked.count(given, as_of=as_of) == expected
+
+
+def test_why_speaks_of_what_is_open_as_not_matched() -> None:
+    given = table([(1, 0, "cart"), (2, 90, "cart")])
+    told = LEFT.why(given).select(["matches", "reason", "text"]).to_pylist()
+    assert told == [
+        {"matches": 1, "reason": None, "text": None},
+        {"matches": 0, "reason": "end", "text": "!buy: its time is not over yet"},
+    ]
 
 
 def test_each_status_occurs() -> None:

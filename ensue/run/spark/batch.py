@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, PREFIX, Plan, bits_name, input_name, plan
 from ensue.missing.warm import warm_up as warm_missing
-from ensue.operator.as_of import AS_OF, END, LATEST, counted_rows, given, time_key
+from ensue.operator.as_of import AS_OF, END, LATEST, counted_rows, given, time_key, unsaid
 from ensue.operator.budget import Budget
 from ensue.operator.listing import Listing
 from ensue.operator.prepare import output_order
@@ -94,7 +94,11 @@ def difference(old: Query, new: Query, data: DataFrame) -> DataFrame:
 
     Rows of equal order are in no promised order.
     """
-    before, after = (run(query, data).drop(NUMBER) for query in (old, new))
+    listings = [Listing(as_of=unsaid(query)) for query in (old, new)]
+    before, after = (
+        run(query, data, listing).drop(NUMBER)
+        for query, listing in zip((old, new), listings, strict=True)
+    )
     went = before.exceptAll(after).select(F.lit(DISAPPEARS).alias(OP), "*")
     return went.unionByName(after.exceptAll(before).select(F.lit(APPEARS).alias(OP), "*"))
 
@@ -128,11 +132,14 @@ def plain_names(names: list[str]) -> dict[str, str]:
     return found
 
 
-def totals(query: Query, df: DataFrame, grouping: Grouping) -> DataFrame:
+def totals(query: Query, df: DataFrame, grouping: Grouping, as_of: Any = END) -> DataFrame:
     """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
-    prepared = _prepare(planned, prefilter.of_totals(planned, df))
+    needed = df if as_of != END else prefilter.of_totals(planned, df)
+    prepared = _prepare(planned, needed)
+    if as_of != END:
+        prepared = with_time(bound, prepared, as_of)
     schema = arrow_schema(prepared)
     first = choose.batch_totals(planned, grouping)
     if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):

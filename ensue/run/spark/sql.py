@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegralType
 
 from ensue import errors
+from ensue.operator.as_of import time_for
 from ensue.operator.budget import Budget
 from ensue.query.query import Query
 from ensue.run.spark import batch, workload
@@ -90,11 +91,12 @@ def match(
     return found.drop(*hidden) if hidden and query.rows.all_rows else found
 
 
-def totals(query: Query, source: DataFrame) -> DataFrame:
+def totals(query: Query, source: DataFrame, as_of: Any) -> DataFrame:
     """Aggregates OVER ALL MATCHES: one row per partition that has a match."""
     remedy = "use q.aggregate(stream, ...), which takes a stream's options (control= to close it)"
     _no_stream(source, "OVER ALL MATCHES", remedy)
-    return batch.totals(query, source, Grouping(by=query.partition_by))
+    grouping = Grouping(by=query.partition_by)
+    return batch.totals(query, source, grouping, time_for((query,), as_of)[1])
 
 
 def _no_stream(source: DataFrame, what: str, remedy: str) -> None:

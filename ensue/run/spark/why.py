@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.operator.as_of import LATEST, time_for
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Events
 from ensue.query.binding import bind, rename
@@ -23,7 +24,7 @@ from ensue.run import choose
 from ensue.run.asked_rows import Expected
 from ensue.run.lacking import Lacking, ways
 from ensue.run.partition import key_of, no_rows
-from ensue.run.spark.batch import input_columns, plain_names
+from ensue.run.spark.batch import input_columns, plain_names, with_time
 from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
 from ensue.run.spark.raised import own_errors
 from ensue.run.spark.ship import shipped
@@ -174,6 +175,9 @@ def _mapped(
 ) -> DataFrame:
     batch_only(df)
     asked, prepared, plain = _prepared(query, df, per)
+    waiting, now = time_for((asked.query,), LATEST)
+    if waiting is not None:
+        prepared = with_time(waiting, prepared, now)
     schema = arrow_schema(prepared)
     found = made(choose.attempts(asked, schema, per).nothing(schema)).schema
 

@@ -23,7 +23,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import unite
 from ensue.operator.arrange import arrange
+from ensue.operator.as_of import LATEST, time_for
 from ensue.operator.budget import Bounds, Budget
+from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events, Snapshot
 from ensue.query import condition as c
 from ensue.query import rules
@@ -52,6 +54,7 @@ def run(
     budget: Budget | None,
     history: Any = None,
     observe: Observation | None = None,
+    as_of: Any = LATEST,
 ) -> DataFrame:
     """All matches of all patterns, as a lazy DataFrame; only a history is read at once.
 
@@ -68,7 +71,8 @@ def run(
 
     parts: dict[str, DataFrame] = {}
     shared: list[DataFrame] = []
-    for group, own, part in bounded(groups(queries, df.columns, schema), budget, options.weights):
+    every = groups(queries, df.columns, schema, whole=True)
+    for group, own, part in bounded(every, budget, options.weights):
         group.refuse_budget(own)
         options = replace(options, part=part)
         if group.rows and own is None:
@@ -84,9 +88,9 @@ def run(
                 parts[name] = rows(name, query, df, options, bounds, len(group.queries), past)
         elif group.alone:
             (name, query), *_ = group.queries.items()
-            parts[name] = batch.run(query, df)
+            parts[name] = batch.run(query, df, Listing(as_of=time_for((query,), as_of)[1]))
         else:
-            shared.append(_shared(group, df, options, own, past, observe is not None))
+            shared.append(_shared(group, df, options, own, past, observe is not None, as_of))
     named = [found.select(F.lit(name).alias(PATTERN), "*") for name, found in parts.items()]
     found = _joined(shared + named)
     return budget_costs.observed(found, observe) if observe is not None and shared else found
@@ -128,11 +132,16 @@ def _shared(
     budget: Budget | None,
     past: DataFrame | None,
     with_costs: bool,
+    as_of: Any,
 ) -> DataFrame:
     union = unite(group.queries)
-    if budget is None and all(query.measures is not None for query in group.queries.values()):
+    waiting, now = time_for(group.queries.values(), as_of)
+    listed = all(query.measures is not None for query in group.queries.values())
+    if budget is None and listed and waiting is None:
         df = prefilter.of_patterns([member.plan for member in union.members], df)
     prepared = _prepared(union.plan, df)
+    if waiting is not None:
+        prepared = batch.with_time(waiting, prepared, now)
     schema = arrow_schema(prepared)
     evaluator = choose.shared(union, options)
     evaluator.open(union.plan, schema, budget)

@@ -16,6 +16,7 @@ from ensue.scalar.arrow_kinds import to_arrow
 from ensue.scalar.casts import MICROSECOND, BadValueError
 from ensue.scalar.columns.faults import BadRowError
 from ensue.scalar.kinds import Kind
+from ensue.scalar.moments import in_zone
 
 Value: TypeAlias = "pa.Array | pa.Scalar"
 
@@ -27,13 +28,13 @@ def mapped(
     wanted = to_arrow(kind)
     arrays = [operand for operand in operands if isinstance(operand, pa.Array)]
     if not arrays:
-        values = [operand.as_py() for operand in operands]
+        values = [_one(operand) for operand in operands]
         return _column(_each(function, [values], sees_null), wanted)[0]
     if len(arrays) == 1 and not pa.types.is_nested(arrays[0].type) and not sees_null:
         return _mapped_distinct(function, operands, arrays[0], wanted)
     length = len(arrays[0])
     columns = [
-        _listed(operand) if isinstance(operand, pa.Array) else [operand.as_py()] * length
+        _listed(operand) if isinstance(operand, pa.Array) else [_one(operand)] * length
         for operand in operands
     ]
     return _column(_each(function, list(zip(*columns, strict=True)), sees_null), wanted)
@@ -45,7 +46,7 @@ def _mapped_distinct(
     encoded = pc.dictionary_encode(array)
     try:
         rows = [
-            [value if operand is array else operand.as_py() for operand in operands]
+            [value if operand is array else _one(operand) for operand in operands]
             for value in _listed(encoded.dictionary)
         ]
         results = _column(_each(function, rows, False), wanted)
@@ -68,14 +69,14 @@ def _column(values: list[Any], wanted: pa.DataType) -> pa.Array:
 
 def _listed(values: pa.Array) -> list[Any]:
     try:
-        return values.to_pylist()
+        return in_zone(values.to_pylist(), values.type)
     except (OverflowError, ValueError):
         return [_one(value, row) for row, value in enumerate(values)]
 
 
-def _one(value: pa.Scalar, row: int) -> Any:
+def _one(value: pa.Scalar, row: int = 0) -> Any:
     try:
-        return value.as_py()
+        return in_zone([value.as_py()], value.type)[0]
     except (OverflowError, ValueError):
         problem = f"{value} is outside the years 1 to 9999, which plain values do not hold"
         raise BadRowError(row, BadValueError(problem, overflow=True)) from None

@@ -167,13 +167,13 @@ def count_window(
     end: int,
     lows: NDArray[np.int64],
     steps: Counting,
-    last_piece: bool,
+    floor: int,
 ) -> tuple[np.int64, np.int64, bool]:
     """Matches that end in rows first..end, each within its window: (high, low, exact).
 
     `lows[i]` is the earliest row at which a match that ends at i may begin; rows begin..first only
-    fill the window. Pending states count when their first row leaves the window, or at the end.
-    `matrix` is the transpose of B, but for the time of a flip.
+    fill the window. Pending states count when their first row leaves the window, and at the end
+    those that begin before `floor`. `matrix` is the transpose of B, but for the time of a flip.
     """
     idle, offsets, sources, targets, ends, pending = steps
     states = ends.shape[1]
@@ -192,26 +192,19 @@ def count_window(
     for row in range(begin, end + 1):
         if asked():
             return high, low, False
-        moved = False
-        if row < end and lows[row] > oldest:
-            moved = True
-        if row < end and not moved and idle[classes[row]]:
+        edge = lows[row] if row < end else floor
+        moved = edge > oldest
+        if row == end and not (moved and has_pending):
+            break
+        if not moved and idle[classes[row]]:
             continue
         counting = row >= first
-        if has_pending and counting and (moved or row == end):
+        if has_pending and counting and moved:
             current = front[oldest - base] if oldest < middle else start
             if not _waiting(current, matrix, before):
                 return high, low, False
-        if row == end:
-            if has_pending and last_piece:
-                for state in range(states):
-                    if pending[state]:
-                        low += before[state]
-                        high += low >> 62
-                        low &= MASK
-            break
         if moved:
-            oldest = lows[row]
+            oldest = edge
             if oldest >= middle:
                 # flip: the front is computed anew from the rows in the window
                 base, middle = oldest, row
@@ -240,6 +233,8 @@ def count_window(
                         low += before[state] - waiting[state]
                         high += low >> 62
                         low &= MASK
+        if row == end:
+            break
         kind = classes[row]
         if idle[kind]:
             continue
