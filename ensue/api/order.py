@@ -61,6 +61,18 @@ def unordered_sql(columns: Iterable[str]) -> errors.OrderWarning:
     )
 
 
+def unordered_here(table: pa.Table) -> errors.OrderWarning | None:
+    """The same over a table, whose rows come in an order: perhaps not that of time."""
+    likely = time_columns(table)
+    if not likely:
+        return None
+    return errors.OrderWarning(
+        "the row pattern has no ORDER BY, so rows are matched in the order in which they come; the "
+        f"column {likely[0]!r} looks like time\n"
+        f"What to do: write ORDER BY {likely[0]} after PARTITION BY"
+    )
+
+
 def time_columns(data: Any) -> list[str]:
     """Columns that look like time, by type or by name; those by type first."""
     if is_spark(data):

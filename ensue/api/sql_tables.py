@@ -11,7 +11,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ensue import errors
-from ensue.api.sql_statement import TABLE, Statement
+from ensue.api.order import unordered_here
+from ensue.api.sql_statement import TABLE, Hidden, Statement
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.front import statement
 from ensue.front.clause import Clause
@@ -20,6 +21,7 @@ from ensue.front.translate import duckdb_sql
 from ensue.operator.as_of import LATEST, time_for
 from ensue.operator.budget import Budget
 from ensue.operator.notices import Notices
+from ensue.query.query import Query
 from ensue.run import local, timeouts
 from ensue.run.tables_sql import answer
 from ensue.sequences.totals import Grouping
@@ -87,6 +89,11 @@ class OnTables(Statement[pa.Table]):
         found = local.run(asked.query, source, notices=self.notices)
         hidden = [name for name, _ in asked.hidden if name in found.column_names]
         return found.drop_columns(hidden) if asked.query.rows.all_rows else found
+
+    def answered(self, query: Query, source: pa.Table, hidden: Hidden) -> None:
+        warning = None if query.order_by else unordered_here(source)
+        if warning is not None:
+            self.notices.warn(warning)
 
     def integers(self, source: pa.Table) -> frozenset[str]:
         return frozenset(f.name.casefold() for f in source.schema if pa.types.is_integer(f.type))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ensue
-from tests.unit.test_abandonment import BOUGHT, LEFT, ROWS, SQL, by_hand, visits
+from tests.unit.test_abandonment import ABSENT, BOUGHT, LEFT, ROWS, SQL, by_hand, visits
 
 
 @pytest.mark.parametrize("tasks", [1, 8])
@@ -33,6 +33,22 @@ def test_every_way_gives_the_carts_counted_by_hand(spark: Any, tasks: int) -> No
             given = ensue.sql(SQL, spark=spark, as_of=as_of)
             assert told(given) == by_hand(rows, known)
         assert told(ROWS.matches(frame, timeouts=True)) == expected
+        # Nobody asks for what is open: views, which are left out of the shuffle, tell the time.
+        for as_of in (None, "end", 300):
+            known = {None: max(t for _, t, _ in rows), "end": None}.get(as_of, as_of)
+            proved = [(u, t) for u, t, s in by_hand(rows, known) if s == "timeout"]
+            for left in (LEFT, LEFT.measures(first="FIRST(t)")):
+                found = left.matches(frame, as_of=as_of).select("u", "first").collect()
+                assert sorted(map(tuple, found)) == proved
+            assert LEFT.count(frame, as_of=as_of) == len(proved)
+            load = ensue.workload(left=LEFT.measures(first="FIRST(t)"), bought=BOUGHT)
+            there = load.matches(frame, as_of=as_of).where("pattern = 'left'")
+            assert sorted((row.u, row.first) for row in there.collect()) == proved
+            clause = ensue.sql(ABSENT, spark=spark, as_of=as_of).collect()
+            assert sum(int(row.n) for row in clause) == len(proved)
+        known = {(u, t) for u, t, s in expected if s == "timeout"}
+        counted = LEFT.why(frame).groupBy().sum("matches").first()
+        assert counted is not None and counted[0] == len(known)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
 

@@ -90,24 +90,30 @@ def test_every_engine_gives_the_matches_of_the_definition() -> None:
         asked = f"seed {seed}: {pattern.query}"
         wanted = expected(pattern, rows)
         overlapping += len(wanted)
-        assert listed(pattern.matches(table)) == wanted, asked
-        assert pattern.count(table) == len(wanted), asked
-        n = pattern.aggregate(table, n="count(*)").column("n").to_pylist()
+        assert listed(pattern.matches(table, as_of="end")) == wanted, asked
+        assert pattern.count(table, as_of="end") == len(wanted), asked
+        n = pattern.aggregate(table, n="count(*)", as_of="end").column("n").to_pylist()
         assert sum(map(int, n)) == len(wanted), asked
         match seed % 5:
             case 0:
                 windowed = pattern.within(3)
-                assert listed(windowed.matches(table)) == expected(windowed, rows), asked
+                assert listed(windowed.matches(table, as_of="end")) == expected(windowed, rows), (
+                    asked
+                )
             case 1:
                 skipping = pattern.after_match("to next row")  # in plain Python
-                assert listed(skipping.matches(table)) == expected(skipping, rows), asked
+                assert listed(skipping.matches(table, as_of="end")) == expected(skipping, rows), (
+                    asked
+                )
             case 2:
                 matcher = pattern.matcher()
                 changes = [matcher.insert(table), matcher.end()]
                 assert listed(pa.concat_tables(changes)) == wanted, asked
             case 3:
                 other = pattern.within(4)
-                shared = ensue.workload({"one": pattern, "two": pattern}).matches(table)
+                shared = ensue.workload({"one": pattern, "two": pattern}).matches(
+                    table, as_of="end"
+                )
                 for name in ("one", "two"):
                     mine = [m for m in shared.to_pylist() if m["pattern"] == name]
                     assert len(mine) == len(wanted), asked
@@ -116,7 +122,7 @@ def test_every_engine_gives_the_matches_of_the_definition() -> None:
                 ), asked
             case _:
                 final = random_end(draw, pattern)
-                assert listed(final.matches(table)) == expected(final, rows), asked
+                assert listed(final.matches(table, as_of="end")) == expected(final, rows), asked
     assert overlapping > PATTERNS
 
 
@@ -156,8 +162,8 @@ def check_group(seed: int) -> int:
     table = pa.Table.from_pylist([row for stream in rows for row in stream])
     asked = f"seed {seed}: {pattern}"
     wanted = expected(pattern, rows)
-    assert listed(pattern.matches(table)) == wanted, asked
-    assert pattern.count(table) == len(wanted), asked
+    assert listed(pattern.matches(table, as_of="end")) == wanted, asked
+    assert pattern.count(table, as_of="end") == len(wanted), asked
     return len(wanted)
 
 

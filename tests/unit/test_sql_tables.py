@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +126,15 @@ def test_only_the_tables_given_are_seen(text: str, monkeypatch: pytest.MonkeyPat
 def test_what_is_refused(text: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(errors.EnsueError, match=message):
         ensue.sql(text, ticks=TICKS, **options)
+
+
+def test_a_clause_without_an_order_is_warned_of_where_a_column_looks_like_time() -> None:
+    clause = "MATCH_RECOGNIZE (MEASURES LAST(B.x) AS x PATTERN (A B) DEFINE B AS x > PREV(x))"
+    timed = pa.table({"ts": [1, 2, 3], "x": [1, 2, 1]})
+    with pytest.warns(errors.OrderWarning, match="no ORDER BY.*'ts' looks like time") as told:
+        ensue.sql(f"SELECT * FROM t {clause} UNION ALL SELECT * FROM t {clause}", t=timed)
+    assert len(told) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", errors.OrderWarning)
+        ensue.sql(f"SELECT * FROM t {clause}", t=timed.select(["x"]))
+        ensue.sql(f"SELECT * FROM t {clause.replace('(MEAS', '(ORDER BY ts MEAS')}", t=timed)

@@ -67,7 +67,7 @@ def run(
     needed = df if budget is not None else prefilter.of_matches(planned, df, listing)
     prepared = _prepare(planned, needed)
     if listing is not None and listing.as_of != END:
-        prepared = with_time(bound, prepared, listing.as_of)
+        prepared = with_time(bound, prepared, listing.as_of, df)
     if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
         matches = sequence_cuts.matches(planned, prepared, arrow_schema(prepared), listing)
     elif listing is not None and listing.sample is not None:
@@ -103,8 +103,11 @@ def difference(old: Query, new: Query, data: DataFrame) -> DataFrame:
     return went.unionByName(after.exceptAll(before).select(F.lit(APPEARS).alias(OP), "*"))
 
 
-def with_time(query: Query, df: DataFrame, as_of: Any) -> DataFrame:
-    """The rows with the column `AS_OF`: one value, of the whole DataFrame, computed by Spark."""
+def with_time(query: Query, df: DataFrame, as_of: Any, every: DataFrame | None = None) -> DataFrame:
+    """The rows with the column `AS_OF`: one value, computed by Spark, of `every` row of the input.
+
+    Some of these may have been left out of `df`.
+    """
     key = time_key(query)
     if key is None:
         if as_of is not LATEST:
@@ -115,7 +118,8 @@ def with_time(query: Query, df: DataFrame, as_of: Any) -> DataFrame:
         given(key.column, arrow_schema(df.select(column)).field(0).type, as_of)
         return df.withColumn(AS_OF, F.lit(as_of).cast(df.select(column).schema[0].dataType))
     furthest = F.min(column) if key.descending else F.max(column)
-    return df.crossJoin(F.broadcast(df.agg(furthest.alias(AS_OF))))
+    rows = df if every is None else every
+    return df.crossJoin(F.broadcast(rows.agg(furthest.alias(AS_OF))))
 
 
 def plain_names(names: list[str]) -> dict[str, str]:
@@ -136,10 +140,10 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, as_of: Any = END) ->
     """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
-    needed = df if as_of != END else prefilter.of_totals(planned, df)
+    needed = prefilter.of_totals(planned, df) if as_of in (END, LATEST) else df
     prepared = _prepare(planned, needed)
     if as_of != END:
-        prepared = with_time(bound, prepared, as_of)
+        prepared = with_time(bound, prepared, as_of, df)
     schema = arrow_schema(prepared)
     first = choose.batch_totals(planned, grouping)
     if grouping.as_text and sequence_cuts.can_multiply(planned, grouping):

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.needed import clauses_of, rows_that_matter
 from ensue.automaton.plan import Plan, plan
-from ensue.operator.as_of import END
+from ensue.operator.as_of import END, LATEST
 from ensue.operator.listing import Listing
 from ensue.query import condition as c
 from ensue.query import nodes, rules
@@ -59,7 +59,7 @@ def of_matches(planned: Plan, df: DataFrame, listing: Listing | None) -> DataFra
     """The rows that a listing of matches needs."""
     if listing is not None and (listing.compact or listing.sample):
         return df  # rows are numbered
-    if listing is not None and (listing.timeouts or listing.as_of != END):
+    if listing is not None and (listing.timeouts or listing.as_of not in (END, LATEST)):
         return df  # any row shows that a window is over
     found = df if _numbers(planned) else of_totals(planned, df)
     if found is not df or mode() != "sample":

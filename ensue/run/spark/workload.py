@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue.automaton.plan import PREFIX, Plan, plan
 from ensue.automaton.share import unite
 from ensue.operator.arrange import arrange
-from ensue.operator.as_of import LATEST, time_for
+from ensue.operator.as_of import END, LATEST, time_for
 from ensue.operator.budget import Bounds, Budget
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events, Snapshot
@@ -136,12 +136,13 @@ def _shared(
 ) -> DataFrame:
     union = unite(group.queries)
     waiting, now = time_for(group.queries.values(), as_of)
-    listed = all(query.measures is not None for query in group.queries.values())
-    if budget is None and listed and waiting is None:
-        df = prefilter.of_patterns([member.plan for member in union.members], df)
-    prepared = _prepared(union.plan, df)
+    measured = all(query.measures is not None for query in group.queries.values())
+    needed = df
+    if budget is None and measured and now in (END, LATEST):
+        needed = prefilter.of_patterns([member.plan for member in union.members], df)
+    prepared = _prepared(union.plan, needed)
     if waiting is not None:
-        prepared = batch.with_time(waiting, prepared, now)
+        prepared = batch.with_time(waiting, prepared, now, df)
     schema = arrow_schema(prepared)
     evaluator = choose.shared(union, options)
     evaluator.open(union.plan, schema, budget)
