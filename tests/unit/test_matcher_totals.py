@@ -49,7 +49,7 @@ def test_the_net_of_all_changes_is_the_batch_answer(seed: int) -> None:
     if "every" not in how and out:
         assert canonical(before) == canonical(standing)
     out.append(matcher.end())
-    wanted = made.aggregate(counted, **how, **asked_of(made)).to_pylist()
+    wanted = made.aggregate(counted, **how, **asked_of(made), as_of="end").to_pylist()
     assert canonical(net(out)) == canonical(wanted)
     if "every" not in how:
         assert canonical(matcher.result().to_pylist()) == canonical(wanted)

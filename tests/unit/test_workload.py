@@ -252,7 +252,7 @@ def test_in_pieces_with_snapshots_like_at_once() -> None:
     rng = np.random.default_rng(3)
     kinds, users = rng.choice(list("ABCX"), 60), rng.integers(0, 2, 60)
     table = pa.table({"id": range(60), "u": users, "kind": kinds, "x": rng.integers(0, 5, 60)})
-    at_once = listed(load.matches(table))
+    at_once = listed(load.matches(table, as_of="end"))
     live, pieces = load.live(table.schema), []
     for begin in range(0, 60, 7):
         pieces.append(live.insert(table.slice(begin, 7)))

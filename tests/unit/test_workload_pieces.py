@@ -94,7 +94,7 @@ def whole(patterns: dict[str, Any], rows: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(
         (name, m["k"], tuple((e["label"], e["row"]) for e in m["events"]))
         for name, pattern in patterns.items()
-        for m in pattern.matches(rows).to_pylist()
+        for m in pattern.matches(rows, as_of="end").to_pylist()
     )
 
 
