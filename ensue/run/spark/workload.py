@@ -205,18 +205,19 @@ def _costs(told: Report) -> budget_costs.Costs:
 def _measured(
     members: Sequence[tuple[Column, Plan]], matched: DataFrame, costs: Sequence[str] = ()
 ) -> DataFrame:
-    """Measures of each plan over its own values, in the rows that are its own; null elsewhere."""
+    """Measures of each plan over its own values, in the rows that are its own; null elsewhere.
+
+    A measure may have the name of a column that another pattern lists, such as `first`.
+    """
     keep = [name for name in matched.columns if name in costs or not name.startswith(PREFIX)]
-    columns = [F.col(quoted(name)) for name in keep]
-    cases: dict[str, list[Column]] = {}
+    cases: dict[str, list[Column]] = {name: [F.col(quoted(name))] for name in keep}
     for index, (own, planned) in enumerate(members):
         for measure in planned.outer:
             text = row_sql(_over_combined(measure.value, index))
             batch.analysed(matched, text, f"the measure {measure.name}")
             case = F.when(own, F.expr(text))
             cases.setdefault(measure.name, []).append(case)
-    columns += [F.coalesce(*found).alias(name) for name, found in cases.items()]
-    return matched.select(*columns)
+    return matched.select(*(F.coalesce(*found).alias(name) for name, found in cases.items()))
 
 
 def _over_combined(value: c.Condition, index: int) -> c.Condition:
