@@ -224,9 +224,9 @@ def test_row_patterns_time_out_where_a_search_began_and_failed() -> None:
 def test_what_as_of_is_not() -> None:
     rows = table(visits(1))
     for wrong in ("tomorrow", datetime(2024, 1, 1), True):
-        with pytest.raises(errors.ColumnTypeError, match="no value of the order column"):
+        with pytest.raises(errors.ColumnTypeError, match="is not a value of the order column"):
             BOUGHT.matches(rows, timeouts=True, as_of=wrong)
-    with pytest.raises(errors.ColumnTypeError, match="no value of the order column"):
+    with pytest.raises(errors.ColumnTypeError, match="is not a value of the order column"):
         ROWS.matches(rows, timeouts=True, as_of="tomorrow")
     with pytest.raises(errors.UnsupportedError, match="ask for timeouts=True too"):
         ROWS.matches(rows, as_of="end")
