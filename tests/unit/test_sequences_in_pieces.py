@@ -201,7 +201,7 @@ def test_times_as_watermarks() -> None:
     assert listed(evaluator.advance(Watermark(times[2]))) == []
     assert listed(evaluator.advance(Watermark(times[3]))) == [[0]]
     listed(evaluator.insert(one(rows, 3, 4)))
-    with pytest.raises(errors.ColumnTypeError, match="no value of the order column"):
+    with pytest.raises(errors.ColumnTypeError, match="is not a value of the order column"):
         listed(evaluator.advance(Watermark("soon")))
 
 
