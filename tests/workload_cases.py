@@ -216,6 +216,6 @@ def _pairs(match: dict[str, Any]) -> tuple[tuple[str, int], ...]:
 
 
 def alone(name: str, pattern: Pattern, table: pa.Table) -> list[tuple[object, ...]]:
-    found = pattern.matches(table)
+    found = pattern.matches(table, as_of=None if pattern.query.row_semantics else "end")
     named = found.append_column("pattern", pa.array([name] * found.num_rows, pa.string()))
     return listed(named).get(name, [])

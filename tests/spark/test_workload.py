@@ -124,8 +124,8 @@ def test_random_workloads_like_each_pattern_alone(spark: Any) -> None:
     assert sum(map(len, exact.values())) > 200
     df = spark.createDataFrame(asked.table)
     load = ensue.workload(patterns)
-    whole = load.matches(df).withColumn("bound", F.lit(False))
-    part = load.matches(df, ensue.Budget(work=2)).withColumn("bound", F.lit(True))
+    whole = load.matches(df, as_of="end").withColumn("bound", F.lit(False))
+    part = load.matches(df, ensue.Budget(work=2), as_of="end").withColumn("bound", F.lit(True))
     found = whole.unionByName(part).toArrow()
     bound = found.column("bound")
     whole_found, part_found = listed(found.filter(pc.invert(bound))), listed(found.filter(bound))
