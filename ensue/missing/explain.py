@@ -5,6 +5,7 @@ from __future__ import annotations
 from ensue.automaton.conditions import condition_lines
 from ensue.automaton.letters import letter_states
 from ensue.automaton.plan import Plan
+from ensue.missing.listing import lists_within
 from ensue.query.words import clause_lines
 
 
@@ -40,6 +41,10 @@ def explain_missing(plan: Plan, shuffle: str, reason: str) -> str:
     else:
         lines.append("  without a budget: the shared match graph, over states and least errors")
         lines.append("    because conditions read only the row and its physical neighbours")
+    if lists_within(plan):
+        lines.append("  with a budget: the same graph, and as many of its matches as it allows")
+        lines.append("    because all matches can be counted, and no option of RC-ACEP is given")
+        return "\n".join(lines) + "\n"
     effort = missing.effort
     kept = "the latest start per state and error" if effort.proxy else "all match nodes"
     known = f"a sketch of {effort.sketch} cells" if effort.sketch else "all match vectors"

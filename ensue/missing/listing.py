@@ -210,6 +210,7 @@ class _Turn:
         self._graph = self._since = 0.0  # seconds that are not listing; the clock when they begin
         self._listing = 0.0  # seconds of the matches that wait for output
         self._all = True  # that there were are listed
+        self._below = False  # a share of the time is less than the graph takes
         self._known: int | None = None
         self._last = (-1, -math.inf)  # partition and time of the last match point
 
@@ -229,7 +230,7 @@ class _Turn:
     def _count_in_time(self) -> None:
         """Not all are listed: counts them, where there is time for it, before more is spent."""
         latency, known = self._bounds.latency, self._spent.counting
-        if latency is None or self._known is not None:
+        if latency is None or self._known is not None or self._below:
             return
         each = (self._graph / max(1, self._rows)) + known
         if latency.share or each < latency.amount:
@@ -241,6 +242,8 @@ class _Turn:
         The graph is through the part `through`; its time beyond `done` is that of later rows.
         """
         spent = self._spent
+        if self._below:
+            return -1.0
         if (work := self._bounds.work) is not None:
             if work.share:
                 return work.amount * self._length * self._there() * done - self._units
@@ -264,9 +267,11 @@ class _Turn:
             spent.there += self._listed
         elif latency and self._known is None:
             spent.uncounted = True  # there was no time for it
-            spent.there += self._listed
+            spent.there += self._listed + 1  # at least
         else:
             spent.there += self._there()
+        if self._below and self._rows >= SAVED:
+            self._warn("a share that is less than the match graph takes, which is nearly all of it")
         bound = self._bounds.work or latency
         if bound is None or bound.share:
             return
@@ -274,14 +279,19 @@ class _Turn:
         spent.saved = min(spent.saved + bound.amount * self._rows - used, bound.amount * SAVED)
         if bound is latency and graph > bound.amount and self._rows >= SAVED:
             spent.saved = 0.0
-            if not spent.warned:
-                spent.warned = True
-                warnings.warn(
-                    "the bound cannot be met, whatever is left out; latency: an event takes "
-                    f"{graph * 1e6:.2f} µs with nothing listed; going on at that",
-                    errors.BoundWarning,
-                    stacklevel=2,
-                )
+            self._warn(f"an event takes {graph * 1e6:.2f} µs with nothing listed")
+
+    def _warn(self, why: str) -> None:
+        """Of a bound that cannot be met, once."""
+        if self._spent.warned:
+            return
+        self._spent.warned = True
+        warnings.warn(
+            f"the bound cannot be met, whatever is left out; latency: {why}; one match of each "
+            "bundle is listed",
+            errors.BoundWarning,
+            stacklevel=2,
+        )
 
     def told(self, events: int, seconds: float) -> None:
         """What a table of so many events of matches took."""
@@ -329,7 +339,7 @@ class _Turn:
         if (latency := self._bounds.latency) is not None and self._spent.fixed:
             seconds = latency.amount * (self._rows if not latency.share else self._spent.unit)
             if latency.share:
-                seconds *= self._length * self._there()
+                seconds *= 0.0 if self._below else self._length * self._there()
             parts = int(min(max(1.0, seconds / (12 * self._spent.fixed)), 16.0, found))
         edges = np.linspace(0, found, parts + 1).astype(np.int64).tolist()
         return list(pairwise(edges))
