@@ -76,7 +76,14 @@ def _measured(paper: Paper, figure: Figure, pictures: dict[str, str]) -> str:
     lines += ["| | |", "|---|---|", f"| paper | {_cell(figure.paper)} |"]
     lines.append(f"| here | {_cell(figure.ours)} |")
     if record is None:
-        return "\n".join([*lines, "", "No points are kept: the benchmark has not been run.", ""])
+        return "\n".join(
+            [
+                *lines,
+                "",
+                f"No points are kept yet: run `./dev bench papers {figure.points} --data DIR`.",
+                "",
+            ]
+        )
     lines += [
         f"| command | `{record['command']}` |",
         f"| taken on | {_where(record['machine'])} |",

@@ -97,7 +97,7 @@ def page() -> str:
         path = KEPT / f"{name}.json"
         parts.append(f"## {title}\n\n{settings}\n")
         if not path.exists():
-            parts.append("Not run where the figures were taken.\n")
+            parts.append(f"No figures are kept yet: run `./dev bench peers {name}`.\n")
             continue
         record = json.loads(path.read_text())
         machine = record["machine"]
