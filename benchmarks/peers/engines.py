@@ -25,34 +25,31 @@ LINES = list[Line]
 
 
 def flink_sql(settings: Settings) -> Record:
-    """W1 and W2: the rows read from a file, matched, counted."""
+    """W1 and W2: the rows read from a file, matched, counted; Ensue in process."""
     count = settings.rows or 200_000
     lines: LINES = []
     for work in (rows.w1(), rows.w2()):
         table = work.make(work.keys, count)
-        frame = rows._frame(settings, work.name, table)
-        found = compare(
-            {
-                "Ensue on Spark": (
-                    count,
-                    lambda f=frame, w=work: rows._noop(w.peer_query.matches(f)),
-                )
-            },
-            repeat=settings.repeat,
-        )[0]
-        ours = rows.answer_of(work, work.peer_query.matches(frame).toArrow())
-        sides = {found.name: (found, ours)}
+        task = f"{work.name.upper()}, {count:,} rows, {work.keys:,} keys"
+        path = settings.folder / f"{work.name}.parquet"
+        pq.write_table(table, path)
+        ours = timed(task, lambda p=path, w=work: _summed(w, w.peer_query.matches(p)))
         read, match = flink.run(work.name, table, settings.folder, settings.repeat)
         read.name, match.name = "Flink SQL, reading only", "Flink SQL"
-        sides |= {match.name: (match, match.answer), read.name: (read, None)}
-        task = f"{work.name.upper()}, {count:,} rows, {work.keys:,} keys"
-        for measured, answer in sides.values():
-            line = of_measurement(task, measured)
-            line.answer = None if answer is None else [round(float(value), 2) for value in answer]
-            lines.append(line)
+        lines += [ours, of_measurement(task, match, _rounded(match.answer))]
+        lines.append(of_measurement(task, read))
+        lines[-1].answer = None
     return Record(
         lines, {"Flink": flink.PACKAGE.partition("==")[2], "Java": find_java().describe()}
     )
+
+
+def _summed(work: rows.Workload, found: pa.Table) -> list[float]:
+    return _rounded(rows.answer_of(work, found))
+
+
+def _rounded(answer: list[float]) -> list[float]:
+    return [round(float(value), 2) for value in answer]
 
 
 def flink_patterns(settings: Settings) -> Record:

@@ -27,11 +27,12 @@ seconds, which is what our one core would take on an idle machine.
 ABOUT: dict[str, tuple[str, str, str]] = {
     "flink-sql": (
         "Flink SQL",
-        "Both read the rows from a file (Flink CSV, Spark Parquet), on two cores: `local[2]`, parallelism 2. "
-        "Flink in batch mode. Three runs to warm up, then the measured. W1: `A B+ C+?`, falls that turn. W2: `V C+ P` within an hour.",
-        "Flink's fixed costs weigh more at the small size kept here than at the million rows of `./dev bench w1 "
-        "--peer flink`. Reading alone is shown, since CSV costs more than Parquet. In exchange Flink answers "
-        "within milliseconds of an event; Ensue on Spark does so at the end of a micro-batch.",
+        "Both read the rows from a file (Flink CSV, Ensue Parquet) and count the matches. Flink in batch mode on two "
+        "cores, three runs to warm up; Ensue in process on one. W1: `A B+ C+?`, falls that turn. W2: `V C+ P` within "
+        "an hour.",
+        "Flink's fixed costs weigh more at the small size kept here. On Spark, at a million rows: `./dev bench w1 w2 "
+        "--peer flink`. Reading alone is shown, since CSV costs more than Parquet. In exchange Flink answers within "
+        "milliseconds of an event; Ensue on Spark does so at the end of a micro-batch.",
     ),
     "flink-cep": (
         "FlinkCEP",
