@@ -40,7 +40,8 @@ def flink_sql(settings: Settings) -> Record:
         lines.append(of_measurement(task, read))
         lines[-1].answer = None
     return Record(
-        lines, {"Flink": flink.PACKAGE.partition("==")[2], "Java": find_java().describe().split()[1]}
+        lines,
+        {"Flink": flink.PACKAGE.partition("==")[2], "Java": find_java().describe().split()[1]},
     )
 
 
