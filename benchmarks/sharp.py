@@ -90,7 +90,7 @@ def inside(
     arranged, starts = arrange(prepared, query.partition_by, query.order_by)
 
     def work(budget: Budget | None) -> np.ndarray:
-        evaluator = SharedEvaluator(union, Sharing())
+        evaluator = SharedEvaluator(union, Sharing(merge=False))
         evaluator.keep_work = True
         evaluator.open(union.plan, arranged.schema, budget)
         if past is not None:
@@ -159,7 +159,7 @@ def _taught(
         return Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
 
     coming = events(table)
-    evaluator = SharedEvaluator(union, Sharing())
+    evaluator = SharedEvaluator(union, Sharing(merge=False))
     evaluator.open(union.plan, coming.table.schema, budget)
     if past is not None:
         evaluator.learn(events(past))

@@ -45,13 +45,14 @@ def run(
     table: pa.Table,
     work: float | None,
     rank: Rank | None = None,
+    merge: bool = False,
     share: bool = True,
     by_ratio: bool = True,
     seed: int = 0,
     history: pa.Table | None = None,
 ) -> Outcome:
-    """The workload by Ensue's engine; matches as (pattern, row identities)."""
-    options = Sharing(seed=seed, share=share, by_ratio=by_ratio, rank=rank)
+    """The workload by the shared plan (or what is cheaper); matches as (pattern, identities)."""
+    options = Sharing(seed=seed, merge=merge, share=share, by_ratio=by_ratio, rank=rank)
     load = Workload(patterns, options)
     budget = None if work is None else ensue.Budget(work=work)
     found = load.matches(table, budget, history=history if budget is not None else None)

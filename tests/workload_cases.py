@@ -10,6 +10,7 @@ matches.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ import pyarrow as pa
 
 import ensue
 from ensue.api.pattern import Pattern
+from ensue.api.workload import Workload
+from ensue.shared.options import Sharing
 from tests import oracle, oracle_sequences
 
 NAMES = "abcdef"
@@ -57,6 +60,13 @@ class Case:
     def __str__(self) -> str:
         told = "\n".join(f"{name}: {p}" for name, p in self.patterns.items())
         return f"{told}\n{self.table.to_pydict()}"
+
+
+def shared(patterns: Mapping[str, Pattern] | None = None, **named: Any) -> Workload:
+    """By the shared plan, whatever is cheaper: `weights` and `Sharing`'s options, or patterns."""
+    options = {name: named.pop(name) for name in ("weights", "seed", "share", "by_ratio", "rank")
+               if name in named}  # fmt: skip
+    return Workload({**(patterns or {}), **named}, Sharing(merge=False, **options))
 
 
 def case(seed: int, rows: int = 11, streams: int = 5, budget: bool = False) -> Case:

@@ -20,7 +20,8 @@ from ensue.query.query import Query
 from ensue.run import choose, local
 from ensue.shared import given
 from ensue.shared.groups import Group, groups
-from ensue.shared.offsets import cuts, joined, unite_parts
+from ensue.shared.merged import FEW, TooDearError
+from ensue.shared.offsets import Cut, cuts, joined, unite_parts
 from ensue.shared.options import Report, Sharing
 from ensue.shared.recall import Estimate
 
@@ -67,7 +68,27 @@ def run_group(
         listing = Listing(as_of=time_for((query,), as_of)[1])
         found = local.run(query, table, listing, notices=notices, explain_nothing=False)
         return {name: found}, None
-    parted = cuts(group.queries) if options.share and budget is None else {}
+    if budget is None and options.share and (len(group.queries) >= FEW or not options.merge):
+        parted = cuts(group.queries)
+        try:
+            if parted:
+                return _run_shared(group, table, options, None, None, notices, parted, as_of)
+        except TooDearError:
+            pass  # each pattern by itself is cheaper, and whole
+    return _run_shared(group, table, options, budget, history, notices, {}, as_of)
+
+
+def _run_shared(
+    group: Group,
+    table: pa.Table,
+    options: Sharing,
+    budget: Budget | None,
+    history: pa.Table | None,
+    notices: Notices,
+    parted: Mapping[str, Cut],
+    as_of: Any,
+) -> tuple[dict[str, pa.Table], Report | None]:
+    """Event patterns by the shared evaluator; some of them cut in two parts."""
     union = unite_parts(group.queries, parted)
     prepared = local.prepare(union.plan, table)
     waiting, now = time_for(group.queries.values(), as_of)

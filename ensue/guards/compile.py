@@ -95,6 +95,10 @@ class _Compiler(Operators):
         self._label = 0
 
     def compile(self) -> Guards:
+        return self._finish(self._verdicts())
+
+    def _verdicts(self) -> list[int]:
+        """Code for the guards of all labels, and where each ends."""
         offsets = [0]
         for index, test in enumerate(self._plan.tests):
             self._label, self._cells = index, 0
@@ -102,7 +106,7 @@ class _Compiler(Operators):
             if test.correlated:
                 self._verdict(c.conjunction(list(test.correlated)), test.label)
             offsets.append(len(self._code))
-        return self._finish(offsets)
+        return offsets
 
     def _verdict(self, condition: c.Condition, label: str) -> None:
         value = self._condition(condition)

@@ -44,11 +44,19 @@ from ensue.sequences.guards import Guards
 from ensue.sequences.limits import check_unbounded
 from ensue.sequences.listing import Collector, drawn, listed, too_many, total
 from ensue.sequences.machine import EventMachine, GuardOverflowError, event_machine
-from ensue.sequences.match_graph import Graph, Stretch, list_roots, list_within, row_local_graph
+from ensue.sequences.match_graph import (
+    Effort,
+    Graph,
+    Stretch,
+    list_roots,
+    list_within,
+    row_local_graph,
+)
 from ensue.sequences.output import Found
 from ensue.sequences.output import Output as Columns
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
 
+COMPACT = "the compact match graph"
 CHUNK = 1 << 14  # matches per output table
 MANY = 1 << 18  # once so many are listed, all are counted, to know early whether they are too many
 
@@ -90,6 +98,14 @@ class SequencesEvaluator(InPieces):
         self._listing = listing or Listing()
         self._reported = 0
         self._timed_out = 0
+        self.effort: Effort | None = None  # where it is to be noted
+
+    @property
+    def compiled(self) -> bool:
+        """Whether kernels follow the partial matches, and not plain Python."""
+        return self._machine is not None or (
+            self.engine == COMPACT and not self._subsets.automaton.absences
+        )
 
     def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         reason = supports(plan.query)
@@ -116,7 +132,7 @@ class SequencesEvaluator(InPieces):
             )
         self._open(plan, schema, state)
         self._machine: EventMachine | None = None
-        self.engine = "the compact match graph"
+        self.engine = COMPACT
         if not countable(plan, self._subsets) or self._listing.timeouts:
             found = event_machine(plan, self._subsets, schema, self._listing.timeouts)
             self._machine = None if isinstance(found, str) else found
@@ -198,6 +214,8 @@ class SequencesEvaluator(InPieces):
             return
         try:
             graph = self._graph_of(batch, live)
+            if graph is not None and self.effort is not None:
+                graph.effort = self.effort
             if graph is not None and self._listing.compact:
                 yield from self._graphs(batch, graph.stretches(self._most(), subgraphs))
                 return
@@ -288,24 +306,32 @@ class SequencesEvaluator(InPieces):
         before = self._reported
         held: list[Stretch] = []
         waiting = 0
-        for stretch in found:
-            size = len(stretch.lengths)
-            asked = self._reported <= MANY < self._reported + size and self._listing.limit is None
-            self._reported += size
-            self.metrics.matches += size
-            if asked and self._counts_fast(batch):
-                everything = before + self._exact(batch)
-                if everything > self._listing.max_matches:
-                    raise too_many(everything, self._listing.max_matches)
-            if self._reported > self._listing.max_matches:
-                raise too_many(before + self._exact(batch), self._listing.max_matches)
-            held.append(stretch)
-            waiting += size
-            if waiting >= CHUNK:
-                yield self._columns.table(batch, _joined(held, batch, matches))
-                held, waiting = [], 0
+        overflow: GuardOverflowError | None = None
+        try:
+            for stretch in found:
+                size = len(stretch.lengths)
+                asked = (
+                    self._reported <= MANY < self._reported + size and self._listing.limit is None
+                )
+                self._reported += size
+                self.metrics.matches += size
+                if asked and self._counts_fast(batch):
+                    everything = before + self._exact(batch)
+                    if everything > self._listing.max_matches:
+                        raise too_many(everything, self._listing.max_matches)
+                if self._reported > self._listing.max_matches:
+                    raise too_many(before + self._exact(batch), self._listing.max_matches)
+                held.append(stretch)
+                waiting += size
+                if waiting >= CHUNK:
+                    yield self._columns.table(batch, _joined(held, batch, matches))
+                    held, waiting = [], 0
+        except GuardOverflowError as problem:
+            overflow = problem  # plain Python goes on behind what was found until here
         if held:
             yield self._columns.table(batch, _joined(held, batch, matches))
+        if overflow is not None:
+            raise overflow
 
     def _graphs(self, batch: EventBatch, found: Iterable[Subgraphs]) -> Iterator[pa.Table]:
         """Tables of graphs, one per end event."""

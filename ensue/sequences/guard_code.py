@@ -9,7 +9,7 @@ for the label are kept sorted by the row's value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,8 @@ from ensue.guards.compile import Guards, _Compiler
 from ensue.guards.operators import TooHardError, Value
 from ensue.query import condition as c
 from ensue.scalar import kinds
-from ensue.sequences.kernels import runs as kernel
+from ensue.scalar.infer import Typed, typed
+from ensue.sequences.kernels import sorting as kernel
 
 _TURNED = {
     "eq": kernel.EQUAL,
@@ -34,14 +35,18 @@ _TURNED = {
 _MIRRORED = {"eq": "eq", "gt": "lt", "gte": "lte", "lt": "gt", "lte": "gte"}
 
 
+_SORTABLE = frozenset({"int", "float", "string", "date", "timestamp", "boolean"})
+_DIVIDES = frozenset({"div", "intdiv", "mod"})
+
+
 @dataclass(frozen=True)
 class Index:
-    """The event's column against the column of the row in a register."""
+    """The event's side of a comparison against the side that the match remembers."""
 
     comparison: int
-    register: int
-    row_column: str
-    event_column: str
+    guards: tuple[int, int]  # numbers of the code that gives the two: of the match, of the event
+    cells: tuple[int, int]  # where each leaves its value
+    floating: bool
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class _EventCompiler(_Compiler):
 
     def compile_events(self, bounds: int) -> EventGuards:
         indexes: list[Index | None] = []
-        guards = self.compile()
+        self._offsets = self._verdicts()
         last_register = -1
         if bounds:
             last = len(self._plan.tests)
@@ -84,10 +89,12 @@ class _EventCompiler(_Compiler):
             last_register = self._row_register(None, c.Anchor.LAST, 0)
         for index, test in enumerate(self._plan.tests):
             self._label = index
-            indexes.append(self._index(test.label, test.correlated))
-        if bounds:
-            # The register of the last event came after the code was put together.
-            guards = self._finish([int(offset) for offset in guards.guard_offset])
+            found = [self._index(test.label, part) for part in test.correlated]
+            known = [each for each in found if each is not None]
+            # Equality first: it leaves the fewest.
+            known.sort(key=lambda each: each.comparison != kernel.EQUAL)
+            indexes.append(known[0] if known else None)
+        guards = self._finish(self._offsets)
         reads = [self._registers_of(index) for index in range(len(self._plan.tests))]
         reads += [self._registers_of(len(self._plan.tests))] * bounds
         return EventGuards(guards, tuple(reads), tuple(indexes), last_register)
@@ -104,37 +111,61 @@ class _EventCompiler(_Compiler):
             raise TooHardError("it reads the number of the match")
         return super()._leaf(node)
 
-    def _index(self, label: str, parts: tuple[c.Condition, ...]) -> Index | None:
-        for part in parts:
-            if not isinstance(part, c.Call) or part.function not in _TURNED:
-                continue
-            left, right = part["this"], part["expression"]
-            function = part.function
-            if self._event_column(right) and not self._event_column(left):
-                left, right, function = right, left, _MIRRORED[function]
-            event = self._event_column(left)
-            if event is None or not isinstance(right, c.Navigate):
-                continue
-            if right.variable is None or right.shift or right.offset:
-                continue
-            if label in self._plan.query.members(right.variable):
-                continue  # the event itself is the last one
-            if not isinstance(right.argument, c.Column):
-                continue
-            row = right.argument.name
-            if self._sortable(event) is None or self._sortable(event) != self._sortable(row):
-                continue
-            register = self._row_register(right.variable, right.anchor, 0)
-            return Index(_TURNED[function], register, row, event)
-        return None
+    def _index(self, label: str, part: c.Condition) -> Index | None:
+        """Sides of a comparison, where one reads the event alone and the other the past alone."""
+        node = typed(part, self._leaf_kind, self._zone)
+        function = node.operation
+        if function not in _TURNED or any(_divides(operand) for operand in node.operands):
+            return None
+        event, past = node.operands
+        if self._of_the_past(event, label) and self._of_the_event(past):
+            event, past, function = past, event, _MIRRORED[function]
+        if not (self._of_the_past(past, label) and self._of_the_event(event)):
+            return None
+        if event.kind.name != past.kind.name or event.kind.name not in _SORTABLE:
+            return None
+        sides = [self._side(past), self._side(event)]
+        return Index(
+            _TURNED[function],
+            (sides[0][0], sides[1][0]),
+            (sides[0][1], sides[1][1]),
+            event.kind.name == "float",
+        )
 
-    @staticmethod
-    def _event_column(node: object) -> str | None:
-        if isinstance(node, c.Navigate) and conditions.is_neighbour(node) and not node.shift:
-            node = node.argument
-        return node.name if isinstance(node, c.Column) else None
+    def _side(self, node: Typed) -> tuple[int, int]:
+        """The number of the code that computes it, and the cell it is left in."""
+        self._cells = 0
+        value = self._expression(node)
+        self._most_cells = max(self._most_cells, self._cells)
+        self._offsets.append(len(self._code))
+        return len(self._offsets) - 2, value.cell
 
-    def _sortable(self, name: str) -> str | None:
-        """What a column's values are to the machine; None where they do not sort as they are."""
-        kind = self._kinds[name].name
-        return kind if kind in ("int", "float", "string", "date", "timestamp", "boolean") else None
+    def _of_the_event(self, node: Typed) -> bool:
+        return all(_reads_the_row(leaf) for leaf in _leaves(node))
+
+    def _of_the_past(self, node: Typed, label: str) -> bool:
+        """Whether it reads something, and only variables that the event does not join."""
+        leaves = list(_leaves(node))
+        return bool(leaves) and all(
+            isinstance(leaf, c.Navigate | c.Aggregate)
+            and leaf.variable is not None
+            and label not in self._plan.query.members(leaf.variable)
+            for leaf in leaves
+        )
+
+
+def _leaves(node: Typed) -> Iterator[c.Condition]:
+    if node.operation == "leaf":
+        yield node.origin
+    for operand in node.operands:
+        yield from _leaves(operand)
+
+
+def _divides(node: Typed) -> bool:
+    return node.operation in _DIVIDES or any(map(_divides, node.operands))
+
+
+def _reads_the_row(node: c.Condition) -> bool:
+    return isinstance(node, c.Column) or (
+        isinstance(node, c.Navigate) and conditions.is_neighbour(node)
+    )

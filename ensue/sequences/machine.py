@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import NOWHERE, START, Subsets
+from ensue.guards.machine import MAX_FLOAT, MIN_FLOAT, SUM_FLOAT
 from ensue.guards.operators import TooHardError
 from ensue.guards.registers import GuardMachine
 from ensue.operator.guard_banks import load_banks
@@ -27,11 +28,13 @@ from ensue.sequences.guard_code import EventGuards, compile_event_guards
 from ensue.sequences.kernels import classes as event_classes
 from ensue.sequences.kernels import match_graph
 from ensue.sequences.kernels import runs as kernels
+from ensue.sequences.kernels.sorting import EQUAL, Sorting, offers
 from ensue.sequences.match_graph import NODES, Graph
 
 MAX_ENTRIES = 1 << 16  # states times combinations of the atoms that each tests
 MAX_CLASSES = 2_000_000
 CLASSES = 256  # first number of slots
+MAX_OFFERS = 1 << 22  # rows of the batch, per label: beyond, classes that wait in vain are kept
 _EXACT = 1 << 53
 
 
@@ -84,48 +87,64 @@ class EventMachine:
             bounds,
             guards.last_register,
             order,
-            *self._indexed(values, length),
+            np.array([self._reads_itself(label) for label in range(len(self.plan.tests))]),
+            self._sorting(values, batch),
         )
 
-    def _indexed(
-        self, values: GuardMachine, length: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """For each state how its classes are sorted, and the columns that they are sorted by."""
-        compiled = self.guards.guards
-        numbers: dict[str, int] = {}
-        keys: list[NDArray[np.int64]] = []
-        nulls: list[NDArray[np.bool_]] = []
+    def _reads_itself(self, label: int) -> bool:
+        """Whether the guard of a label reads registers that its own event changes."""
+        guards = self.guards.guards
+        ints, floats = self.guards.reads[label]
+        of_floats = (SUM_FLOAT, MIN_FLOAT, MAX_FLOAT)
+        for kind, register, _, _, count, slots in guards.updates[guards.applies[label]].tolist():
+            mine = floats if kind in of_floats else ints
+            if mine & set(range(register, register + slots + 1)) or count in ints:
+                return True
+        return False
 
-        def column(name: str) -> int:
-            if name not in numbers:
-                numbers[name] = len(keys)
-                if name in compiled.float_inputs:
-                    place = compiled.float_inputs.index(name)
-                    keys.append(sorting(values.floats[place]))
-                    nulls.append(values.float_nulls[place])
-                else:
-                    place = compiled.int_inputs.index(name)
-                    keys.append(values.ints[place])
-                    nulls.append(values.int_nulls[place])
-            return numbers[name]
+    def _sorting(self, values: GuardMachine, batch: EventBatch) -> Sorting:
+        """For each state how its classes are sorted, and what later events offer them."""
+        count = len(self.states)
+        sorting = Sorting(
+            np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
+            np.zeros((count, 2), np.int64),
+            np.zeros((count, 2), np.int64),
+            np.zeros(count, np.bool_),
+            np.full(count, -1, np.int64),
+            np.zeros((1, 1), np.int64),
+        )
+        waiting: dict[int, int] = {}  # states whose classes nothing else can change, by label
+        for number, state in enumerate(self.states):
+            for label, index in enumerate(self.guards.indexes):
+                if state == START or index is None or not self.subsets.masks[state] >> label & 1:
+                    continue
+                sorting.comparison[number], sorting.label[number] = index.comparison, label
+                sorting.guard[number], sorting.cell[number] = index.guards, index.cells
+                sorting.floating[number] = index.floating
+                if index.comparison != EQUAL and self._waits_for(number, label):
+                    waiting.setdefault(label, number)
+                    sorting.offered[number] = list(waiting).index(label)
+                break
+        rows = batch.table.num_rows
+        if not waiting or rows * len(waiting) > MAX_OFFERS or batch.reach.is_open.any():
+            sorting.offered[:] = -1  # what is dropped here might wait for rows to come
+            return sorting
+        sorting = sorting._replace(best=np.empty((len(waiting), rows), np.int64))
+        bits = batch.words[:, 0].astype(np.int64)
+        for best, number in zip(sorting.best, waiting.values(), strict=True):
+            offers(values, sorting, number, bits, batch.starts, best)
+        return sorting
 
-        index = np.zeros((len(self.states), 5), np.int64)
-        for row, state in enumerate(self.states):
-            if state == START:
-                continue
-            for label, found in enumerate(self.guards.indexes):
-                if found is not None and self.subsets.masks[state] >> label & 1:
-                    index[row] = (
-                        found.comparison,
-                        label,
-                        found.register,
-                        column(found.row_column),
-                        column(found.event_column),
-                    )
-                    break
-        if not keys:
-            return index, np.zeros((1, length), np.int64), np.zeros((1, length), np.bool_)
-        return index, np.stack(keys), np.stack(nulls)
+    def _waits_for(self, number: int, label: int) -> bool:
+        """Whether an event that does not join under the label leaves the state as it is."""
+        steps, state = self.steps, self.states[number]
+        if self.subsets.masks[state] >> len(self.plan.marks.labels):
+            return False  # a joint's bound ends it in time
+        place = self.subsets.atoms_of(state).index(label)
+        idle = steps.idle[steps.entry_offset[number] : steps.entry_offset[number + 1]]
+        without = [bits for bits in range(len(idle)) if not bits >> place & 1]
+        return bool(idle[without].all())
 
 
 class ClassGraph(Graph):
@@ -153,12 +172,15 @@ class ClassGraph(Graph):
             self.used,
             self.roots,
             self._machine.most_takes,
+            self.effort.visits,
         )
         if self._status == kernels.GUARD_OVERFLOW:  # plain Python lists what the row completes
             return int(np.searchsorted(self.roots[:found, 0], self.walk.place[1]))
         return int(found)
 
     def make_room(self) -> None:
+        if self._status == kernels.PAUSED:
+            return
         if self._status == kernels.GUARD_BY_ZERO:
             raise errors.DataError(
                 "a division by zero in a condition of an event pattern",
@@ -269,6 +291,7 @@ def _classes(states: int, slots: int, machine: kernels.Machine) -> event_classes
         np.zeros((states, slots), np.int32),
         np.zeros((states, slots), np.int64),
         np.zeros(states + 2, np.int64),
+        np.zeros(states, np.int64),
         np.zeros(slots, np.int32),
         np.zeros(slots, np.int32),
         np.zeros((slots, ints), np.int64),

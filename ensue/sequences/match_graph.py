@@ -2,9 +2,9 @@
 
 Rows go through the kernels in stretches: when the arrays are full, the matches found so far are
 listed and the graph is compacted to what the window still needs. Listing is lazy: nothing is read
-off the graph before it is asked for. `RowLocalGraph` has one node per state of the automaton
-(`sequences/kernels/match_graph.py`); `machine.py` has one per class of partial matches, where
-conditions read the match so far.
+off the graph before it is asked for. What it costs is noted in an `Effort`. `RowLocalGraph` has
+one node per state of the automaton (`sequences/kernels/match_graph.py`); `machine.py` has one per
+class of partial matches, where conditions read the match so far.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import thread_time
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -81,6 +82,19 @@ class Listed(Protocol):
     def lengths(self) -> NDArray[np.int64]: ...
 
 
+class Effort:
+    """What following partial matches has cost; whoever pays may say when it is too much."""
+
+    def __init__(self) -> None:
+        self.visits = np.zeros(2, np.int64)  # classes asked about an event; where to pause
+        self.visits[1] = np.iinfo(np.int64).max
+        self.seconds = 0.0
+
+    def spent(self, seconds: float, row: int) -> None:
+        """So much CPU time more; `row` of the batch was reached."""
+        self.seconds += seconds
+
+
 L = TypeVar("L", bound=Listed)
 Lister = Callable[[Nodes, NDArray[np.int64], int, int], Iterator[L]]
 
@@ -97,6 +111,7 @@ class Graph(ABC):
         self.used = 0
         self.roots = np.empty((ROOTS, 3), np.int64)
         self.before_compacting: Callable[[Nodes, NDArray[np.int32]], None] | None = None
+        self.effort = Effort()
 
     @abstractmethod
     def advance(self) -> int:
@@ -112,15 +127,26 @@ class Graph(ABC):
         `live` receives, per partition, the first row that partial matches still hold at its end.
         """
         while self.walk.place[0] < len(self.walk.begins):
+            began = thread_time()
             found = self.advance()
+            self.effort.spent(thread_time() - began, self._reached)
             look()
-            for stretch in lister(self.nodes, self.roots, found, most):
+            for stretch in self._timed(lister(self.nodes, self.roots, found, most)):
                 most -= len(stretch.lengths)
                 yield stretch
             if most <= 0:
                 return
             if self.walk.place[0] < len(self.walk.begins):
                 self.make_room()
+
+    def _timed(self, parts: Iterator[L]) -> Iterator[L]:
+        while True:
+            began = thread_time()
+            part = next(parts, None)
+            self.effort.spent(thread_time() - began, self._reached)
+            if part is None:
+                return
+            yield part
 
     def compact(self, current: NDArray[np.int32], arcs: int) -> None:
         """Forgets what the window has left, and makes room for so many arcs of the next row."""
@@ -134,6 +160,12 @@ class Graph(ABC):
             self.nodes = larger
         if arcs > len(self.roots) // 2:
             self.roots = np.empty((4 * arcs, 3), np.int64)
+
+    @property
+    def _reached(self) -> int:
+        """The row that comes next."""
+        partition, row = self.walk.place.tolist()
+        return int(row) if partition < len(self.walk.begins) else int(self.walk.stops[-1])
 
     @property
     def low(self) -> int:
@@ -159,6 +191,7 @@ class RowLocalGraph(Graph):
         self._widest = int(np.diff(steps.offsets).max(initial=0))
 
     def advance(self) -> int:
+        before = int(self.walk.place[1])
         self.used, found = kernels.advance(
             self._steps,
             self._classes,
@@ -168,6 +201,8 @@ class RowLocalGraph(Graph):
             self.used,
             self.roots,
         )
+        rows = self._classes[before : int(self.walk.place[1])]
+        self.effort.visits[0] += int(np.diff(self._steps.offsets)[rows].sum())
         return int(found)
 
     def make_room(self) -> None:

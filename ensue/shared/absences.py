@@ -60,7 +60,8 @@ def proved(
         for index, judge in judges.items():
             mine = np.flatnonzero(chains.pattern == index)
             keep[mine] = judge.proved(chains, chains.chain[mine])
-        yield replace(chains, pattern=chains.pattern[keep], chain=chains.chain[keep])
+        if keep.any():
+            yield replace(chains, pattern=chains.pattern[keep], chain=chains.chain[keep])
 
 
 class _Judge:

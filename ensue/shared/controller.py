@@ -112,6 +112,8 @@ class Controller:
         self._learning = self._calibrated = self._taught = False  # from rows of the past
         self._whole = False  # rows of the past are few: those before the first window count too
         self._before = 0  # rows before the bound held
+        self._why = ""  # else than that a share was not known yet
+        self._tried = (0.0, 0.0)  # work and seconds per row, spent on trying the exact answer
         self.totals = np.zeros(RECORDS, np.float64)
 
     @property
@@ -127,15 +129,53 @@ class Controller:
         return self._seconds is not None or bool(self._single)
 
     @property
+    def whole(self) -> bool:
+        """Whether all that is bounded is work, or time, of the workload as a whole."""
+        return self._may_price
+
+    @property
+    def share(self) -> float:
+        """The least share of the unbounded run that is asked for; 0 where none is."""
+        bounds = (bound for bound in (self._total, self._seconds) if bound is not None)
+        return min((bound.amount for bound in bounds if bound.share), default=0.0)
+
+    def allowed(self) -> tuple[float, float] | None:
+        """Work and CPU seconds per row; None where it is not known yet what a share is of."""
+        if self.calibrating:
+            return None
+        rows = max(1.0, self._sum[ROWS])
+        work = math.inf if self._total is None else self._total.of(self._sum[WORK] / rows)
+        seconds = math.inf
+        if self._seconds is not None:
+            seconds = self._seconds.of(self.needed_seconds)
+        return work - self._tried[0], seconds - self._tried[1]
+
+    def exceeded(self, rows: int, seconds: float, allowed: float) -> None:
+        """Says so where even the exact answer, the cheapest there is, takes longer than allowed."""
+        if seconds > rows * allowed:
+            self._before = rows
+            self._why = (
+                f"{allowed * 1e6:.2f} µs per event are less than any answer takes; the exact one "
+                f"took {seconds / rows * 1e6:.2f} µs and is given"
+            )
+
+    def settled(self, ratio: float) -> None:
+        """Rows behind the first window need so many times what all rows of the sample did."""
+        self._sum[WORK:] *= ratio
+
+    def tried(self, rows: int, work: float, seconds: float) -> None:
+        """What the exact answer has cost in vain: the bound is less by that."""
+        self._tried = work / rows, seconds / rows
+
+    @property
     def unbounded(self) -> Unbounded:
         """The rows before the bound held, and why."""
         before = self._before
-        return Unbounded.of(
-            before,
-            int(self.totals[ROWS]),
+        why = self._why or (
             f"a share is of the unbounded run, and the first {max(before, self._calibration):,} "
-            f"rows (two windows, at least {LEAST_CALIBRATION:,}) tell what that costs",
+            f"rows (two windows, at least {LEAST_CALIBRATION:,}) tell what that costs"
         )
+        return Unbounded.of(before, int(self.totals[ROWS]), why)
 
     @property
     def needed_seconds(self) -> float:
@@ -312,13 +352,11 @@ class Controller:
         if self.calibrating or self._learning:
             return
         rows = max(1.0, self._sum[ROWS])
-        work = math.inf
-        if self._total is not None:
-            work = self._total.of(self._sum[WORK] / rows)
-        if self._seconds is not None:
-            seconds = self._seconds.of(self.needed_seconds)
-            if self._timing > 0.0:
-                work = min(work, max(seconds / self._timing, 0.5))
+        allowed = self.allowed()
+        assert allowed is not None
+        work, seconds = allowed
+        if self._timing > 0.0:
+            work = min(work, max(seconds / self._timing, 0.5))
         priced = bool(self.knobs[at.PRICED])
         self.knobs[at.LIMIT_WORK] = (SAFETY_PRICED if priced else SAFETY) * work
         self.knobs[at.BOUND] = work

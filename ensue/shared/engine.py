@@ -26,6 +26,7 @@ from ensue.shared.controller import Controller
 from ensue.shared.features import Bins, compile_features
 from ensue.shared.kernels import arena, layout, loop
 from ensue.shared.kernels import layout as at
+from ensue.shared.merged import Trial
 from ensue.shared.options import DEFAULT, Sharing
 from ensue.shared.partials import FEW, Partials
 from ensue.shared.prepare import (
@@ -126,16 +127,32 @@ class Engine:
         parts = parts_of(starts, sequence)
         return Prepared(rows, parts, tables, guards, features, windows.sizes)
 
+    def window(self, table: pa.Table, starts: NDArray[np.int64]) -> int:
+        """How many rows of its partition most windows hold."""
+        oldest = windows_of(self.union, table, starts, self.words).oldest
+        return int(np.quantile(np.arange(len(oldest)) - oldest, 0.9)) + 1 if len(oldest) else 1
+
     def run(
-        self, prepared: Prepared, partials: Partials, stop: int, complete: bool
+        self,
+        prepared: Prepared,
+        partials: Partials,
+        stop: int,
+        complete: bool,
+        trial: Trial | None = None,
     ) -> Iterator[Chains]:
-        """Matches of rows up to `stop`; of complete partitions also what their end settles."""
+        """Matches of rows up to `stop`; of complete partitions also what their end settles.
+
+        A trial may end them by TooDearError.
+        """
         parts, tables, meta = prepared.parts, prepared.tables, partials.meta
         partials.cover(tables.nodes, len(parts.starts) - 1 if parts.turns else 1)
         meta[at.STRIDE] = tables.most
         work = np.zeros(prepared.length, np.int32)
         control = self.controller
-        for until in control.stops(int(meta[at.POSITION]), stop):
+        first, done = int(meta[at.POSITION]), int(meta[at.WORK])
+        window = 0 if trial is None else prepared.window
+        stops = control.stops(first, stop) if trial is None else trial.stops(first, stop, window)
+        for until in stops:
             spent, began, before = 0.0, time.thread_time(), int(meta[at.WORK])
             self.bins.settled = control.prices.ready
             self.bins.learn()
@@ -158,6 +175,8 @@ class Engine:
             self.seconds += spent
             rows = int(meta[at.POSITION]) - rows_before
             control.measured(rows, int(meta[at.WORK]) - before, spent, partials)
+            if trial is not None:
+                trial.check(int(meta[at.POSITION]), int(meta[at.WORK]) - done)
             yield from self._drained(partials)
         if self.keep_work:
             self.work.append(work)

@@ -4,10 +4,11 @@ Without a bound the answer is exactly that of the patterns run one by one. Under
 matches are shed, so that matches may be missing and none is false; `report()` says what was given
 up. Events are never shed: an event that forbids a match is always seen.
 
-Complete partitions use one set of arrays in turn; an open partition keeps its own (`Partials`) with
-the rows that its partial matches may still read, and continues with the next insert. `advance`
-settles what only time can settle (a trailing "not", starts that an after-match strategy waits for)
-and lets rows go.
+Complete partitions are matched pattern by pattern on merged states where that is cheaper, or fits
+into the bound (`merged.py`). By the shared plan they use one set of arrays in turn; an open
+partition keeps its own (`Partials`) with the rows that its partial matches may still read, and
+continues with the next insert. `advance` settles what only time can settle (a trailing "not",
+starts that an after-match strategy waits for) and lets rows go.
 """
 
 from __future__ import annotations
@@ -20,19 +21,16 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union, unite
 from ensue.guards.operators import TooHardError
-from ensue.operator.as_of import AS_OF
 from ensue.operator.budget import Budget, budget_of
 from ensue.operator.protocol import (
     Capabilities,
     Events,
     Key,
-    Metrics,
     Output,
     PatternChange,
     Refusing,
@@ -45,23 +43,22 @@ from ensue.operator.state import NO_QUERY, restoring
 from ensue.operator.window_clock import Clock
 from ensue.query import condition as c
 from ensue.query.query import Query, SkipMode, WindowKind
-from ensue.sequences.evaluator import SequencesEvaluator
 from ensue.sequences.output import Found
 from ensue.shared import saved
 from ensue.shared.absences import proved
-from ensue.shared.calibrate import partitions, sampled
+from ensue.shared.calibrate import learn
+from ensue.shared.complete import Complete
 from ensue.shared.controller import ROWS, SECONDS, WORK
 from ensue.shared.engine import Engine
 from ensue.shared.kernels import layout as at
-from ensue.shared.listing import BatchTables, PatternTables, numbered
+from ensue.shared.listing import BatchTables, PatternTables
 from ensue.shared.open import OpenPartition
 from ensue.shared.options import DEFAULT, Report, Sharing, check_shedding
-from ensue.shared.own import own_table
 from ensue.shared.partials import MANY, counted
 from ensue.shared.prepare import Prepared, TooLargeError
 
 
-class SharedEvaluator(Refusing):
+class SharedEvaluator(Complete, Refusing):
     """See the module; one instance per task."""
 
     name = "the shared evaluator"
@@ -74,15 +71,11 @@ class SharedEvaluator(Refusing):
         prepare: Callable[[Plan, pa.Table], pa.Table] | None = None,
     ) -> None:
         """With `prepare`, events carry the user's columns, so that patterns may change."""
-        self.union = union
+        super().__init__(union, options)
         self._prepare = prepare
-        self.options = options
-        self.metrics = Metrics()
         self._open: dict[Key, OpenPartition] = {}
-        self._reported = 0
         self._ended = np.zeros(at.META, np.int64)  # counts of partitions that are over
         self.keep_work = False
-        self.parts: dict[str, list[Found]] = {}  # patterns whose matches are kept, not put out
 
     def open(
         self,
@@ -104,6 +97,8 @@ class SharedEvaluator(Refusing):
         return table if self._prepare is None else self._prepare(self._plan, table)
 
     def _start(self) -> None:
+        vars(self).pop("_merged", None)  # of the patterns from before
+        self._apart, self._in_vain = None, False
         # A bound on a pattern goes with it.
         budget = budget_of(self._budget, [member.name for member in self.union.members])
         if budget is not None:
@@ -263,34 +258,12 @@ class SharedEvaluator(Refusing):
         if not self.engine.controller.active or not events.table.num_rows:
             return
         try:
-            self._learn(self._ready(events.table), events.starts)
+            learn(self.engine, self._ready(events.table), events.starts)
         except TooLargeError:
             raise errors.OverflowDataError(
                 "a number in a condition over other events of the history does not fit 64 bits",
                 remedy="leave the history out, or cast to DOUBLE",
             ) from None
-
-    def _learn(self, table: pa.Table, starts: NDArray[np.int64], of: int | None = None) -> None:
-        """`of`: of so many rows these are a sample."""
-        control, partials, rows = self.engine.controller, self.engine.partials(MANY), len(table)
-        prepared = self.engine.prepare(table, starts, partials.nodes())
-        control.learn_from_the_past(rows)
-        for _ in self.engine.run(prepared, partials, rows, True):
-            pass
-        control.begin(of / rows if of and prepared.parts.turns else 1.0)
-        self.engine.work.clear()
-        self.engine.seconds = 0.0
-
-    def _calibrate(self, table: pa.Table, starts: NDArray[np.int64]) -> None:
-        """What a bound is a share of, by a sample of the partitions, where it is not known."""
-        control = self.engine.controller
-        if not control.calibrating or control.totals[ROWS]:
-            return
-        chosen = sampled(starts, self.options.seed)
-        if len(chosen):
-            if control.timed:  # the kernels load when they are first called
-                self.copy()._learn(*partitions(table, starts, chosen[:1]))
-            self._learn(*partitions(table, starts, chosen), of=len(table))
 
     def found(self, events: Events) -> Iterator[tuple[int, pa.Table]]:
         """Matches per pattern (its index), with the columns that its own plan puts out."""
@@ -320,32 +293,6 @@ class SharedEvaluator(Refusing):
                 yield from self._continue(key, self._schema.empty_table(), False, now)
             if not part.busy and part.decided and not self._lasting:
                 self._close(key)  # its next row would count as a first one
-
-    def _complete(
-        self, table: pa.Table, starts: NDArray[np.int64]
-    ) -> Iterator[tuple[int, pa.Table]]:
-        partials = self._partials
-        partials.rewind()
-        numbers: dict[int, NDArray[np.int64]] = {}
-        listing = BatchTables(self._tables, table, starts)
-        try:
-            self._calibrate(table, starts)
-            prepared = self.engine.prepare(table, starts, partials.nodes())
-            chained = self.engine.run(prepared, partials, int(starts[-1]), True)
-            for chains in proved(chained, self.union, table, starts):
-                for index, found in listing.by_pattern(chains):
-                    name = self.union.members[index].name
-                    if name in self.parts:
-                        self.parts[name].append(found)
-                        continue
-                    known = numbers.setdefault(index, np.zeros(len(starts) - 1, np.int64))
-                    found.number = numbered(found.partition, known)
-                    yield index, listing.table(index, found)
-        except TooLargeError:
-            yield from self._exactly(table, starts)
-            return
-        for index, found in listing.strategies():
-            yield index, listing.table(index, found)
 
     def _continue(
         self, key: Key, rows: pa.Table, complete: bool, now: float | None = None
@@ -414,39 +361,6 @@ class SharedEvaluator(Refusing):
     def _close(self, key: Key) -> None:
         """Nothing more is held of a partition; what it counted stays."""
         self._ended = counted(self._ended, self._open.pop(key).partials)
-
-    def _count(self, index: int, matches: int) -> None:
-        self.metrics.matches += matches
-        self._reported += matches
-        self.engine.controller.found[index] += matches
-        if self._reported > self.options.max_matches:
-            raise errors.LimitError(
-                f"there are more than {self.options.max_matches:,} matches",
-                remedy="bound the patterns with within(...), ask for an aggregate, or raise "
-                "max_matches",
-            )
-
-    def _exactly(
-        self, table: pa.Table, starts: NDArray[np.int64]
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """A number does not fit 64 bits: each pattern by its own evaluator, which is exact."""
-        if self.engine.controller.active:
-            raise errors.OverflowDataError(
-                "a number in a condition over other events does not fit 64 bits, and exact "
-                "evaluation takes no budget",
-                remedy="leave the budget out, or cast to DOUBLE",
-            )
-        self._partials = self.engine.partials(MANY)
-        for index, member in enumerate(self.union.members):
-            own = own_table(self._plan, member.plan, table)
-            if AS_OF in table.column_names:
-                own = own.append_column(AS_OF, table.column(AS_OF))
-            evaluator = SequencesEvaluator()
-            evaluator.open(member.plan, own.schema)
-            complete = np.ones(len(starts) - 1, np.bool_)
-            for piece in evaluator.insert(Events(own, starts, complete)).tables():
-                self.engine.controller.found[index] += piece.num_rows
-                yield index, piece
 
     # -- one table for all -----------------------------------------------------------------------
 

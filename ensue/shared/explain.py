@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from ensue.automaton.share import unite
 from ensue.automaton.share_plan import sharing_plan
 from ensue.query.query import Query, SkipMode
+from ensue.shared.merged import FEW
 
 MOST = 40
+
+
+def _way(patterns: int) -> str:
+    if patterns < FEW:
+        return "one by one on merged states; as one where a bound is tighter than that"
+    return "as one, or one by one on merged states where that is cheaper"
 
 
 def explain_group(queries: Mapping[str, Query], rows: bool, alone: str) -> list[str]:
@@ -33,7 +40,7 @@ def explain_group(queries: Mapping[str, Query], rows: bool, alone: str) -> list[
     correlated = sum(bool(test.correlated) for test in union.plan.tests)
     wanted = sum(len(query.labels) for query in queries.values())
     lines = [
-        f"{len(queries)} event patterns, matched as one",
+        f"{len(queries)} event patterns, matched {_way(len(queries))}",
         f"states: {plan.separate} of the patterns alone, {states} together",
         f"labels: {wanted} of the patterns, {union.labels} different; "
         f"{len(union.plan.flags)} row-local conditions asked once per event, "

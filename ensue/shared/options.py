@@ -29,7 +29,8 @@ class Sharing:
     seed: int = 0
     max_matches: int = MAX_MATCHES
     part: float = 1.0  # of bounds in numbers: the rest is for other groups of the workload
-    # For comparisons: no sharing; the order in which partial matches are kept.
+    # For comparisons: no merged states, no sharing; the order in which partial matches are kept.
+    merge: bool = True
     share: bool = True
     by_ratio: bool = True  # matches per overhead, else matches alone
     rank: Rank | None = None  # in place of learned quality

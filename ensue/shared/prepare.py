@@ -42,6 +42,13 @@ class Prepared:
     def length(self) -> int:
         return len(self.rows.kind)
 
+    @property
+    def window(self) -> int:
+        """How many rows of its partition most windows hold."""
+        of_row, low = np.arange(self.length), self.rows.low
+        oldest = low.min(axis=0) if len(low) else self.parts.starts[self.parts.part]
+        return int(np.quantile(of_row - oldest, 0.9)) + 1 if self.length else 1
+
 
 @dataclass
 class Windows:

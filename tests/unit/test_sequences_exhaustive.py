@@ -116,6 +116,19 @@ def test_correlated(condition: str) -> None:
     check(ensue.pattern("A ->> B+ ->> C", types="kind").define(B=condition))
 
 
+COMPARED = ["A.x + B.x < x", "x <= A.x - B.x", "A.x * 2 > x + 1", "SUM(B.x) <= x", "x = A.x + 1",
+            "B.x - A.x >= PREV(x)", "x > A.x AND A.x + B.x <> x", "A.x + B.x < 4"]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", COMPARED)
+@pytest.mark.parametrize("text", ["A ->> B ->> C", "A ->> B+ ->> C ->> X?", "A -> B -> C"])
+def test_sides_computed_from_earlier_events(text: str, condition: str) -> None:
+    """Partial matches are sorted by what they remember, and dropped where nothing can follow."""
+    pattern = ensue.pattern(text, types="kind").define(C=condition)
+    check(pattern)
+    check(pattern.within(2))
+
+
 def test_bounded_gaps() -> None:
     check(ensue.pattern("A -> within 1 units B ->> within 2 units C", types="kind"))
 

@@ -19,6 +19,7 @@ from ensue.run import local
 from ensue.shared.engine import Engine
 from ensue.shared.options import Sharing
 from ensue.shared.tables import words_of
+from tests.workload_cases import shared
 
 
 def q(text: str, **define: str) -> Pattern:
@@ -128,7 +129,7 @@ def matches(found: pa.Table) -> set[tuple[object, ...]]:
 @pytest.mark.compiled
 @pytest.mark.parametrize("share", [True, False])
 def test_bounded_answers_are_true_and_work_keeps_the_bound(share: bool) -> None:
-    load = Workload(chains(), Sharing(share=share))
+    load = Workload(chains(), Sharing(merge=False, share=share))
     recalls: dict[float, list[float]] = {0.5: [], 0.2: []}
     for seed in range(3):
         table = stream(4000, seed)
@@ -155,7 +156,7 @@ def at_random(table: pa.Table, work: float, share: bool = True) -> set[tuple[obj
     """Matches where partial matches are dropped at random to keep to the bound."""
     draw = np.random.default_rng(3)
     options = Sharing(
-        share=share, rank=lambda rates: 2.0 ** draw.uniform(-20, 5, (len(rates), 512))
+        merge=False, share=share, rank=lambda rates: 2.0 ** draw.uniform(-20, 5, (len(rates), 512))
     )
     return matches(Workload(chains(), options).matches(table, ensue.Budget(work=work)))
 
@@ -166,7 +167,7 @@ def test_partitions_take_turns_under_a_bound_and_the_answer_is_the_same() -> Non
     rng = np.random.default_rng(7)
     table = stream(1500).append_column("u", pa.array(rng.integers(0, 6, 1500)))
     for window in (60, "40 rows"):
-        load = ensue.workload(
+        load = shared(
             a=q("A ->> B ->> C", C="x > A.x").partition_by("u").within(window),
             n=q("A ->> B ->> !X").partition_by("u").within(window),
         )
@@ -188,7 +189,7 @@ def test_partitions_take_turns_under_a_bound_and_the_answer_is_the_same() -> Non
 def test_history_teaches_what_to_keep() -> None:
     """The bound is tight from the first row on: without a history the first windows are lost."""
     table = stream(1200)
-    load = ensue.workload(chains(300))
+    load = shared(chains(300))
     exact = matches(load.matches(table))
     bound = ensue.Budget(work=0.3 * load.report.work / 1200)
     cold = matches(load.matches(table, bound))
@@ -202,7 +203,7 @@ def test_history_teaches_what_to_keep() -> None:
 @pytest.mark.compiled
 def test_a_share_is_of_the_history() -> None:
     table, past = stream(1000), stream(2000, seed=5)
-    load = ensue.workload(chains())
+    load = shared(chains())
     exact = matches(load.matches(table))
     needed = load.report.work
     first = matches(load.matches(table, ensue.Budget(work="30%")))
@@ -214,7 +215,7 @@ def test_a_share_is_of_the_history() -> None:
 @pytest.mark.compiled
 def test_live_with_a_history_and_the_model_in_the_snapshot() -> None:
     table, past = stream(1200), stream(2000, seed=5)
-    load = ensue.workload(chains())
+    load = shared(chains())
     budget = ensue.Budget(work=4)
     live = load.live(table.schema, budget, history=past)
     live.insert(table.slice(0, 600))
@@ -225,7 +226,7 @@ def test_live_with_a_history_and_the_model_in_the_snapshot() -> None:
     for name, values in told.items():
         assert np.array_equal(values, kept[name]), name
     assert told["flow"].any() and told["direct"].any() and told["node_seen"].any()
-    other = ensue.workload({"C": q("A ->> B ->> B ->> C").within(9), "D": q("A ->> D").within(9)})
+    other = shared({"C": q("A ->> B ->> B ->> C").within(9), "D": q("A ->> D").within(9)})
     with pytest.raises(errors.StateError):
         other.live(table.schema, budget, live.snapshot())
 
@@ -234,7 +235,7 @@ def test_live_with_a_history_and_the_model_in_the_snapshot() -> None:
 @pytest.mark.parametrize("by_ratio", [True, False])
 def test_every_order_beats_chance(by_ratio: bool) -> None:
     table = stream(4000)
-    load = Workload(chains(), Sharing(by_ratio=by_ratio))
+    load = Workload(chains(), Sharing(merge=False, by_ratio=by_ratio))
     exact = matches(load.matches(table))
     work = 0.3 * load.report.work / 4000
     found = matches(load.matches(table, ensue.Budget(work=work)))
@@ -256,7 +257,7 @@ def test_a_visit_weighs_the_size_and_the_conditions_of_a_partial_match() -> None
 @pytest.mark.compiled
 def test_a_wide_bound_changes_nothing_and_runs_repeat() -> None:
     table = stream(2000)
-    load = ensue.workload(chains())
+    load = shared(chains())
     exact = load.matches(table)
     assert matches(load.matches(table, ensue.Budget(work=1e9))) == matches(exact)
     first = load.matches(table, ensue.Budget(work=3))
@@ -274,7 +275,7 @@ def test_the_moving_average_stays_inside_the_bound() -> None:
     prepared = local.prepare(union.plan, table)
 
     def work(budget: ensue.Budget | None) -> np.ndarray:
-        evaluator = SharedEvaluator(union)
+        evaluator = SharedEvaluator(union, Sharing(merge=False))
         evaluator.keep_work = True
         evaluator.open(union.plan, prepared.schema, budget)
         starts = np.array([0, len(table)], np.int64)
@@ -291,7 +292,7 @@ def test_the_moving_average_stays_inside_the_bound() -> None:
 def test_patterns_inside_their_bound_lose_nothing() -> None:
     """By view only the bits of the overloaded pattern are cleared."""
     table = stream(3000)
-    load = ensue.workload(chains())
+    load = shared(chains())
     exact = matches(load.matches(table))
     found = matches(load.matches(table, ensue.Budget(latency={"C": "20%"})))
     assert found <= exact
@@ -308,12 +309,12 @@ def test_weights_decide_who_loses() -> None:
         "C": q("A ->> B ->> C", C=near).within(120),
         "D": q("X ->> B ->> D", D=near).within(120),
     }
-    light = ensue.workload(apart)
+    light = shared(apart)
     exact = matches(light.matches(table))
     bound = ensue.Budget(work=0.15 * light.report.work / light.report.rows)
 
     def recall_of_c(weights: dict[str, float]) -> float:
-        found = matches(ensue.workload(apart, weights=weights).matches(table, bound))
+        found = matches(shared(apart, weights=weights).matches(table, bound))
         return sum(m[0] == "C" for m in found) / sum(m[0] == "C" for m in exact)
 
     assert recall_of_c({"C": 50}) > recall_of_c({"D": 50}) + 0.05
@@ -322,7 +323,7 @@ def test_weights_decide_who_loses() -> None:
 @pytest.mark.compiled
 def test_a_bound_on_memory() -> None:
     table = stream(3000)
-    load = ensue.workload(chains())
+    load = shared(chains())
     exact = matches(load.matches(table))
     most = load.report.most_records
     found = matches(load.matches(table, ensue.Budget(memory="8 KB")))
@@ -334,7 +335,7 @@ def test_a_bound_on_memory() -> None:
 @pytest.mark.parametrize(("seed", "part"), [(0, 0.2), (1, 0.5), (2, 0.1), (3, 0.2)])
 def test_the_interval_of_recall_holds_the_truth(seed: int, part: float) -> None:
     table = stream(4000, seed)
-    load = ensue.workload(chains())
+    load = shared(chains())
     exact = matches(load.matches(table))
     found = matches(load.matches(table, ensue.Budget(work=part * load.report.work / 4000)))
     for name, told in load.report.patterns.items():
@@ -349,7 +350,7 @@ def test_the_interval_of_recall_holds_the_truth(seed: int, part: float) -> None:
 def test_drift_is_followed() -> None:
     window = 120
     table = stream(8000, flip_at=4000)
-    load = ensue.workload(chains(window))
+    load = shared(chains(window))
     exact = matches(load.matches(table))
     work = 0.5 * load.report.work / 8000
     found = matches(load.matches(table, ensue.Budget(work=work)))
@@ -379,9 +380,9 @@ def test_a_hundred_patterns_with_a_common_prefix_cost_a_few_times_one() -> None:
             "x": rng.integers(0, 9, 3000),
         }
     )
-    one = ensue.workload(p=q("A ->> B ->> C ->> E0", C="x > A.x").within(60))
+    one = shared(p=q("A ->> B ->> C ->> E0", C="x > A.x").within(60))
     one.matches(table)
-    many = ensue.workload({
+    many = shared({
         f"p{i}": q(f"A ->> B ->> C ->> E{i}", C="x > A.x").within(60) for i in range(100)
     })  # fmt: skip
     many.matches(table)
@@ -392,19 +393,17 @@ def test_a_hundred_patterns_with_a_common_prefix_cost_a_few_times_one() -> None:
 def test_a_bound_that_nothing_can_meet_is_said_and_used() -> None:
     table = stream(3000)
     with pytest.warns(errors.BoundWarning, match="cannot be met"):
-        found = ensue.workload(chains()).matches(table, ensue.Budget(memory="1 B"))
+        found = shared(chains()).matches(table, ensue.Budget(memory="1 B"))
     assert found.num_rows < 100
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.BoundWarning)
-        ensue.workload(chains()).matches(table, ensue.Budget(latency="1 hour"))
+        shared(chains()).matches(table, ensue.Budget(latency="1 hour"))
 
 
 @pytest.mark.compiled
 def test_negative_events_are_never_shed() -> None:
     table = stream(3000)
-    load = ensue.workload(
-        n=q("A ->> B ->> !X ->> C").within(60), t=q("A ->> B ->> C ->> !X").within(20)
-    )
+    load = shared(n=q("A ->> B ->> !X ->> C").within(60), t=q("A ->> B ->> C ->> !X").within(20))
     exact = matches(load.matches(table))
     found = matches(load.matches(table, ensue.Budget(work=0.2 * load.report.work / 3000)))
     assert found < exact and len(found) > 20

@@ -14,6 +14,7 @@ from ensue.shared.kernels.price import AGES, age_bin, cell_of
 from ensue.shared.kernels.sketch import level_of
 from ensue.shared.prices import Prices
 from ensue.shared.row_turns import best, stages
+from tests.workload_cases import shared
 
 
 def q(text: str, **define: str) -> Pattern:
@@ -107,7 +108,7 @@ def test_nothing_false_where_events_forbid_or_end_matches() -> None:
         "s": q("A -> B", B="x > A.x").within(30),
         "k": q("A ->> B+ ->> C", C="x > A.x").within(12),
     }
-    load = ensue.workload(named)
+    load = shared(named)
     exact = matches(load.matches(table))
     for share in (0.5, 0.1):
         work = share * load.report.work / 1500
@@ -127,7 +128,7 @@ def restored_halfway(load: Any, table: pa.Table, work: float) -> tuple[Any, Any]
 @pytest.mark.compiled
 def test_what_is_known_of_prices_is_in_the_snapshot() -> None:
     table = stream(1200, 0)
-    load = ensue.workload(a=q("A ->> B ->> C", C="x > A.x").within(60))
+    load = shared(a=q("A ->> B ->> C", C="x > A.x").within(60))
     live, again = restored_halfway(load, table, work=6)
     told = live._evaluator.engine.controller.prices
     kept = again._evaluator.engine.controller.prices
@@ -154,7 +155,7 @@ def test_start_rows_of_busy_partitions_come_first() -> None:
     )
     define = {"A": "kind = 'A'", "N": "kind = 'C'", "B": "kind = 'B'"}
     pattern = ensue.pattern("A N* B").define(**define).partition_by("u").order_by("t").within(6)
-    load = ensue.workload(p=pattern.after_match("to next row"))
+    load = shared(p=pattern.after_match("to next row"))
     exact = matches(load.matches(table, ensue.Budget(work=1000)))
     work = load.report.work
     found = matches(load.matches(table, ensue.Budget(work=0.4 * work / count)))
@@ -173,7 +174,7 @@ def test_what_a_history_taught_is_forgotten_when_the_data_change() -> None:
         return pa.table({"id": np.arange(count), "kind": kind, "x": np.where(kind == "C", ends, x)})
 
     table, past = flipped(8000, 0, 2500), flipped(3000, 5, 3000)
-    load = ensue.workload(a=q("A ->> B ->> C", C="abs(x - B.x) < 3").within(80))
+    load = shared(a=q("A ->> B ->> C", C="abs(x - B.x) < 3").within(80))
     exact = matches(load.matches(table))
     work = 0.4 * load.report.work / 8000
     found = matches(load.matches(table, ensue.Budget(work=work), history=past))
@@ -195,11 +196,11 @@ def test_only_the_ratios_of_weights_count(taught: bool) -> None:
         "c": q("A ->> B ->> C", C="x > A.x").within(120),
         "d": q("A ->> B ->> X", X="x < B.x").within(120),
     }
-    plain = ensue.workload(named)
+    plain = shared(named)
     exact = matches(plain.matches(table))
     bound = ensue.Budget(work=0.1 * plain.report.work / 2500)
     found = matches(plain.matches(table, bound, history=past))
-    heavy = ensue.workload(named, weights={"c": 2.0**20, "d": 2.0**20})
+    heavy = shared(named, weights={"c": 2.0**20, "d": 2.0**20})
     assert matches(heavy.matches(table, bound, history=past)) == found < exact
     assert heavy.report.work == plain.report.work
 
@@ -207,7 +208,7 @@ def test_only_the_ratios_of_weights_count(taught: bool) -> None:
 @pytest.mark.compiled
 def test_a_restored_run_uses_the_buckets_that_it_learned() -> None:
     table = stream(1200, 0)
-    load = ensue.workload(a=q("A ->> (B | X) ->> C", C="x > A.x").within(60))
+    load = shared(a=q("A ->> (B | X) ->> C", C="x > A.x").within(60))
     live, again = restored_halfway(load, table, work=4)
     went_on = matches(live.insert(table.slice(600)))
     restored = matches(again.insert(table.slice(600)))
@@ -221,7 +222,7 @@ def test_a_restored_run_uses_the_buckets_that_it_learned() -> None:
 
 def test_what_open_partial_matches_have_taken_outlives_a_change_of_the_workload() -> None:
     table = stream(60, 0)
-    live = ensue.workload(a=q("A ->> B ->> C", C="x > A.x").within(60)).live(table.schema)
+    live = shared(a=q("A ->> B ->> C", C="x > A.x").within(60)).live(table.schema)
     live.insert(table)
     live.revise(add={"b": q("A ->> B ->> X").within(30)})
     automaton = live._evaluator.engine.automaton
@@ -233,7 +234,7 @@ def test_what_open_partial_matches_have_taken_outlives_a_change_of_the_workload(
 def test_restored_prices_hold_from_the_first_row() -> None:
     """While a history is read again, or the first rows say what a share is of, nothing is shed."""
     table, past = stream(3000, 0), stream(1500, 7)
-    load = ensue.workload(a=q("A ->> B ->> C", C="x > A.x").within(60))
+    load = shared(a=q("A ->> B ->> C", C="x > A.x").within(60))
     exact = matches(load.matches(table))
     unbounded = load.report.work / load.report.rows
     budget = ensue.Budget(work=4)
@@ -255,7 +256,7 @@ def test_restored_prices_hold_from_the_first_row() -> None:
 @pytest.mark.parametrize("text", ["A ->> B", "A ->> !X ->> C", "A ->> B ->> C"])
 def test_windows_shorter_than_the_time_between_checks_keep_the_bound(text: str) -> None:
     table = stream(6000, 0)
-    load = ensue.workload(a=q(text).within(12))
+    load = shared(a=q(text).within(12))
     exact = matches(load.matches(table))
     unbounded = load.report.work
     for share in (0.5, 0.1):

@@ -17,6 +17,7 @@ from ensue.api.workload import Workload
 from ensue.shared.options import Sharing
 from tests import oracle_sequences, sequence_specs
 from tests.unit.test_sequences_exhaustive import EVENTS, PATTERNS, ROWS, STREAMS
+from tests.workload_cases import shared
 
 SHARING = (True, False)
 
@@ -44,9 +45,11 @@ def all_short_streams(patterns: list[Pattern], share: bool = True) -> None:
     named = {
         f"q{i}": pattern.partition_by("stream").order_by("id") for i, pattern in enumerate(patterns)
     }
-    got = listed(Workload(named, Sharing(share=share)).matches(EVENTS))
-    for name, pattern in named.items():
-        assert got.get(name, []) == expected(pattern, ROWS), (name, pattern)
+    wanted = {name: expected(pattern, ROWS) for name, pattern in named.items()}
+    for merge in (True, False):
+        got = listed(Workload(named, Sharing(share=share, merge=merge)).matches(EVENTS))
+        for name, pattern in named.items():
+            assert got.get(name, []) == wanted[name], (name, pattern, merge)
 
 
 @pytest.mark.compiled
@@ -160,10 +163,10 @@ def test_sub_patterns_are_shared_at_other_places() -> None:
     all_short_streams([pattern.within("4 rows") for pattern in patterns])
     long = pa.table({"id": range(40), "kind": list("CXABAC" * 6 + "CXAB"), "x": [1, 2] * 20})
     named = {f"q{i}": p.order_by("id").within(20) for i, p in enumerate(patterns)}
-    shared, apart = ensue.workload(named), Workload(named, Sharing(share=False))
-    assert listed(shared.matches(long)) == listed(apart.matches(long))
-    assert shared.report.work < apart.report.work
-    assert shared.report.patterns["q1"].found == len(listed(shared.matches(long))["q1"])
+    together, apart = shared(named), shared(named, share=False)
+    assert listed(together.matches(long)) == listed(apart.matches(long))
+    assert together.report.work < apart.report.work
+    assert together.report.patterns["q1"].found == len(listed(together.matches(long))["q1"])
 
 
 def test_more_patterns_than_a_word_has_bits() -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.guards.registers import hash_registers, same_registers
+from ensue.kernels.calls import borrowing, inner, inner_allocating
 from ensue.sequences.kernels.match_graph import NOTHING
 
 EMPTY, GONE = -1, -2
@@ -30,20 +30,21 @@ class Classes(NamedTuple):
     ids: NDArray[np.int32]  # [state, place]
     keys: NDArray[np.int64]
     counts: NDArray[np.int64]  # per state; then: slots in use, entries of the table ever used
+    sorted: NDArray[np.int64]  # per state: entries that were there before the event
     new_state: NDArray[np.int32]
     new_node: NDArray[np.int32]
     new_ints: NDArray[np.int64]
     new_floats: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def same_class(classes: Classes, slot: int, state: int, added: int) -> bool:
     return classes.state[slot] == state and same_registers(
         classes.ints, classes.floats, slot, classes.new_ints, classes.new_floats, added
     )
 
 
-@njit(cache=True, nogil=True)
+@inner
 def forget(classes: Classes, slot: int) -> None:
     """Takes a class out of the hash table and frees its slot."""
     room = classes.table.shape[0] - 1
@@ -57,7 +58,7 @@ def forget(classes: Classes, slot: int) -> None:
     classes.free[classes.counts[states]] = slot
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def rehash(classes: Classes) -> None:
     """Fills the hash table anew from the lists of the states."""
     classes.table[:] = EMPTY
@@ -73,7 +74,7 @@ def rehash(classes: Classes) -> None:
     classes.counts[states + 1] = classes.counts[states]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def first_place(keys: NDArray[np.int64], count: int, key: int, after: bool) -> int:
     """The first place whose key is not below (after: is above) `key`."""
     low, high = 0, count
@@ -86,37 +87,63 @@ def first_place(keys: NDArray[np.int64], count: int, key: int, after: bool) -> i
     return low
 
 
-@njit(cache=True, nogil=True)
-def _before(classes: Classes, slot: int, added: int) -> bool:
-    """Whether a class comes before an added one of equal key: by registers.
+@inner
+def _before(classes: Classes, slot: int, key: int, other: int, other_key: int) -> bool:
+    """Whether a class comes before another one of its state: by key, then by registers.
 
     Not by age: an order that old starts decide would change when they are forgotten.
     """
+    if key != other_key:
+        return key < other_key
     for index in range(classes.ints.shape[1]):
-        left, right = classes.ints[slot, index], classes.new_ints[added, index]
+        left, right = classes.ints[slot, index], classes.ints[other, index]
         if left != right:
             return left < right
     for index in range(classes.floats.shape[1]):
-        known, new = classes.floats[slot, index], classes.new_floats[added, index]
+        known, new = classes.floats[slot, index], classes.floats[other, index]
         if known != new:
             return known < new
     return True
 
 
-@njit(cache=True, nogil=True)
-def insertion(classes: Classes, state: int, key: int, added: int) -> int:
+@inner
+def merge(classes: Classes, state: int, count: int) -> None:
+    """Sorts a state's list, whose first `count` entries are sorted."""
     keys, ids = classes.keys[state], classes.ids[state]
-    low, high = 0, classes.counts[state]
-    while low < high:
-        middle = (low + high) // 2
-        if keys[middle] < key or (keys[middle] == key and _before(classes, ids[middle], added)):
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    if classes.counts[state] > count + 1:
+        _merge_many(classes, state, count)
+        return
+    key, slot = keys[count], ids[count]
+    to = count
+    while to > 0 and not _before(classes, ids[to - 1], keys[to - 1], slot, key):
+        keys[to], ids[to] = keys[to - 1], ids[to - 1]
+        to -= 1
+    keys[to], ids[to] = key, slot
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
+def _merge_many(classes: Classes, state: int, count: int) -> None:
+    keys, ids, upto = classes.keys[state], classes.ids[state], classes.counts[state]
+    order = np.argsort(keys[count:upto], kind="mergesort")
+    new_keys, new_ids = keys[count:upto][order], ids[count:upto][order]
+    for place in range(1, upto - count):  # of equal keys: nearly in order, as classes are visited
+        key, slot, to = new_keys[place], new_ids[place], place
+        while to > 0 and not _before(classes, new_ids[to - 1], new_keys[to - 1], slot, key):
+            new_keys[to], new_ids[to] = new_keys[to - 1], new_ids[to - 1]
+            to -= 1
+        new_keys[to], new_ids[to] = key, slot
+    old, to = count - 1, upto - 1
+    for place in range(upto - count - 1, -1, -1):
+        key, slot = new_keys[place], new_ids[place]
+        while old >= 0 and not _before(classes, ids[old], keys[old], slot, key):
+            keys[to], ids[to] = keys[old], ids[old]
+            old -= 1
+            to -= 1
+        keys[to], ids[to] = key, slot
+        to -= 1
+
+
+@borrowing
 def sweep(classes: Classes, newest: NDArray[np.int64], low: int) -> None:
     """Forgets classes whose matches have all left the window."""
     for state in range(classes.ids.shape[0]):
@@ -132,7 +159,7 @@ def sweep(classes: Classes, newest: NDArray[np.int64], low: int) -> None:
         classes.counts[state] = kept
 
 
-@njit(cache=True, nogil=True)
+@inner
 def clear(classes: Classes) -> None:
     states = classes.ids.shape[0]
     for state in range(states):

@@ -17,9 +17,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import allocating, inner
+from ensue.kernels.copies import copy_row, copy_rows
 from ensue.kernels.stop import asked
 from ensue.sequences.kernels.match_graph import NOTHING, UNION, Nodes
 
@@ -52,21 +53,21 @@ class Numbers(NamedTuple):
     best: NDArray[np.int64]  # [node, extreme]: a row
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _copy(numbers: Numbers, node: int, source: Numbers, place: int) -> None:
-    numbers.residues[node] = source.residues[place]
-    numbers.sizes[node] = source.sizes[place]
-    numbers.odd[node] = source.odd[place]
-    numbers.best[node] = source.best[place]
+    copy_rows(source.residues[place], numbers.residues[node])
+    copy_row(source.sizes[place], numbers.sizes[node])
+    copy_row(source.odd[place], numbers.odd[node])
+    copy_row(source.best[place], numbers.best[node])
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _better(weights: Weights, extreme: int, row: int, known: int) -> bool:
     keys = weights.keys[extreme]
     return known == NO_ROW or keys[row] > keys[known]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _join(weights: Weights, numbers: Numbers, node: int, other: int) -> None:
     """Adds the partial matches of another node, which are different ones."""
     primes = weights.primes
@@ -83,7 +84,7 @@ def _join(weights: Weights, numbers: Numbers, node: int, other: int) -> None:
             numbers.best[node, extreme] = row
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take(weights: Weights, numbers: Numbers, node: int, row: int, label: int) -> None:
     """The event joins every partial match of the node."""
     primes = weights.primes
@@ -106,7 +107,7 @@ def _take(weights: Weights, numbers: Numbers, node: int, row: int, label: int) -
             numbers.best[node, extreme] = row
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _work_out(
     nodes: Nodes,
     weights: Weights,
@@ -170,7 +171,7 @@ def _work_out(
     return True
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def add_up(
     nodes: Nodes,
     used: int,

@@ -9,12 +9,11 @@ merge.
 An event touches only the classes that it can change:
 
 - A state whose step for the event is "stay as you are" is passed over at once.
-- Where one guard decides and it has a comparison of the event with a remembered row (equality or
-  order), the classes of the state are sorted by that row's value, and only the range that the
-  comparison allows is asked.
+- Where one guard decides and it compares the event with something remembered, the classes of the
+  state are sorted by that, and only the range that the comparison allows is asked (`sorting.py`).
 
 Where classes lie and are found is in `classes.py`. Cost per event: the classes in the range,
-times a guard; a sorted insert is one move of the entries behind it.
+times a guard; what an event adds to a list is merged into it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.guards.machine import FALSE, OVERFLOW, TRUE
@@ -34,7 +32,7 @@ from ensue.guards.registers import (
     reset_registers,
     take_row,
 )
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import borrowing, inlined, inner
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 from ensue.sequences.kernels.classes import (
@@ -43,7 +41,7 @@ from ensue.sequences.kernels.classes import (
     clear,
     first_place,
     forget,
-    insertion,
+    merge,
     rehash,
     same_class,
 )
@@ -56,9 +54,21 @@ from ensue.sequences.kernels.match_graph import (
     next_partition,
     note_live,
 )
+from ensue.sequences.kernels.sorting import (
+    ABOVE,
+    BELOW,
+    EQUAL,
+    EVENT,
+    FROM,
+    NO_INDEX,
+    NULL,
+    PAST,
+    Sorting,
+    in_vain,
+    side_key,
+)
 
-DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO = range(4)
-NO_INDEX, EQUAL, ABOVE, FROM, BELOW, UPTO = 0, 1, 2, 3, 4, 5  # the event's value against the row's
+DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO, PAUSED = range(5)
 
 
 class Steps(NamedTuple):
@@ -88,13 +98,11 @@ class Machine(NamedTuple):
     bounds: NDArray[np.float64]  # of joints, in the unit of `order`
     last_register: int  # row of the last event, where there are bounds
     order: NDArray[np.float64]
-    # [state, (comparison, label, register, column of its row, of event)]
-    sorting: NDArray[np.int64]
-    sort_keys: NDArray[np.int64]  # [column, row]: values as integers that sort alike
-    sort_nulls: NDArray[np.bool_]
+    reads_itself: NDArray[np.bool_]  # per label: its guard reads what its own event changes
+    sorting: Sorting
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _entry(steps: Steps, state: int, bits: int) -> int:
     found = 0
     begin = steps.position_offset[state]
@@ -103,26 +111,13 @@ def _entry(steps: Steps, state: int, bits: int) -> int:
     return steps.entry_offset[state] + found
 
 
-@njit(cache=True, nogil=True)
-def _sort_key(machine: Machine, state: int, ints: NDArray[np.int64]) -> int:
-    if machine.sorting[state, 0] == NO_INDEX:
-        return 0
-    row = ints[machine.sorting[state, 2]]
-    column = machine.sorting[state, 3]
-    if row < 0 or machine.sort_nulls[column, row]:
-        return np.iinfo(np.int64).max
-    return machine.sort_keys[column, row]
-
-
-@njit(cache=True, nogil=True)
-def _range(machine: Machine, classes: Classes, state: int, row: int) -> tuple[int, int]:
+@inner
+def _range(machine: Machine, classes: Classes, state: int, value: int) -> tuple[int, int]:
     """Places of the classes that the comparison allows; others stay as they are."""
-    column = machine.sorting[state, 4]
-    if machine.sort_nulls[column, row]:
-        return 0, 0
-    value = machine.sort_keys[column, row]
     keys, count = classes.keys[state], classes.counts[state]
-    comparison = machine.sorting[state, 0]
+    if value == NULL:
+        return 0, 0
+    comparison = machine.sorting.comparison[state]
     if comparison == EQUAL:
         return first_place(keys, count, value, False), first_place(keys, count, value, True)
     if comparison == ABOVE:
@@ -146,10 +141,12 @@ def _verdict(
     floats: NDArray[np.float64],
 ) -> int:
     """Whether the row may join what is known; `ints` and `floats` are overwritten."""
+    first, last = machine.starts[partition], machine.starts[partition + 1]
+    if not machine.reads_itself[label]:
+        return ask_guard(machine.guards, label, row, row, first, last, 0, known, known_floats)
     copy_registers(known, known_floats, ints, floats)
     if not take_row(machine.guards, label, row, ints, floats):
         return OVERFLOW
-    first, last = machine.starts[partition], machine.starts[partition + 1]
     return ask_guard(machine.guards, label, row, row, first, last, 0, ints, floats)
 
 
@@ -176,13 +173,23 @@ def _add(
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _settle(
-    machine: Machine, classes: Classes, nodes: Nodes, added: int, used: int, low: int
+    machine: Machine,
+    classes: Classes,
+    nodes: Nodes,
+    added: int,
+    used: int,
+    low: int,
+    partition: int,
+    row: int,
 ) -> int:
-    """Puts what the event added into the lists of the states; the nodes used."""
+    """Puts what the event added into the lists of the states; the nodes used, -1: an overflow."""
     states = classes.ids.shape[0]
     room = classes.table.shape[0] - 1
+    first, last = machine.starts[partition], machine.starts[partition + 1]
+    for state in range(states):
+        classes.sorted[state] = classes.counts[state]
     for place in range(added):
         state, node = classes.new_state[place], classes.new_node[place]
         where = hash_registers(state, classes.new_ints, classes.new_floats, place) & room
@@ -201,6 +208,23 @@ def _settle(
                 classes.node[known] = join_nodes(nodes, before, node, used)
                 used += 1
             continue
+        key = 0
+        if machine.sorting.comparison[state] != NO_INDEX:
+            key, fits = side_key(
+                machine.guards,
+                machine.sorting,
+                state,
+                PAST,
+                row,
+                first,
+                last,
+                classes.new_ints[place],
+                classes.new_floats[place],
+            )
+            if not fits:
+                return -1
+            if in_vain(machine.sorting, state, key, row):
+                continue
         slot = classes.free[classes.counts[states]]
         classes.counts[states] += 1
         classes.counts[states + 1] += 1
@@ -209,18 +233,16 @@ def _settle(
         classes.node[slot] = node
         copy_row(classes.new_ints[place], classes.ints[slot])
         copy_row(classes.new_floats[place], classes.floats[slot])
-        key = _sort_key(machine, state, classes.new_ints[place])
-        keys, ids, count = classes.keys[state], classes.ids[state], classes.counts[state]
-        at = insertion(classes, state, key, place)
-        for index in range(count, at, -1):
-            keys[index] = keys[index - 1]
-            ids[index] = ids[index - 1]
-        keys[at], ids[at] = key, slot
+        count = classes.counts[state]
+        classes.keys[state, count], classes.ids[state, count] = key, slot
         classes.counts[state] = count + 1
+    for state in range(states):
+        if classes.counts[state] > classes.sorted[state]:
+            merge(classes, state, classes.sorted[state])
     return used
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def advance(
     steps: Steps,
     machine: Machine,
@@ -230,6 +252,7 @@ def advance(
     used: int,
     roots: NDArray[np.int64],
     most_takes: int,
+    visits: NDArray[np.int64],  # so far, and how many until the caller is asked
 ) -> tuple[int, int, int]:
     """Rows from `walk.place` on: (status, nodes used, roots found).
 
@@ -249,6 +272,8 @@ def advance(
             clear(classes)
             next_partition(walk)
             continue
+        if visits[0] >= visits[1]:
+            return PAUSED, used, found
         amount = classes.counts[states] + 1
         if (
             used + 2 * amount * (most_takes + 1) > nodes.rows.shape[0]
@@ -280,14 +305,28 @@ def advance(
                     continue
             elif (
                 not bounded
-                and machine.sorting[state, 0] != NO_INDEX
-                and hard == 1 << machine.sorting[state, 1]
+                and machine.sorting.comparison[state] != NO_INDEX
+                and hard == 1 << machine.sorting.label[state]
                 and steps.idle[_entry(steps, state, base)]
             ):
-                begin, end = _range(machine, classes, state, row)
+                value, fits = side_key(
+                    guards,
+                    machine.sorting,
+                    state,
+                    EVENT,
+                    row,
+                    machine.starts[partition],
+                    machine.starts[partition + 1],
+                    guards.initial_ints,
+                    guards.initial_floats,
+                )
+                if not fits:
+                    return GUARD_OVERFLOW, used, found
+                begin, end = _range(machine, classes, state, value)
                 if begin >= end:
                     continue
             kept = begin
+            visits[0] += end - begin
             for index in range(begin, end):
                 if asked():
                     return FULL, used, found
@@ -369,6 +408,9 @@ def advance(
                     classes.keys[state, kept] = classes.keys[state, index]
                     kept += 1
                 classes.counts[state] = kept
-        used = _settle(machine, classes, nodes, added, used, low)
+        settled = _settle(machine, classes, nodes, added, used, low, partition, row)
+        if settled < 0:
+            return GUARD_OVERFLOW, used, found
+        used = settled
         place[1] += 1
     return DONE, used, found
