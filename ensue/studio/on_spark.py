@@ -31,6 +31,7 @@ _KEYS, _ROWS = "__ensue_keys", "__ensue_rows"
 _LOST = (
     "java.lang.IllegalStateException", "stopped SparkContext", "SparkContext was shut down",
     "Connection refused", "UNAVAILABLE", "INVALID_HANDLE", "NO_ACTIVE_SESSION",
+    "SESSION_OR_CONTEXT_NOT_EXISTS",
     "Answer from Java side is empty", "NoneType",
 )  # fmt: skip
 
