@@ -393,9 +393,9 @@ class _Reader:
             case exp.Star():
                 raise self._error(node, "* stands only inside COUNT", "name a column", "*")
             case exp.Literal():
-                return literal(node)
+                return self._literal(node)
             case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
-                number = literal(node.this)
+                number = self._literal(node.this)
                 return c.Literal(number.kind, -number.value)  # type: ignore[operator]
             case exp.Boolean():
                 return c.Literal("boolean", bool(node.this))
@@ -459,6 +459,12 @@ class _Reader:
         self, node: exp.Expression, problem: str, remedy: str, word: str | None
     ) -> errors.NavigationError:
         return errors.NavigationError(problem, remedy=remedy, place=self._place(node, word))
+
+    def _literal(self, node: exp.Literal) -> c.Literal:
+        try:
+            return literal(node)
+        except errors.EnsueError as problem:
+            raise problem.at(self._place(node, node.this)) from None
 
     def _place(self, node: exp.Expression, word: str | None = None) -> errors.Place:
         starts = [

@@ -71,9 +71,9 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
             remedy="split it with views",
         )
     check_brackets(text, "the statement")
-    check_commas(text, "the statement")
     with syntax_errors(text, "the statement is not SQL"):
         trees = [tree for tree in sqlglot.parse(text, dialect=statement_dialect(dialect)) if tree]
+    check_commas(text, "the statement")
     if len(trees) != 1:
         raise errors.ConditionSyntaxError(
             f"{len(trees)} statements were given, where one is expected",

@@ -59,7 +59,7 @@ def literal(node: exp.Literal) -> c.Literal:
     whole, _, fraction = text.partition(".")
     digits = len(whole.lstrip("0")) + len(fraction)
     if digits > _DIGITS:
-        raise errors.ConditionSyntaxError(
+        raise errors.LimitError(
             f"the number {text[:50]}{'...' * (len(text) > 50)} has {digits:,} digits; a decimal "
             f"has at most {_DIGITS}",
             remedy="write it with an exponent, as in 1e40, if it may be rounded",
