@@ -12,6 +12,7 @@ from ensue.operator.arrange import flat
 from ensue.operator.notices import Notices
 from ensue.query import rules
 from ensue.revision.timing import Timing
+from ensue.run import choose
 from ensue.run.partition import key_of, no_rows, rows_of
 from ensue.why.account import PARTITION
 from ensue.why.automata import AutomatonAttempts
@@ -32,7 +33,8 @@ class Asked:
 
     def attempts(self, schema: pa.Schema) -> AutomatonAttempts:
         rules.duplicates(schema.names, "column of the input")
-        return AutomatonAttempts(self.machine, self.timing, schema, self.partition_by, self.per)
+        keys = choose.revisions(self.machine, self.timing, schema, self.partition_by)
+        return AutomatonAttempts(keys, self.machine, self.timing, self.partition_by, self.per)
 
     @property
     def arcs(self) -> list[str]:

@@ -79,9 +79,9 @@ class AutomatonAttempts:
 
     def __init__(
         self,
+        keys: RevisionEvaluator,
         machine: RegisterAutomaton,
         timing: Timing,
-        schema: pa.Schema,
         partition_by: tuple[str, ...],
         per: str,
     ) -> None:
@@ -91,7 +91,7 @@ class AutomatonAttempts:
         a.check(self.query, per)
         machine.check()
         self.machine, self.timing, self.per = machine, timing, per
-        self.keys = RevisionEvaluator(machine, timing, schema, partition_by)
+        self.keys = keys  # of the same automaton: it knows which rows play a part
         self.reader = ArcReader(machine, self.keys.kinds)
         ways = _ways_to_a_final(machine)
         self.events = {state: way[0] for state, way in ways.items()}
