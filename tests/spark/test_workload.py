@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import ensue
 from ensue import errors
 from ensue.api.pattern import Pattern
+from tests.spark.batches import write
 from tests.workload_cases import Case, case, listed
 
 
@@ -197,3 +200,39 @@ def test_an_observation_is_told_whether_a_share_held(spark: Any, table: pa.Table
             load.matches(observe=Observation(), **wrong)
     with pytest.raises(errors.QueryError, match="observe="):
         ROWS.matches(df, budget=share, observe=Observation())
+
+
+def test_columns_with_dots(spark: Any, tmp_path: Path) -> None:
+    """Whatever is asked, columns keep the names that the user gave them."""
+    begin = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    table = pa.table(
+        {
+            "u.u": [1, 1, 1, 2],
+            "t.t": pa.array([begin + dt.timedelta(seconds=i) for i in range(4)]),
+            "k`s": ["A", "B", "A", "A"],
+        }
+    )
+    asked = ensue.pattern("A B", types="k`s").partition_by("u.u").order_by("t.t")
+    asked = asked.measures(**{"at.at": "FIRST(`t.t`)"})
+    df = spark.createDataFrame(table)
+    load = ensue.workload(r=asked, s=asked.after_match("to next row"))
+    wanted = [(name, 1, begin.replace(tzinfo=None)) for name in "rs"]
+    columns = ["pattern", "u.u", "at.at"]
+    together = load.matches(df)
+    assert together.columns == columns
+    assert sorted(map(tuple, together.collect())) == wanted
+    why = asked.why(df)
+    assert why.columns == asked.why(table).column_names
+    assert sorted(row["u.u"] for row in why.collect()) == [1, 2]
+    write(tmp_path / "in", [table])
+    stream = spark.readStream.schema(df.schema).parquet(str(tmp_path / "in"))
+    stream = stream.withWatermark("`t.t`", "0 seconds")
+    for found, shown in ((asked.matches(stream), wanted[:1]), (load.matches(stream), wanted)):
+        assert found.columns == columns[-len(found.columns) :]
+        rows: list[Any] = []
+        query = found.writeStream.foreachBatch(
+            lambda frame, _, rows=rows: rows.extend(frame.collect())
+        )
+        query = query.option("checkpointLocation", str(tmp_path / f"{len(found.columns)}"))
+        query.trigger(availableNow=True).start().awaitTermination()
+        assert sorted(map(tuple, rows)) == [row[-len(found.columns) :] for row in shown]

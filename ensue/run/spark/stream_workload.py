@@ -89,7 +89,8 @@ def _together(
     found = prepared.run(work)
     ahead = [OP, MATCH_ID] if settings.speculative else []
     ahead += [PATTERN, VERSION] if options.edits else [PATTERN]
-    found = found.select(*ahead, *(n for n in found.columns if n not in (*ahead, VERSION)))
+    rest = (name for name in found.columns if name not in (*ahead, VERSION))
+    found = found.select(*ahead, *map(quoted, rest))
     written = {safe: name for name, safe in plain.items()}
     return found.toDF(*(written.get(name, name) for name in found.columns))
 
