@@ -79,6 +79,8 @@ def test_stderr_has_only_our_lines() -> None:
         "ColumnTypeError: Spark rejects the condition SIZE(`x`) > 1: [DATATYPE_MISMATCH",
         CHECK,
         "ColumnTypeError: line 1, column 18: Spark rejects the measure m: [UNRESOLVED_ROUTINE]",
+        "  SELECT * FROM df MATCH_RECOGNIZE (",  # the statement, and a mark below the place
+        "                   ^",
         CHECK,
         "AnalysisException: [UNRESOLVED_COLUMN",
         *SKIP,
