@@ -62,5 +62,6 @@ LOST_HARDLY = 0.025
 # -- start rows of row patterns: `python -m benchmarks.sharp --figure 6 --seed 10` -----------------
 
 EXPLORE_STARTS = 0.02  # of the start rows are tried whatever they are worth
+MOST_EXPLORED = 0.25  # of those that may be tried are at most such ones
 FADE_STARTS = 0.9  # of their sketch is left after each block
 TEACHING = 0.1  # of the rows teach, where there is no history

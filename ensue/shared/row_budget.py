@@ -10,8 +10,8 @@ from ensue.automaton.program import ACCEPT, START
 from ensue.operator.budget import EVERY, OF_MEMORY, Bounds, Form, Room, Unbounded
 from ensue.query import condition as c
 from ensue.query.query import Query, Rows, SkipMode
+from ensue.shared.row_pace import Pace
 
-BLOCK = 2048
 _NO_MEMORY = (
     "they keep no partial matches between start rows, so there is nothing that it could shed"
 )
@@ -57,42 +57,39 @@ class RowBudget:
     def __init__(self, bounds: Bounds, names: tuple[str, ...], part: float = 1.0) -> None:
         """`part` of a bound in numbers is for these patterns, the rest for other groups."""
         bounds = bounds.part(part)
-        self._work, self._seconds, self._single = bounds.work, bounds.latency, bounds.latency_of
+        self._work = bounds.work
         self._names = names
-        self._known = dict.fromkeys(names, 0.0)  # seconds per start row, faded
         self._past = dict.fromkeys(names, (0, 0))  # rows and start rows of the history
         self._left = dict.fromkeys(names, 0.0)  # of a start row
-        self._before = dict.fromkeys(names, 0)  # rows before it was known what a start row takes
+        self.paces: dict[str, Pace] = {}  # of the patterns whose time is bounded
+        for name in names:
+            if (bound := bounds.latency_of.get(name)) is not None:
+                self.paces[name] = Pace(bound)
+            elif bounds.latency is not None:
+                self.paces[name] = Pace(bounds.latency.part(1 / len(names)))
         self.learning = False  # from rows of the past: every start row is tried
 
     def allowed(self, name: str, rows: int, candidates: int) -> int:
         """Start rows that a block of one pattern may try."""
         if self.learning:
             return candidates
-        share = 1.0 / len(self._names)
-        most, left = float(candidates), self._left[name]
-        done, starts = self._past[name]
-        bounds = [(self._work, True), (self._seconds, False), (self._single.get(name), False)]
-        for bound, counted in bounds:
-            if bound is None:
-                continue
+        most = float(candidates)
+        if (bound := self._work) is not None:
+            done, starts = self._past[name]
             if bound.share:
-                needed = starts / done * rows if done else candidates
-                most = min(most, bound.amount * needed + left)
-            elif counted:
-                most = min(most, bound.amount * share * rows + left)
-            elif self._known[name] > 0.0:
-                part = 1.0 if name in self._single else share
-                most = min(most, bound.amount * part * rows / self._known[name])
+                each = bound.amount * (starts / done * rows if done else candidates)
             else:
-                self._before[name] += rows
+                each = bound.amount / len(self._names) * rows
+            most = min(most, each + self._left[name])
+        if (pace := self.paces.get(name)) is not None:
+            most = min(most, pace.allowed(rows, candidates))
         self._left[name] = most - int(most)
         return int(most)
 
     @property
     def of_work(self) -> bool:
         """Whether work is all that is bounded."""
-        return self._work is not None and self._seconds is None and not self._single
+        return self._work is not None and not self.paces
 
     def per_row(self, starts: float) -> float:
         """Start rows of all patterns per row; a share is of the history's, else of the table's."""
@@ -103,17 +100,10 @@ class RowBudget:
 
     def unbounded(self, rows: int) -> Unbounded:
         """The rows of a table of so many before the bounds held, and why."""
-        return Unbounded.of(
-            max(self._before.values()),
-            rows,
-            f"what a start row takes is known after the first {BLOCK:,} rows",
-        )
+        slowest = max(self.paces.values(), key=lambda pace: pace.before, default=None)
+        return Unbounded() if slowest is None else Unbounded.of(slowest.before, rows, slowest.why)
 
-    def measured(self, name: str, rows: int, tried: int, seconds: float) -> None:
-        if self.learning:
-            done, starts = self._past[name]
-            self._past[name] = done + rows, starts + tried
-        if tried:
-            unit = seconds / tried
-            known = self._known[name]
-            self._known[name] = unit if known == 0.0 else 0.7 * known + 0.3 * unit
+    def learned(self, name: str, rows: int, tried: int) -> None:
+        """Rows of the past, and how many start rows they have."""
+        done, starts = self._past[name]
+        self._past[name] = done + rows, starts + tried

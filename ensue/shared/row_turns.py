@@ -24,6 +24,7 @@ from ensue.quantities.measures import Matches
 from ensue.query.query import Query
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.shared.constants import TEACHING
+from ensue.shared.row_sample import Drawn
 
 ROW = "__ensue_row"
 
@@ -109,6 +110,7 @@ class Candidates:
     possible: NDArray[np.bool_]  # by what rows say alone
     keys: NDArray[np.int64]
     keep: NDArray[np.bool_]
+    drawn: list[Drawn]  # of those that were to be shed
 
 
 def best(values: list[NDArray[np.float64]], room: int) -> list[NDArray[np.bool_]]:

@@ -35,11 +35,12 @@ from ensue.quantities.measures import Matches
 from ensue.query.query import Query
 from ensue.rows.evaluator import RowsEvaluator
 from ensue.shared import row_turns
-from ensue.shared.constants import EXPLORE_STARTS
 from ensue.shared.options import Report, Sharing
 from ensue.shared.own import joined_plan, own_table
 from ensue.shared.recall import Estimate
-from ensue.shared.row_budget import BLOCK, ROW_PATTERNS, RowBudget, check_shedding
+from ensue.shared.row_budget import ROW_PATTERNS, RowBudget, check_shedding
+from ensue.shared.row_pace import BLOCK, Pace
+from ensue.shared.row_sample import Drawn, drawn_of, ranked
 from ensue.shared.row_sketch import StartSketch
 from ensue.shared.row_turns import KeptStarts
 
@@ -54,7 +55,7 @@ class RowPattern:
     weight: float
     found: int = 0
     lost: float = 0.0
-    spread: float = 0.0
+    spread: float = 0.0  # the variance of that, from drawing what is explored
     tried: int = 0
     shed: int = 0
     past: int = 0  # matches of the history
@@ -67,16 +68,23 @@ class RowPattern:
         self.past = past
         self.log.clear()
 
-    def decided(
-        self, rows: int, tried: int, shed: NDArray[np.int64], rates: NDArray[np.float64]
-    ) -> None:
-        """Start rows of a block were tried; others were shed, of these keys and rates."""
-        seen = self.sketch.tried[shed] + 1
+    def decided(self, rows: int, tried: int, rates: NDArray[np.float64]) -> None:
+        """Start rows of a block were tried; others, of these rates, were shed."""
         self.lost += float(rates.sum())
-        self.spread += float((rates * (1 - rates) + rates / seen).sum())
         self.tried += tried
-        self.shed += len(shed)
+        self.shed += len(rates)
         self.log.append((rows, tried))
+
+    def explored(self, drawn: Drawn, matched: NDArray[np.bool_]) -> None:
+        """Corrects the rates of what was shed by what came of those drawn of it."""
+        if not len(drawn.rows):
+            return
+        off = matched[drawn.rows] - drawn.rates
+        each = 1.0 / drawn.chance
+        self.lost += (each - 1.0) * float(off.sum())
+        # One more that nobody expected: few draws say little of their own variance.
+        squares = float((off**2).sum()) + float(drawn.rates.mean())
+        self.spread += (1.0 - drawn.chance) * each**2 * squares
 
 
 @dataclass
@@ -87,7 +95,7 @@ class _Block:
     possible: NDArray[np.bool_]
     keep: NDArray[np.bool_]
     matched: NDArray[np.bool_]
-    began: float
+    drawn: Drawn
 
 
 class SheddingRows(RowsEvaluator):
@@ -98,6 +106,7 @@ class SheddingRows(RowsEvaluator):
         self._pattern, self._bounds = pattern, bounds
         self._random = np.random.default_rng(seed)
         self._block: _Block | None = None
+        self._tried, self._choosing = 0, 0.0  # of a piece
 
     def learn(self) -> None:
         """What the last block led to is known."""
@@ -105,15 +114,44 @@ class SheddingRows(RowsEvaluator):
         if block is None:
             return
         self._pattern.sketch.learn(block.keys, block.keep & block.possible, block.matched)
-        spent, tried = time.thread_time() - block.began, int(block.keep.sum())
-        self._bounds.measured(self._pattern.name, len(block.keys), tried, spent)
+        self._pattern.explored(block.drawn, block.matched)
+        if self._bounds.learning:
+            self._bounds.learned(self._pattern.name, len(block.keys), int(block.keep.sum()))
+
+    @property
+    def _pace(self) -> Pace | None:
+        return self._bounds.paces.get(self._pattern.name)
 
     def _max_rows(self) -> int:
         return BLOCK
 
+    def _insert(self, events: Events) -> Iterator[pa.Table]:
+        if (pace := self._pace) is None:
+            yield from super()._insert(events)
+            return
+        rest: Events | None = events
+        while rest is not None and rest.table.num_rows:
+            most = BLOCK if self._bounds.learning else min(pace.piece, super()._max_rows())
+            part, rest = _cut(rest, most)
+            self._tried, self._choosing, spent = 0, 0.0, 0.0
+            pieces, began = super(RowsEvaluator, self)._insert(part), time.thread_time()
+            while (found := next(pieces, None)) is not None:
+                spent += time.thread_time() - began
+                yield found
+                began = time.thread_time()
+            spent += time.thread_time() - began
+            past = self._bounds.learning
+            pace.measured(part.table.num_rows, self._tried, spent, self._choosing, past)
+
     def _match(self, batch: Batch) -> Iterator[pa.Table]:
+        began, pace = time.thread_time(), self._pace
         self.learn()
+        if pace is not None and not (pace.sheds or pace.teaches or self._bounds.learning):
+            yield from super()._match(batch)
+            return
         self._block = block = self._decide(batch)
+        self._tried += int(block.keep.sum())
+        self._choosing += time.thread_time() - began
         yield from super()._match(KeptStarts.of(batch, block.keep))
 
     def _output(self, batch: Batch, matches: Matches) -> pa.Table:
@@ -122,24 +160,35 @@ class SheddingRows(RowsEvaluator):
         return super()._output(batch, matches)
 
     def _decide(self, batch: Batch) -> _Block:
-        began = time.thread_time()
         pattern, length = self._pattern, batch.length
         keys = pattern.sketch.keys(pattern.planned, batch.columns, length)
         candidates, possible = _starts(batch)
-        ahead = np.concatenate(
-            [np.arange(b, e) >= c for b, e, c in zip(batch.starts[:-1], batch.starts[1:],
-                                                     batch.cursor[:, 0], strict=True)]
-        )  # fmt: skip
+        begins, ends = batch.starts[:-1], batch.starts[1:]
+        ahead = np.arange(length) >= np.repeat(batch.cursor[:, 0], ends - begins)
         places = np.flatnonzero(candidates & ahead)
         allowed = self._bounds.allowed(pattern.name, length, len(places))
-        rates = np.where(possible, pattern.sketch.rate(keys), 0.0)
-        worth = np.where(self._random.random(length) < EXPLORE_STARTS, 1.0 + rates, rates)
-        order = places[np.argsort(-worth[places], kind="stable")]
+        rates = np.where(possible[places], pattern.sketch.rate(keys[places]), 0.0)
+        here = ranked(rates, possible[places], allowed, self._random)
+        (taken,) = row_turns.best([here.order()], allowed)
         keep = np.zeros(length, np.bool_)
-        keep[order[:allowed]] = True
-        shed = order[allowed:]
-        pattern.decided(length, int(keep.sum()), keys[shed], rates[shed])
-        return _Block(keys, possible, keep, np.zeros(length, np.bool_), began)
+        keep[places[taken]] = True
+        pattern.decided(length, int(taken.sum()), rates[~taken])
+        drawn = drawn_of(here, places, taken)
+        return _Block(keys, possible, keep, np.zeros(length, np.bool_), drawn)
+
+
+def _cut(events: Events, most: int) -> tuple[Events, Events | None]:
+    """The first partitions of at most so many rows, or as much of the first one, and the rest."""
+    starts, count = events.starts, len(events.complete)
+    whole = int(np.searchsorted(starts, most, "right")) - 1
+    if whole >= count:
+        return events, None
+    if whole:
+        row = int(starts[whole])
+        part = Events(events.table.slice(0, row), starts[: whole + 1], events.complete[:whole])
+        return part, Events(events.table.slice(row), starts[whole:] - row, events.complete[whole:])
+    part = Events(events.table.slice(0, most), np.array([0, most]), np.zeros(1, np.bool_))
+    return part, Events(events.table.slice(most), np.maximum(starts - most, 0), events.complete)
 
 
 def run_rows(
@@ -191,6 +240,8 @@ def run_rows(
         complete = np.ones(len(starts) - 1, np.bool_)
         for pattern, own, evaluator in opened:
             listed[pattern.name] = list(evaluator.insert(Events(own, starts, complete)).tables())
+            if isinstance(evaluator, SheddingRows):
+                evaluator.learn()
             pattern.found = evaluator.metrics.matches - pattern.past
     for pattern, own, evaluator in opened:
         pieces = listed[pattern.name] or [evaluator.no_matches(own.schema)]
@@ -221,7 +272,7 @@ def _in_turns(
     left = 0.0
     for begin, end in row_turns.stages(rows, taught):
         for here in known:
-            here.keep = np.zeros(rows, np.bool_)
+            here.keep, here.drawn = np.zeros(rows, np.bool_), []
         for place in range(begin, end, BLOCK):
             stretch = order[place : min(place + BLOCK, end)]
             room = per_row * len(stretch) + left
@@ -234,6 +285,8 @@ def _in_turns(
             found[pattern.name] += evaluator.insert(Events(table, starts, complete)).tables()
             pattern.found += evaluator.metrics.matches
             np.add.at(matched[pattern.name], part[evaluator.matched], 1)
+            for drawn in here.drawn:
+                pattern.explored(drawn, evaluator.matched)
             if end < rows:
                 pattern.sketch.learn(here.keys, here.keep & here.possible, evaluator.matched)
     return found
@@ -245,7 +298,7 @@ def _candidates(
     columns, rows = arrays_of(table), table.num_rows
     possible = _starts(row_turns.whole_batch(pattern.planned, columns, starts))
     keys = pattern.sketch.keys(pattern.planned, columns, rows)
-    return row_turns.Candidates(*possible, keys, np.zeros(rows, np.bool_))
+    return row_turns.Candidates(*possible, keys, np.zeros(rows, np.bool_), [])
 
 
 def _choose(
@@ -256,21 +309,24 @@ def _choose(
     random: np.random.Generator,
 ) -> int:
     """Marks the start rows of a stretch that are tried; how many they are."""
-    places, rates, values = [], [], []
+    asked = sum(int(here.starts[stretch].sum()) for here in known)
+    most = max(pattern.weight for pattern in patterns)
+    looked, values = [], []
     for pattern, here in zip(patterns, known, strict=True):
         mine = stretch[here.starts[stretch]]
         rate = np.where(here.possible[mine], pattern.sketch.rate(here.keys[mine]), 0.0)
-        explored = random.random(len(mine)) < EXPLORE_STARTS
-        places.append(mine)
-        rates.append(rate)
-        values.append(pattern.weight * np.where(explored & here.possible[mine], 1.0 + rate, rate))
+        part = int(room * len(mine) / max(1, asked))
+        order = ranked(rate, here.possible[mine], part, random, pattern.weight)
+        looked.append((mine, order))
+        values.append(order.order(most))
     total = 0
-    for pattern, here, mine, rate, taken in zip(
-        patterns, known, places, rates, row_turns.best(values, room), strict=True
+    for pattern, here, (mine, order), taken in zip(
+        patterns, known, looked, row_turns.best(values, room), strict=True
     ):
         here.keep[mine[taken]] = True
         tried = int(taken.sum())
-        pattern.decided(len(stretch), tried, here.keys[mine[~taken]], rate[~taken])
+        pattern.decided(len(stretch), tried, order.rates[~taken])
+        here.drawn.append(drawn_of(order, mine, taken))
         total += tried
     return total
 
@@ -303,6 +359,8 @@ def teach(
         pass
     evaluator.learn()
     bounds.learning = False
+    if (pace := bounds.paces.get(pattern.name)) is not None:
+        pace.begin()
     pattern.begin(evaluator.metrics.matches)
 
 
@@ -329,7 +387,8 @@ def _starts(batch: Batch) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 def _report(patterns: list[RowPattern], rows: int, seconds: float, free: Unbounded) -> Report:
     estimates = {}
     for pattern in patterns:
-        found, lost, spread = pattern.found, pattern.lost, 1.96 * pattern.spread**0.5
+        found, lost = pattern.found, max(0.0, pattern.lost)
+        spread = 1.96 * pattern.spread**0.5
         recall = low = high = 1.0
         if (total := found + lost) > 0:
             recall, low = found / total, found / (total + spread)

@@ -12,6 +12,10 @@ import pytest
 import ensue
 from ensue.missing import audit
 from ensue.operator.sampled import Sample
+from ensue.shared.row_sample import drawn_of, ranked
+from ensue.shared.row_sketch import StartSketch
+from ensue.shared.row_turns import best
+from ensue.shared.rows import RowPattern
 
 KINDS = ("even", "heavy", "of single starts")
 
@@ -112,3 +116,25 @@ def test_the_recall_goes_on_after_a_restart() -> None:
     metrics = matcher.metrics
     assert metrics.low <= metrics.recall <= metrics.high
     assert metrics.recall == pytest.approx(truth, abs=0.08)
+
+
+def test_intervals_of_shed_start_rows_hold_what_was_lost() -> None:
+    """Whatever the rates were: right, far too low, or of the wrong rows."""
+    inside = []
+    for seed in range(150):
+        chance = np.random.default_rng(seed)
+        own = chance.random(4000) ** 3
+        matched = chance.random(4000) < own
+        rates = (own, 0.2 * own, chance.permutation(own))[seed % 3]
+        pattern = RowPattern("p", None, StartSketch(), 1.0)  # type: ignore[arg-type]
+        rows, found = np.arange(4000), 0
+        for begin in range(0, 4000, 500):
+            part = slice(begin, begin + 500)
+            order = ranked(rates[part], np.ones(500, np.bool_), 100, chance)
+            (taken,) = best([order.order()], 100)
+            pattern.decided(500, int(taken.sum()), rates[part][~taken])
+            pattern.explored(drawn_of(order, rows[part], taken), matched)
+            found += int(matched[part][taken].sum())
+        lost, off = matched.sum() - found, 1.96 * pattern.spread**0.5
+        inside.append(abs(pattern.lost - lost) <= off)
+    assert np.mean(inside) >= 0.9
