@@ -68,6 +68,7 @@ def run_page(page: Path) -> Outcome:
         try:
             if page.parent.name == "gallery":
                 shutil.copytree(page.parent / "data", "data")
+                draw_alike()
             if with_spark:
                 names["spark"] = local_session()
             for block in blocks:
@@ -122,6 +123,14 @@ def run_block(block: Block, page: Path, names: dict[str, Any]) -> bool:
         print(f"{page}, line {block.line}:\n{traceback.format_exc()}")
         return False
     return True
+
+
+def draw_alike() -> None:
+    """The same picture from the same data: matplotlib writes no date and no random names."""
+    import matplotlib
+
+    os.environ["SOURCE_DATE_EPOCH"] = "0"
+    matplotlib.rcParams["svg.hashsalt"] = "ensue"
 
 
 def local_session() -> Any:
