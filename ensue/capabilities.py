@@ -61,11 +61,11 @@ class No:
 
 
 _GRAPH_STANDS = No(
-    "a graph is asked as a whole, and its edges do not arrive as events",
+    "a graph is queried as a whole; its edges do not arrive as events",
     "build the graph again from the edges so far, on a stream inside foreachBatch",
 )
 _NO_GRAPH_CALL = replace(_GRAPH_STANDS, callable=False)
-_ONE_PATTERN = "what was added up under one pattern cannot go on under another"
+_ONE_PATTERN = "totals kept for one pattern cannot continue under another"
 _NOT_SQL = "SQL's MATCH_RECOGNIZE has no clause for it"
 
 
@@ -150,7 +150,7 @@ TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
         Way.IN_PROCESS: Yes("f.eval(table), f.values(table)"),
         Way.PIECES: Yes("f.operator(schema)"),
         Way.DISORDER: No(
-            "a value is of a whole stretch of events in order, and is given once",
+            "a value covers a whole stretch of events in order, and is emitted once",
             "sort the events first; on a stream f.values(stream) waits for the watermark",
         ),
         Way.SPARK_BATCH: Yes("f.values(df)"),
@@ -174,7 +174,7 @@ TABLE: Mapping[Task, Mapping[Way, Yes | No]] = {
         Way.SPARK_BATCH: Yes("ensue.graph(df).paths(expression)"),
         Way.STREAM_FINAL: _GRAPH_STANDS,
         Way.STREAM_CHANGES: _GRAPH_STANDS,
-        Way.EDITS: No("a path expression is asked once", "ask the other expression", False),
+        Way.EDITS: No("a path query runs once", "run the other expression", False),
         Way.BUDGET: Yes("g.retrieve(questions, budget=...)"),
         Way.SQL: No(_NOT_SQL, "use ensue.graph(df).paths(...)", False),
         Way.EXPLAIN: Yes("g.explain(expression)"),

@@ -38,7 +38,7 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """What stands before a command."""
+    """Options that come before a command."""
 
 
 @app.command()

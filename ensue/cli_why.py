@@ -46,7 +46,8 @@ def why(
         of_pattern = (define, types, partition_by, order_by, within, nearest)
         if any(given is not None for given in of_pattern) or per != "partition":
             raise errors.QueryError(
-                f"these options are of a pattern over a file of events, and {query} was given none",
+                f"these options belong to a pattern over a file of events, and {query} was given "
+                "no file",
                 remedy='write ensue why "A B+" events.parquet --order-by ts, or only the file '
                 "of a SQL statement with its tables",
             )

@@ -150,7 +150,7 @@ class MissingOrderError(QueryError):
 
 
 class TiesError(EnsueError):
-    """Rows share their place in the order, and the query asked for an error (`ties="error"`)."""
+    """Rows share their place in the order, and the query wants an error (`ties="error"`)."""
 
 
 class UnknownVariableError(QueryError):
@@ -192,11 +192,11 @@ class UnknownLabelError(EnsueError):
 
 
 class UnknownNodeError(EnsueError):
-    """A path is asked from or to a node that the graph does not have."""
+    """A path should begin or end at a node that the graph does not have."""
 
 
 class MissingNodeWarning(UserWarning):
-    """A path was asked from or to a node that the graph does not have: its answer is empty."""
+    """A path should begin or end at a node that the graph does not have: the answer is empty."""
 
 
 class CandidateWarning(UserWarning):
@@ -232,7 +232,7 @@ class ColumnTypeError(EnsueError):
 
 
 class UnsupportedError(EnsueError):
-    """Asked for something that the chosen evaluator or runner declares it cannot do."""
+    """The chosen evaluator or runner declares that it cannot do this."""
 
 
 class UnsupportedFunctionError(UnsupportedError):
@@ -240,7 +240,7 @@ class UnsupportedFunctionError(UnsupportedError):
 
 
 class UntrustedError(EnsueError):
-    """Text under `trust="pattern"`, or an order to a stream, says more than a pattern may."""
+    """Text under `trust="pattern"`, or an edit of a stream, says more than a pattern may."""
 
 
 class UnsupportedInputError(UnsupportedError):
@@ -288,15 +288,15 @@ class UnknownRegisterError(QueryError):
 
 
 class UnknownArcError(QueryError):
-    """An arc or pattern that is to be removed and is not there."""
+    """An arc or pattern to be removed that does not exist."""
 
 
 class NoFinalStateError(QueryError):
-    """The automaton has no final state, or a change would take its last one away."""
+    """The automaton has no final state, or a change would remove its last one."""
 
 
 class LifetimeError(QueryError):
-    """A lifetime that is empty, or that reaches behind what has been settled."""
+    """A lifetime that is empty, or that reaches back into what has been settled."""
 
 
 class MissingExtraError(EnsueError, ImportError):

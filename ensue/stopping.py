@@ -209,7 +209,7 @@ class watch:  # noqa: N801 - used as a statement
         if self._seconds is None or self._deadline > self._before[0]:
             raise Stopped
         raise errors.TimeLimitError(
-            f"it was not done after {self._seconds:,g} seconds, the limit that timeout= sets",
+            f"the run was not done after {self._seconds:,g} seconds, the limit that timeout= sets",
             remedy="give it more time, match fewer rows, bound the pattern with within(...), or "
             "give a budget",
         ) from None

@@ -1,4 +1,4 @@
-"""Help for tests of patterns: feed events and watermarks, and say what must come out. No Spark.
+"""Help for tests of patterns: feed events and watermarks, and check what comes out. No Spark.
 
     feed = Feed(pattern)
     feed.events('''
@@ -63,7 +63,7 @@ class Feed(Turns):
         return self._note(self.matcher.insert(_rows(events, columns)))
 
     def retract(self, events: Any = None, **columns: Any) -> Feed:
-        """Take events back, given as for `events`.
+        """Retract events, given as for `events`.
 
         Examples:
             >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
@@ -132,7 +132,7 @@ class Feed(Turns):
         return self._compare("reported", matches, found)
 
     def expect_withdrawn(self, *matches: str | Row) -> Feed:
-        """Exactly these matches were taken back since the last `expect_withdrawn`.
+        """Exactly these matches were withdrawn since the last `expect_withdrawn`.
 
         Examples:
             >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")
@@ -145,7 +145,7 @@ class Feed(Turns):
         return self._compare("withdrawn", matches, found)
 
     def expect_nothing(self) -> Feed:
-        """Nothing was reported and nothing withdrawn since the last look.
+        """Nothing was reported and nothing withdrawn since the last check.
 
         Examples:
             >>> q = ensue.pattern("view -> pay", types="kind").partition_by("u").order_by("ts")

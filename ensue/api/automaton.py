@@ -86,10 +86,10 @@ class Automaton(AutomatonWhy):
         at_end_of_window: bool = False,
         name: str = "",
     ) -> Automaton:
-        """An arc: taken where `when` holds, leaving the register as `set` says.
+        """An arc: taken if `when` holds; `set` then changes the register.
 
         An arc with `epsilon` consumes no event; one `at_end_of_window` is taken when the window of
-        a partial match ends with nothing in it that ended the match.
+        a partial match ends before anything else has ended it.
 
         Examples:
             >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
@@ -119,7 +119,7 @@ class Automaton(AutomatonWhy):
         return self._with(replace(self._machine, starts=states))
 
     def final(self, *states: str) -> Automaton:
-        """States that end a match; several may be.
+        """States that end a match, one or several.
 
         Examples:
             >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
@@ -178,7 +178,7 @@ class Automaton(AutomatonWhy):
         )
 
     def explain(self, data: Any = None) -> str:
-        """States and arcs, where each fence is answered, and which tier runs.
+        """States and arcs, where each fence is evaluated, and which tier runs.
 
         Examples:
             >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
@@ -209,7 +209,7 @@ class Automaton(AutomatonWhy):
 
     @timed
     def matches(self, data: Any, *, timeout: Timeout | None = None, **stream: Any) -> Any:
-        """All matches in a table, in the kind of table that was given.
+        """All matches in a table, as the same kind of table.
 
         A Spark DataFrame gives a DataFrame; a streaming one takes the options of streams
         (docs/streaming.md).
@@ -254,10 +254,10 @@ class Automaton(AutomatonWhy):
         """The incremental operator: insert, retract, advance, revise, end, snapshot.
 
         `speculation` is σ: events are held until the watermark comes within σ of them. At 0
-        nothing is ever withdrawn, at infinity everything is answered at once.
-        `equal_times="reject"` refuses an event whose timestamp is taken; otherwise `tie=` and then
-        the content of rows orders them. `keep_rows=False` keeps events as their triggering sets
-        only. With `arc_watermark=True`, arcs may come late: `advance(t, on="patterns")`.
+        nothing is ever withdrawn; at infinity every answer comes at once.
+        `equal_times="reject"` refuses an event with an existing timestamp; otherwise `tie=`, and
+        then the content of rows, orders them. `keep_rows=False` keeps events as their triggering
+        sets only. With `arc_watermark=True`, arcs may come late: `advance(t, on="patterns")`.
 
         Examples:
             >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")
@@ -284,7 +284,7 @@ class Automaton(AutomatonWhy):
         return AutomatonMatcher(self, settings, schema, speculation)
 
     def restore(self, state: bytes, **options: Any) -> AutomatonMatcher:
-        """The matcher that `snapshot()` was taken of, ready to go on; options as for `matcher`.
+        """Restore a matcher from a snapshot; options as for `matcher`.
 
         Examples:
             >>> pair = ensue.Automaton(order_by="ts").arc("q0", "q1", when="kind = 'a'")

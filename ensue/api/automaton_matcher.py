@@ -1,4 +1,4 @@
-"""The incremental operator of an automaton by hand, with the face of `q.matcher()`."""
+"""The incremental operator of an automaton by hand, with the interface of `q.matcher()`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KIND = state.Kind("automaton", version=2, oldest=2)
 
 @dataclass(frozen=True)
 class Revised:
-    """What an edit came to: the lifetime it resolved to, and the changes it made at once."""
+    """The effect of an edit: the lifetime it resolved to, and the changes it made at once."""
 
     lifetime: Lifetime
     changes: pa.Table
@@ -39,7 +39,7 @@ class Revised:
 
 @dataclass(frozen=True)
 class RevisedDuring:
-    """What edits among events came to: the time from which on each applies (null: always), one per
+    """The effect of edits among events: the time from which each applies (null: always), one per
     place that has edits, and all changes of the answer."""
 
     begins: pa.Array
@@ -60,7 +60,7 @@ class Described(Protocol):
 
 
 class AutomatonMatcher(Turns):
-    """The in-process operator of an automaton; the face is that of `q.matcher()`."""
+    """The in-process operator of an automaton, with the interface of `q.matcher()`."""
 
     capabilities = RevisionEvaluator.capabilities
 
@@ -81,7 +81,7 @@ class AutomatonMatcher(Turns):
             self._open(schema_of(schema))
 
     def insert(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
-        """Take events in, in any order; the changes they make."""
+        """Insert events, in any order, and return the changes."""
         table = to_arrow(events).combine_chunks()
         evaluator = self._known(table.schema)
         if self._cleanse is None:
@@ -89,7 +89,7 @@ class AutomatonMatcher(Turns):
         return self._passed(self._cleanse.insert(table))
 
     def retract(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
-        """Take events back: the rows as they came."""
+        """Retract events: give the rows as they came."""
         table = to_arrow(events).combine_chunks()
         evaluator = self._known(table.schema)
         if self._cleanse is None:
@@ -144,12 +144,12 @@ class AutomatonMatcher(Turns):
         till: Any = None,
         timeout: Timeout | None = None,
     ) -> Revised:
-        """Arcs and whole patterns come and go while events flow.
+        """Add and remove arcs or whole patterns while events flow.
 
         `add={"name": dict(source=..., target=..., when=..., set=...)}` adds an arc (with
         `final=True`, one to a final state), `add={"name": automaton}` a pattern of its own.
         Without `since` it applies to events after the newest one seen and the watermark; with it,
-        events of the past are matched again.
+        past events are matched again.
         """
         evaluator = self._known()
         arcs: list[Arc] = []
@@ -222,7 +222,7 @@ class AutomatonMatcher(Turns):
         return RevisedDuring(begins, changes)
 
     def end(self, *, timeout: Timeout | None = None) -> pa.Table:
-        """All partitions are complete: windows that are open end here, and nothing stays held."""
+        """All partitions are complete: open windows end here, and nothing is kept."""
         evaluator = self._known()
         if self._cleanse is None:
             return evaluator.end()
@@ -259,7 +259,7 @@ class AutomatonMatcher(Turns):
         return self._known()
 
     def snapshot(self) -> bytes:
-        """The whole state as Arrow IPC bytes; `automaton.restore(...)` goes on from it."""
+        """The whole state as Arrow IPC bytes; `automaton.restore(...)` continues from it."""
         evaluator = self._known()
         held = b"" if self._cleanse is None else self._cleanse.to_bytes()
         parts = {"evaluator": evaluator.snapshot(), "schema": evaluator.schema, "held": held}

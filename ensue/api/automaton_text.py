@@ -145,9 +145,9 @@ def read_edit(text: str, fields: tuple[Field, ...]) -> tuple[list[Arc], list[str
     try:
         told = json.loads(text)
     except ValueError as problem:
-        raise errors.QueryError(f"the edit is no JSON: {problem}", remedy=_EDIT_REMEDY) from None
+        raise errors.QueryError(f"the edit is not JSON: {problem}", remedy=_EDIT_REMEDY) from None
     if not isinstance(told, dict) or told.get(EDIT) != 1 or set(told) - {EDIT, "add", "remove"}:
-        raise errors.QueryError("the edit is not one of arcs", remedy=_EDIT_REMEDY)
+        raise errors.QueryError("the edit does not change arcs", remedy=_EDIT_REMEDY)
     add, remove = told.get("add", {}), told.get("remove", [])
     if not isinstance(add, dict) or not isinstance(remove, list) or not (add or remove):
         raise errors.QueryError(

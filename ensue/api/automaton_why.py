@@ -15,14 +15,14 @@ from ensue.why.trace import MOST_STEPS
 
 
 class AutomatonWhy:
-    """What an automaton can be asked about the attempts that failed."""
+    """Questions about an automaton's attempts that failed."""
 
     _machine: RegisterAutomaton
     timing: Timing
     partition_by: tuple[str, ...]
 
     def why(self, data: Any, per: str = "partition") -> Any:
-        """Why it did not match: one row per partition, of the attempt that got farthest.
+        """Why it did not match: one row per partition, about the attempt that got farthest.
 
         With `per="start"` one row per start row. `matched` are the arcs that took a row, `variable`
         is the arc that it waited for; the other columns are those of a pattern's `why`
@@ -83,7 +83,7 @@ class AutomatonWhy:
         return in_kind(why_automata.run_nearest(asked, to_arrow(data), n), data)
 
     def trace(self, data: Any, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
-        """The search through one partition, step by step: arcs asked and taken, and the register.
+        """The search through one partition, step by step: arcs tested and taken, and the register.
 
         `key` is the value of the partition column, a tuple of several, or a mapping. A table of the
         first `limit` steps (docs/why.md); of a DataFrame, whose partition is collected, in Arrow.

@@ -1,4 +1,4 @@
-"""Patterns said step by step, in FlinkCEP's words."""
+"""Patterns built step by step, in FlinkCEP's words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def begin(step: object, after_match: str | None = None, *, trust: str = "all") -
 
 
 class Chain(Vocabulary, Pattern):
-    """A pattern said step by step; see `begin`."""
+    """A pattern built step by step; see `begin`."""
 
     def __init__(self, draft: builder.Draft, steps: Steps) -> None:
         super().__init__(draft)
@@ -50,7 +50,7 @@ class Chain(Vocabulary, Pattern):
         return type(self)(replace(self._draft, **changes), self._chain)
 
     def after_match(self, text: str, required: bool = False) -> Self:
-        """As for every pattern; the step may also be said later than this."""
+        """As for every pattern; the step it names may be added later."""
         return self._with(skip_text=(text, required))
 
     def define(self, *unnamed: Never, **conditions: object) -> Self:
@@ -60,14 +60,14 @@ class Chain(Vocabulary, Pattern):
             if name in dict(self._chain.define()):
                 raise errors.DuplicateNameError(
                     f"{name!r} is defined by where(...) of its step, and by define(...)",
-                    remedy="say both with where(...), which joins conditions with AND",
+                    remedy="write both with where(...), which joins conditions with AND",
                 )
         return self._with(define=self._draft.defined(conditions))
 
     def within(self, size: str | int | float | timedelta, between: str = FIRST_AND_LAST) -> Self:
-        """A bound on the whole match (the least that was said), or since the last event.
+        """A bound on the whole match (the smallest one given), or on the time since the last event.
 
-        `between="previous and current"` bounds the last step only.
+        `between="previous and current"` bounds only the last step.
         """
         if between == PREVIOUS_AND_CURRENT:
             return self._bound_last(size)

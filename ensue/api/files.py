@@ -1,4 +1,4 @@
-"""Files as data: a path stands wherever a table may, and is read whole, by its suffix.
+"""Files as data: a path may stand for a table, and is read whole, by its suffix.
 
 A folder is read as the files in it. The command line reads its tables by the same suffixes.
 """

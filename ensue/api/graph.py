@@ -1,4 +1,4 @@
-"""`ensue.graph(edges)`: the object on which paths are asked.
+"""`ensue.graph(edges)`: the object that answers path queries.
 
 Edges from an Arrow or pandas table or a file are searched in process and answers are Arrow tables;
 edges from a Spark DataFrame are searched on Spark and answers are DataFrames. The questions are the
@@ -63,9 +63,9 @@ def graph(
 
     `nodes` is a table of attributes by `node_id`. Bad input: `nulls` "error" or "drop";
     `duplicates` "drop", "keep" or "error"; `dangling` (ends that `nodes` does not have) "keep",
-    "drop" or "error"; `missing` (asked from an unknown node) "note" or "error". On Spark, a graph
+    "drop" or "error"; `missing` (an unknown start or end) "note" or "error". On Spark, a graph
     above `worker_memory` is not copied to the workers but expanded by joins; `plan` "copy" or
-    "join" decides it by hand.
+    "join" decides by hand.
 
     Examples:
         >>> films = pa.table({

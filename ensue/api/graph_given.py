@@ -52,7 +52,7 @@ def starts_of(start: Any, names: list[str]) -> tuple[Starts, ...] | None:
     unknown = [name for name in start if name not in numbers]
     if unknown:
         raise errors.QueryError(
-            f"start names the query {unknown[0]!r}, which is not asked",
+            f"start names the query {unknown[0]!r}, which is not among the queries",
             remedy=f"name one of {', '.join(names)}",
         )
     return tuple(

@@ -33,7 +33,7 @@ class Questioned:
     def _local(self) -> engine.PathEngine:
         if self._engine is None:
             raise errors.UnsupportedError(
-                "this is asked of a graph in process, and the graph is on Spark",
+                "only a graph in process can do this, and this graph is on Spark",
                 remedy="collect the edges first: ensue.graph(df.toArrow())",
             )
         return self._engine
@@ -63,7 +63,7 @@ class Questioned:
 
         The budget is per question and shared by its candidates: `work` in extensions of partial
         paths, `latency` as time or per cent of the unbounded run, `memory` in bytes of partial
-        paths or per cent. Without one, everything is found. `label_texts` says in words what a
+        paths or per cent. Without one, all paths are found. `label_texts` says in words what a
         label means; `embedder` turns texts into vectors, which are kept with the graph.
 
         `unknown`: a label that the graph does not have is read as the "nearest" by the embedder

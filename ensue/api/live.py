@@ -42,7 +42,8 @@ def _check_one_group(kept: Mapping[str, Query], added: Mapping[str, Query], rows
                 )
         if len(found) != 1 or found[0].rows:
             raise errors.QueryError(
-                f"the pattern {name!r} has another partition or order than the workload, has or "
+                f"the pattern {name!r} is partitioned or ordered differently from the workload, "
+                "has or "
                 "lacks a window of time where the others do not, or is a row pattern",
                 remedy="start a live workload of its own",
             )
@@ -90,11 +91,14 @@ class Live(Turns):
         return in_kind(self._listed(self._evaluator.found(events)), data)
 
     def end(self, *, timeout: Timeout | None = None) -> pa.Table:
-        """What is settled when nothing more comes."""
+        """The matches that are settled when no more rows come."""
         return self._listed(self._evaluator.finished())
 
     def revise(self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()) -> None:
-        """Patterns that come see rows from now on; those that go take their partial matches."""
+        """Add and remove patterns.
+
+        An added pattern sees rows from now on; a removed pattern's partial matches are dropped.
+        """
         names = self.schema.names
         if add:
             workload(add)  # refuses what is no pattern with a name

@@ -88,7 +88,7 @@ def data_lines(query: Query, data: Any) -> str:
 
 
 def check_frame(query: Query, df: Any, notices: Notices) -> None:
-    """Warn of a DataFrame in which nothing matched, and say why."""
+    """Warn about a DataFrame in which nothing matched, and say why."""
     from ensue.run.spark.batch import profile
 
     planned, counted, schema = profile(query, df)

@@ -1,4 +1,4 @@
-"""Looking at a pattern: its SQL, its plan, its automaton, and its matches for the eye."""
+"""Looking at a pattern: SQL, plan and automaton, and its matches as tables and pictures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ensue.sequences.explain import explain_sequence
 
 
 class Looking(Why):
-    """What a pattern can be asked without being changed."""
+    """Ways to look at a pattern, which change nothing."""
 
     @cached_property
     def query(self) -> Query:
@@ -88,7 +88,7 @@ class Looking(Why):
 
     @roomy
     def explain(self, data: Any = None) -> str:
-        """What would run, where each condition is evaluated, and why; exact with the data given.
+        """What would run, where each condition is evaluated, and why; with data, exactly.
 
         Examples:
             >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
@@ -155,8 +155,8 @@ class Looking(Why):
     def studio(self, data: Any = None, **options: Any) -> Any:
         """The pattern and the data in the studio (docs/studio.md).
 
-        A widget in Jupyter and marimo. Elsewhere a page in the browser, `port=` and `browser=`
-        say how, until `.stop()`.
+        A widget in Jupyter and marimo. Elsewhere a page in the browser (see `port=` and
+        `browser=`), until `.stop()`.
 
         Examples:
             >>> q = ensue.pattern("view -> pay", types="kind").order_by("ts")
@@ -167,7 +167,7 @@ class Looking(Why):
         return import_module("ensue.studio.widget").open_studio(self, data, **options)
 
     def with_row_ids(self, data: Any, name: str = "row") -> Any:
-        """The data with the number of each row in its partition: what `events.row` says.
+        """The data with the number of each row in its partition, which is what `events.row` means.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})

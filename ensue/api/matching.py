@@ -1,4 +1,4 @@
-"""Matchers as users ask for them, and what a snapshot holds restored."""
+"""Matchers as users request them, and what snapshots restore."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def asked_totals(
     """The query whose measures are the aggregates, and how their totals are grouped."""
     if not aggregates:
         raise errors.QueryError(
-            "aggregate() was given no aggregate", remedy='write aggregate(data, n="count(*)")'
+            "aggregate() needs at least one aggregate", remedy='write aggregate(data, n="count(*)")'
         )
     if big not in (None, "text"):
         raise errors.QueryError(f"big={big!r} is not known", remedy='use big="text"')
@@ -85,7 +85,7 @@ def matcher_of(
         return opened(one(totals[0], name, totals[1]), options, schema)
     if groups != ((), None, None, None):
         raise errors.QueryError(
-            "by, every, slide and big group aggregates, and there is none",
+            "by, every, slide and big belong to aggregates, and none was given",
             remedy='write matcher(aggregate={"n": "count(*)"}, by=...)',
         )
     return opened(one(query, name), options, schema)

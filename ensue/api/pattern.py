@@ -46,8 +46,8 @@ def pattern(text: str, *, types: str | None = None, trust: str = "all") -> Patte
     """A pattern from its text: `ensue.pattern("A B+ C+")`.
 
     A blank means "the next row". With `types`, a symbol means `types = 'symbol'`, and `define`
-    adds to that. Symbols keep their spelling. With `trust="pattern"`, this and all that is said
-    later may call the functions of docs/functions.md only (docs/security.md).
+    adds to that. Symbols keep their spelling. With `trust="pattern"`, this text and all later ones
+    may call only the functions of docs/functions.md (docs/security.md).
 
     Examples:
         >>> import ensue, pyarrow as pa
@@ -177,7 +177,7 @@ class Pattern(Looking):
         timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
-        """All matches in `data`, in the kind of table that was given.
+        """All matches in `data`, as the same kind of table.
 
         A streaming DataFrame takes further options (`emit`, `speculation`, `late`, `changes`,
         `lanes`, `control`, ...): docs/streaming.md. `timeouts` adds partial matches that ran out of
@@ -220,7 +220,7 @@ class Pattern(Looking):
 
                 if sample is not None and data.isStreaming:
                     raise errors.UnsupportedError(
-                        "sample= draws from all matches, and a stream has no last one",
+                        "sample= draws from all matches, and a stream never ends",
                         remedy="use limit=..., or q.aggregate(...) on the DataFrame",
                     )
                 if data.isStreaming:
@@ -253,7 +253,7 @@ class Pattern(Looking):
 
     @timed
     def recover(self, data: Any, found: Any, *, timeout: Timeout | None = None) -> Any:
-        """All matches around those that a budget found: of the match bundles in which they lie.
+        """All matches around those that a budget found: those in the same match bundles.
 
         `found` is what `matches(data, budget=...)` gave, in process; only the stretches of `data`
         around these matches are matched again, without a budget.
@@ -276,7 +276,7 @@ class Pattern(Looking):
     def count(self, data: Any, *, as_of: Any = None, timeout: Timeout | None = None) -> int:
         """The number of matches over all partitions, exact at any size.
 
-        `as_of` says until when time is known to have passed, where a final `!x` waits for it.
+        `as_of` is the time that is known to have passed, for a final `!x` that waits for it.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -341,8 +341,8 @@ class Pattern(Looking):
 
         One row, or one per group: `by` partition columns, and windows of time (`every`, and every
         `slide`) over the end of a match. Counts and sums of integers are exact: decimal(38,0), or
-        text of any size with `big="text"`. On a stream, its options go beside (docs/streaming.md).
-        `as_of` is that of `count`.
+        text of any size with `big="text"`. A stream takes its own options as well
+        (docs/streaming.md). `as_of` is that of `count`.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -394,7 +394,7 @@ class Pattern(Looking):
         Without data a `Summary` to insert into; with a table a `Summary` of it; with a Spark
         DataFrame a DataFrame of one row per key. A streaming one takes further options
         (docs/streaming.md). In process, `speculation`, `delay` or `id` make it take events in any
-        order, and corrections; they mean what they mean to `matcher`.
+        order, and corrections; they mean the same as for `matcher`.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -450,11 +450,11 @@ class Pattern(Looking):
     ) -> Matcher:
         """The pattern over events as they come, in any order, with corrections (docs/matcher.md).
 
-        `speculation` (σ): 0 answers when the watermark has passed and never takes anything back,
+        `speculation` (σ): 0 answers once the watermark has passed and never withdraws anything,
         `math.inf` at once, a length of time in between. The watermark comes from `advance`, or
         follows the newest event at a `delay`. `id` is a column that names an event, `history` how
         long events stay known behind the watermark. `settle` holds changes back until the watermark
-        is that near to the events that decided them. Under a `budget`, matches may be missing.
+        is that close to the events that decided them. Under a `budget`, matches may be missing.
 
         `aggregate={"n": "count(*)"}` gives changes of totals in place of matches; `by`, `every`,
         `slide` and `big` are those of `aggregate`.

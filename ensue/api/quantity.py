@@ -1,4 +1,4 @@
-"""The object a quantitative query is: what can be asked of it, and where it runs.
+"""A quantitative query as an object: its calls, and where they run.
 
 Which runner works is decided by what is given: a Spark DataFrame goes to Spark and comes back as
 one, any other table is evaluated in process.
@@ -54,7 +54,7 @@ class Quantity:
 
     @staticmethod
     def of(automaton: Automaton) -> Quantity:
-        """A query of an automaton that is there already.
+        """A query made from an existing automaton.
 
         Examples:
             >>> same = q.Quantity.of(q.sum("x").automaton)
@@ -139,7 +139,7 @@ class Quantity:
         """
         if not isinstance(self.stage, AutomatonQuestion):
             raise errors.UnsupportedError(
-                "this query is a pipeline of several automata", remedy="ask its parts"
+                "this query is a pipeline of several automata", remedy="inspect its parts"
             )
         return self.stage.automaton
 
@@ -184,11 +184,14 @@ class Quantity:
         """
         stage, keys = self.allowing(allow, assume).stage, _names(partition_by)
         if not isinstance(threads, int) or threads < 1:
-            raise errors.QueryError(f"threads={threads!r}", remedy="give a whole number above 0")
+            raise errors.QueryError(
+                f"threads={threads!r} is not a number of threads",
+                remedy="give a whole number above 0",
+            )
         if threads > 1 and (keys or is_spark(table)):
             raise errors.UnsupportedError(
                 "threads= cuts one long sequence, and this is "
-                + ("many partitions" if keys else "a DataFrame of Spark's"),
+                + ("many partitions" if keys else "a Spark DataFrame"),
                 remedy="leave threads out",
             )
         options = _taken(table, stream)
@@ -215,7 +218,7 @@ class Quantity:
         """One value per event: that of the stream up to it; null where undefined.
 
         An Arrow array in the order given (with keys or order: in the arranged order, see `label`),
-        and what `label` gives where the table is a DataFrame of Spark's. Takes what `label` takes.
+        and what `label` gives where the table is a Spark DataFrame. Takes what `label` takes.
 
         Examples:
             >>> x = pa.table({"x": [1, 2, 0, 5, 0]})
@@ -337,7 +340,7 @@ def _free(name: str, taken: Sequence[str]) -> None:
     """The name of the values must not be that of a column beside them."""
     if name in taken:
         raise errors.DuplicateNameError(
-            f"the values would be in a column {name!r}, and there is one already",
+            f"the values would go into a column {name!r}, and the table already has one",
             remedy="rename the column, or label(table, 'another name')",
         )
 

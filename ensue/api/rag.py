@@ -40,7 +40,7 @@ class Evidence:
 
 
 def proposer(graph: Graph, model: Callable[[str], str], *, most: int = 4) -> Propose:
-    """`propose` by a language model: `model` takes a prompt and gives the reply."""
+    """A `propose` function backed by a language model: `model` maps a prompt to a reply."""
     labels = "\n".join(graph.labels)
 
     def propose(text: str) -> Question:
@@ -61,7 +61,7 @@ def read_reply(text: str, reply: str) -> Question:
     given = [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
     if start is None or not given:
         raise errors.DataError(
-            f"the reply to {text!r} names no start or no path: {reply[:200]!r}",
+            f"the reply to {text!r} lacks a start or a path: {reply[:200]!r}",
             remedy='it has to hold {"start": "...", "paths": ["..."]}; ask the model again',
         )
     marked = f"[{start}]"

@@ -39,7 +39,7 @@ def numbered(query: Query, table: pa.Table, name: str) -> pa.Table:
     rules.duplicates(table.column_names, "column of the input")
     if name in table.column_names:
         raise errors.DuplicateNameError(
-            f"with_row_ids: the data has a column {name!r} already",
+            f"with_row_ids: the data already has a column {name!r}",
             remedy="choose another name: with_row_ids(data, name='row_id')",
         )
     bound = bind(query, table.column_names)

@@ -109,7 +109,7 @@ def sql(
     With tables given by name, `sql("... FROM events ...", events=df)`, or as `tables={...}` where a
     name is that of an option, the statement runs in process and gives the kind of the first table.
 
-    `trust="pattern"` is for statements of people who may ask for patterns and for nothing else:
+    `trust="pattern"` is for statements of people who may ask for patterns and nothing else:
     one SELECT with row patterns over the tables `reads` (in process those given), and only the
     functions of docs/functions.md (docs/security.md).
 
@@ -218,7 +218,7 @@ class OnSpark(Statement["Frame"]):
     def pattern_window(self, select: exp.Select) -> exp.Expression:
         from ensue.run.spark import windows
 
-        _refuse(self.budget, "a window shows a value on every row, also where its match was shed")
+        _refuse(self.budget, "a window shows a value on every row, even where its match was shed")
         taken = window_clause.take_apart(select, self.dialect)
         source = self.input_of(taken.below, taken.windows[0].clause, select)
         hidden = [name for window in taken.windows for name, _ in window.hidden]
@@ -242,7 +242,7 @@ class OnSpark(Statement["Frame"]):
         if not _below_a_query(node):
             return runner.frame(self.session, text, tables)
         correlated = errors.UnsupportedError(
-            "the input of a row pattern may read a column of an outer query, which it cannot",
+            "the input of a row pattern cannot read a column of an outer query",
             remedy="match first and join the result, or compute the column in the input",
             place=clause.place(),
         )
@@ -281,7 +281,7 @@ def check_tables(
     given = {**(tables or {}), **named}
     if given and spark is not None:
         raise errors.QueryError(
-            f"spark= and tables in process ({', '.join(given)}) are two places to run",
+            f"spark= and tables in process ({', '.join(given)}) name two places to run",
             remedy="leave one of them out",
         )
     return given

@@ -33,7 +33,7 @@ def over_tables(
     """One result per statement, each in the kind of the first table."""
     if budget is not None:
         raise errors.UnsupportedError(
-            "a budget in SQL is for tables on Spark",
+            "a budget in SQL works on Spark only",
             remedy="leave the budget out, or use q.matches(table, budget=...)",
         )
     tables = named_tables(given)
@@ -48,8 +48,9 @@ def named_tables(given: Mapping[str, Any]) -> dict[str, pa.Table]:
     for name, data in given.items():
         if is_spark(data):
             raise errors.UnsupportedInputError(
-                f"the table {name!r} is a DataFrame of Spark, which sees tables by their views",
-                remedy=f"write df.createOrReplaceTempView({name!r}), and name no tables",
+                f"the table {name!r} is a Spark DataFrame, and Spark finds tables by the names "
+                "of their views",
+                remedy=f"write df.createOrReplaceTempView({name!r}), and pass no tables",
             )
         if name.startswith(TABLE):
             raise errors.ReservedNameError(
@@ -73,8 +74,8 @@ class OnTables(Statement[pa.Table]):
         tree = statement.parse_statement(self.text, self.dialect)
         if not isinstance(tree, exp.Query):
             raise errors.UnsupportedError(
-                f"over tables in process a statement is a query, and this is {tree.key.upper()}",
-                remedy="write SELECT ..., and keep what it gives",
+                f"over tables in process only queries run, and this is {tree.key.upper()}",
+                remedy="write SELECT ..., and store its result",
                 place=errors.Place.at_offset(self.text, 0),
             )
         return tree
@@ -100,7 +101,7 @@ class OnTables(Statement[pa.Table]):
 
     def pattern_window(self, select: exp.Select) -> exp.Expression:
         raise errors.UnsupportedError(
-            "a row pattern in a window is for tables on Spark",
+            "a row pattern in a window runs on Spark only",
             remedy="write it as MATCH_RECOGNIZE, or run the statement on Spark",
             place=errors.Place.at_offset(self.text, 0),
         )

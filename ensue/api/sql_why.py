@@ -41,7 +41,7 @@ def why(text: str, dialect: str, session: Session | None, given: Mapping[str, An
         reader.plain(statement.parse_statement(text, dialect))
     if not reader.told:
         raise errors.QueryError(
-            "the statement has no row pattern, so there is nothing to ask why",
+            "the statement has no row pattern, so there is nothing to explain",
             remedy="give a statement with MATCH_RECOGNIZE",
             place=errors.Place.at_offset(text, 0),
         )

@@ -76,13 +76,14 @@ def to_arrow(data: Any) -> pa.Table:
     raise errors.UnsupportedInputError(
         f"{type(data).__module__}.{type(data).__name__} is not a table that Ensue reads",
         remedy="give a Spark DataFrame, a pyarrow Table, a pandas or Polars DataFrame, a Polars "
-        "LazyFrame, the path of a file, or anything with the Arrow PyCapsule interface; rows in "
-        "Python become a table by pyarrow.Table.from_pylist(rows)",
+        "LazyFrame, the path of a file, or anything with the Arrow PyCapsule interface; turn "
+        "Python rows into "
+        "a table with pyarrow.Table.from_pylist(rows)",
     )
 
 
 def index_names(data: Any) -> tuple[Any, ...]:
-    """What the index of a pandas DataFrame is called; it is not a column."""
+    """The names of a pandas DataFrame's index, which is not a column."""
     return tuple(getattr(getattr(data, "index", None), "names", ()))
 
 
@@ -92,7 +93,7 @@ def _read(what: str, read: Callable[[], pa.Table]) -> pa.Table:
     except (pa.ArrowException, ValueError, TypeError) as problem:
         raise errors.UnsupportedInputError(
             f"the {what} cannot be read as Arrow: {problem}",
-            remedy="give every column one type that Arrow has, and a name of its own",
+            remedy="give every column a type that Arrow has and a name of its own",
         ) from None
 
 
@@ -117,7 +118,8 @@ def _plain(table: pa.Table) -> pa.Table:
     for index, field in enumerate(table.schema):
         if pa.types.is_union(field.type):
             raise errors.UnsupportedInputError(
-                f"the column {field.name!r} is of type {field.type}, whose rows Arrow cannot move",
+                f"the column {field.name!r} is of type {field.type}, whose rows Arrow cannot "
+                "reorder",
                 remedy="give its values one type, or leave the column out",
             )
         kind = _plain_kind(field.type)
@@ -182,7 +184,7 @@ def in_kind(found: pa.Table, data: Any) -> Any:
 
 
 def no_stream_options(stream: Mapping[str, Any], verb: Callable[..., Any]) -> None:
-    """Options of streams are refused where no stream is given, and what is no option of `verb`."""
+    """Refuse options of streams where no stream is given, and unknown options of `verb`."""
     for name in stream:
         if name not in STREAM_OPTIONS:
             given = inspect.signature(verb).parameters.values()

@@ -19,7 +19,7 @@ from ensue.why.trace import MOST_STEPS
 
 
 class Why(Wording):
-    """What a pattern can be asked about the attempts that failed."""
+    """Questions about a pattern's attempts that failed."""
 
     @roomy
     @timed
@@ -33,7 +33,7 @@ class Why(Wording):
         key: Any = EVERY,
         timeout: Timeout | None = None,
     ) -> Any:
-        """Why it did not match: one row per partition, of the attempt that got farthest.
+        """Why it did not match: one row per partition, about the attempt that got farthest.
 
         With `per="start"` one row per start row. Columns: the partition columns, `matched` (the
         labels it matched), `stopped_at` (the order value where it stopped), `variable` (what it
@@ -141,7 +141,7 @@ class Why(Wording):
         limit: int = MOST_STEPS,
         timeout: Timeout | None = None,
     ) -> Any:
-        """The search through one partition, step by step: what was asked, what became of it.
+        """The search through one partition, step by step: what was tested, and with what result.
 
         `key` is the value of the partition column, a tuple of several, or a mapping. A table of the
         first `limit` steps (docs/why.md); of a DataFrame, whose partition is collected, in Arrow.

@@ -1,4 +1,4 @@
-"""The words of a pattern: each call returns a new pattern with one thing more said about it.
+"""The words of a pattern: each call returns a new pattern with one more part.
 
 Nothing runs here; what a query does with data is in `pattern.py`.
 """
@@ -21,16 +21,16 @@ from ensue.query.query import OrderKey, Unordered
 
 
 class Wording:
-    """What can be said of a pattern, or of a chain of steps."""
+    """The words that patterns and chains of steps share."""
 
     def __init__(self, draft: builder.Draft) -> None:
         self._draft = draft
         self._notices = Notices()
 
     def define(self, *unnamed: Never, **conditions: object) -> Self:
-        """What each label means, as SQL text or a pyspark Column; undefined is always true.
+        """What each label means, as SQL text or a pyspark Column; without one it is always true.
 
-        A label that is defined again gets the new condition in place of the old one.
+        Defining a label again replaces its condition.
 
         Examples:
             >>> ticks = pa.table({"ts": [1, 2, 3, 4], "price": [9, 8, 7, 8]})

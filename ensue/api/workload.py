@@ -56,7 +56,7 @@ def workload(
     """Patterns to run together: `ensue.workload(drops=q1, peaks=q2, weights={"peaks": 2})`.
 
     Pass a mapping, or pairs, when a name is not a valid Python identifier. `weights` say how much a
-    match of a pattern is worth when something has to be shed (1 unless said).
+    match of a pattern is worth when something has to be shed (1 by default).
 
     Examples:
         >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -68,7 +68,7 @@ def workload(
     """
     if not isinstance(patterns, Iterable):
         raise errors.QueryError(
-            f"{patterns!r} stands where patterns with names are expected",
+            f"{patterns!r} is not a set of patterns with names",
             remedy="give a mapping, pairs of name and pattern, or keywords: workload(a=q1, b=q2)",
         )
     pairs = list(patterns.items() if isinstance(patterns, Mapping) else patterns)
@@ -147,16 +147,16 @@ class Workload(WorkloadLooking):
         timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
-        """All matches of all patterns, with the column `pattern`, in the kind of table given.
+        """All matches of all patterns, with the column `pattern`, as the same kind of table.
 
         A streaming DataFrame takes further options (`emit`, `late`, `control`, `edits`, ...):
         docs/streaming.md.
 
         Under a budget partial matches are shed: `report` says what that cost. `history` are rows of
-        the past: they are matched in this process without the bound to learn what partial matches
-        are worth (and what "50%" is of), before `data` is matched under it. Their matches are not
-        given. `observe`, a `pyspark.sql.Observation`, receives what the budget cost on Spark.
-        `as_of` says until when time is known to have passed, for patterns that end with `!x`.
+        the past: they are matched in this process without the bound, to learn what partial matches
+        are worth (and what "50%" refers to), before `data` is matched under it. Their matches are
+        not reported. `observe`, a `pyspark.sql.Observation`, receives what the budget cost on
+        Spark. `as_of` is the time that is known to have passed, for patterns that end with `!x`.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -215,7 +215,8 @@ class Workload(WorkloadLooking):
 
         if "name" in stream:
             raise errors.QueryError(
-                "name= names the only pattern of a stream, and those of a workload have names",
+                "name= names the only pattern of a stream, and the patterns of a workload "
+                "already have names",
                 remedy="leave name= out",
             )
         history = past.toArrow().combine_chunks() if is_spark(past) else past
@@ -237,7 +238,7 @@ class Workload(WorkloadLooking):
     ) -> Any:
         """Aggregates over the matches of each pattern: one row per pattern (and group).
 
-        Exactly and never listing matches without a budget; over the matches found with one.
+        Without a budget exact, listing no match; with one, over the matches found.
 
         Examples:
             >>> shop = pa.table({"ts": [1, 2, 3], "kind": ["view", "cart", "pay"]})
@@ -346,7 +347,7 @@ class Workload(WorkloadLooking):
         *,
         history: Any = None,
     ) -> Any:
-        """An in-process operator over rows that arrive in order; patterns may come and go.
+        """An in-process operator over rows that arrive in order; patterns can be added and removed.
 
         `history` teaches it as in `matches`. Rows out of order, and corrections: `matcher`.
 
@@ -437,7 +438,7 @@ def matches_of_one(
     plain = Listing(seed=listing.seed, max_matches=listing.max_matches, as_of=listing.as_of)
     if listing != plain:
         raise errors.UnsupportedError(
-            "timeouts, limit and sample are about all matches, and a budget gives only some",
+            "timeouts, limit and sample need all matches, and a budget gives only some",
             remedy="leave the budget out, or these options",
         )
     ALONE.read(budget)
@@ -459,7 +460,7 @@ def _history(history: Any, budget: Budget | None, data: Any) -> Any:
         return None
     if budget is None:
         raise errors.QueryError(
-            "a history teaches what to keep under a budget, and there is none",
+            "a history teaches what to keep under a budget, and no budget is given",
             remedy="give budget=..., or leave history out",
         )
     if not is_spark(history):

@@ -19,7 +19,7 @@ from ensue.shared.options import Sharing
 
 
 class WorkloadLooking(WorkloadWhy):
-    """What a workload can be asked without being changed."""
+    """Ways to look at a workload, which change nothing."""
 
     options: Sharing
 

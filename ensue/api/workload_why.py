@@ -16,7 +16,7 @@ from ensue.why.trace import MOST_STEPS
 
 
 class WorkloadWhy:
-    """What a workload can be asked about the attempts that failed."""
+    """Questions about a workload's attempts that failed."""
 
     patterns: dict[str, Pattern]
 

@@ -213,7 +213,7 @@ class RegisterAutomaton(view.Shown):
         if arc.since >= arc.till:
             raise errors.LifetimeError(
                 f"the arc {arc.text} would live from {arc.since} to {arc.till}: it never holds",
-                remedy="let since be before till",
+                remedy="give a since that is before till",
             )
         if (arc.epsilon or arc.closing) and any(
             isinstance(leaf, c.Column) and not leaf.name.startswith(FIELD)

@@ -1,4 +1,4 @@
-"""Matches drawn on a time line: one lane per partition, one dot per row, one bracket per match.
+"""Matches drawn on a timeline: one lane per partition, one dot per row, one bracket per match.
 
 Reads the plain listing of matches (`events` with label and row), so it works for every evaluator.
 What does not fit on a page is left out and the title says so: partitions with matches come first,
@@ -132,7 +132,7 @@ def _check(
     missing = [name for name in wanted if name not in matches.column_names]
     if missing:
         raise errors.UnknownColumnError(
-            f"the matches have no column {', '.join(map(repr, missing))}, which a time line needs",
+            f"the matches have no column {', '.join(map(repr, missing))}, which a timeline needs",
             remedy="list them without measures: q.matches(events) of a query with no measures()",
         )
 
@@ -308,7 +308,7 @@ def _kind_of(path: Path) -> str:
     kind = path.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg", "pdf"):
         raise errors.UnsupportedError(
-            f"a time line cannot be saved as {path.name!r}: {path.suffix or 'no suffix'} is not "
+            f"a timeline cannot be saved as {path.name!r}: {path.suffix or 'no suffix'} is not "
             "one of .png, .svg, .pdf",
             remedy="give the file one of these suffixes",
         )

@@ -65,7 +65,7 @@ def called(node: Any) -> Call:
     inner = node.this
     if isinstance(inner, exp.Order):
         problem = (
-            f"ORDER BY inside {function} is not supported, the rows of a match have their order"
+            f"ORDER BY inside {function} is not supported: the rows of a match are already in order"
         )
         return Call(
             function, [], refused=(problem, "leave it out, or sort the array: array_sort(...)")

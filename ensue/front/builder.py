@@ -200,7 +200,7 @@ class Draft:
         said = (_MEASURE if verb == "measures" else _DEFINITION).fullmatch(text)
         name, text = (said["name"], said["text"]) if said else (name, text)
         raise errors.QueryError(
-            f"{verb}({unnamed[0]!r}): {verb} takes keywords, a name for each",
+            f"{verb}({unnamed[0]!r}): {verb} takes keyword arguments",
             remedy=f"write {verb}({name}={json.dumps(text, ensure_ascii=False)})",
         )
 
@@ -280,7 +280,7 @@ def order(keys: Sequence[str | OrderKey | Unordered], ties: str) -> dict[str, An
     named = [key for key in keys if not isinstance(key, Unordered)]
     if named and len(named) < len(keys):
         raise errors.QueryError(
-            "order_by(UNORDERED) names no order, and columns were given beside it",
+            "order_by(UNORDERED) says that any order will do, and columns were given too",
             remedy="give the columns, or UNORDERED alone",
         )
     found = tuple(order_key(key) for key in named)
@@ -296,7 +296,7 @@ def order_key(text: str | OrderKey) -> OrderKey:
         raise errors.QueryError(
             f"ORDER BY {text!r} is not a column with an optional direction",
             remedy="write 'ts', 'ts DESC' or 'ts DESC NULLS LAST'; put other columns in their own "
-            "argument, and back-quote a name with blanks",
+            "argument, and back-quote a name with spaces",
         )
     name = found["name"] or found["quoted"].replace("``", "`")
     nulls = found["nulls"]

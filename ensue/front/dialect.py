@@ -52,7 +52,7 @@ def check_commas(text: str, what: str) -> None:
     for found in _EMPTY.finditer(text):
         if found[0] in ",(":
             raise errors.ConditionSyntaxError(
-                f"{what}: something is missing beside a comma",
+                f"{what}: something is missing next to a comma",
                 remedy="write the argument, or leave the comma out",
                 place=errors.Place.at_offset(text, found.end() - 1),
             )

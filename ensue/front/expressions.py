@@ -112,8 +112,8 @@ class _Reader:
             if frame.name == "FINAL" and self._scope.define:
                 raise self._error(
                     node,
-                    f"{self._scope.where}: FINAL is not allowed in a definition, the match "
-                    "is not finished yet",
+                    f"{self._scope.where}: FINAL is not allowed in a definition, because "
+                    "the match is not finished yet",
                     "leave FINAL out, or use it in MEASURES",
                     "FINAL",
                 )
@@ -204,7 +204,7 @@ class _Reader:
         if len(arguments) not in (1, 2):
             raise self._error(
                 node,
-                f"{name} takes a value and an offset, {len(arguments)} arguments given",
+                f"{name} takes a value and an offset, not {len(arguments)} arguments",
                 f"write {name}(x) or {name}(x, 1)",
                 name,
             )

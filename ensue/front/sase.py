@@ -135,7 +135,7 @@ def _clauses(text: str, begin: int) -> dict[str, tuple[int, str]]:
             text,
             begin + len(rest) - len(rest.lstrip()),
             f"{rest.strip()!r} cannot stand after SEQ(...)",
-            "go on with WHERE, WITHIN, STRATEGY or RETURN",
+            "continue with WHERE, WITHIN, STRATEGY or RETURN",
         )
     found: dict[str, tuple[int, str]] = {}
     for index, mark in enumerate(marks):
@@ -143,7 +143,7 @@ def _clauses(text: str, begin: int) -> dict[str, tuple[int, str]]:
         name = mark[1].upper()
         if name in found:
             raise _error(
-                text, mark.start(), f"{name} is said twice", f"join the two {name} clauses"
+                text, mark.start(), f"{name} is given twice", f"join the two {name} clauses"
             )
         found[name] = (mark.end(), text[mark.end() : end])
     return found

@@ -80,7 +80,7 @@ def read_order(text: str, dialect: str = "spark") -> Query:
     joined = any(value for role, value in table.args.items() if role not in ("this", "alias"))
     if not (alone and listed and plain) or joined or read_table(table, dialect).hidden:
         raise errors.UntrustedError(
-            "an order is one row pattern over the rows of the stream, and this has more: another "
+            "an edit of a stream is one row pattern over its rows, and this has more: another "
             "table, a sub-query, a condition or an expression around or below the clause",
             remedy="write SELECT * FROM t MATCH_RECOGNIZE (...)",
             place=errors.Place.at_offset(text, 0),

@@ -289,7 +289,7 @@ def _lost(node: exp.Expression) -> tuple[str, str] | None:
             return "a limit is a number of rows", "use PERCENT_RANK() in a sub-query"
         case exp.ArrayAgg(this=exp.Order()):
             return (
-                "its arrays have no promised order",
+                "the order of its arrays is not guaranteed",
                 "sort the array: array_sort(array_agg(struct(key, value)))",
             )
         case exp.Max() | exp.Min() if node.expressions:

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from ensue.front.dialect import FRAME
 
-NO_TRY = "TRY is known of casts and arithmetic, not of this expression"
-INSTEAD_OF_TRY = "use TRY_CAST, or test before: CASE WHEN b <> 0 THEN ... END"
+NO_TRY = "TRY works on casts and arithmetic, not on this expression"
+INSTEAD_OF_TRY = "use TRY_CAST, or test first: CASE WHEN b <> 0 THEN ... END"
 # They raise for no value of their operands.
 _SAFE = (
     exp.Column, exp.Literal, exp.Null, exp.Boolean, exp.Star, exp.Identifier, exp.DataType,

@@ -85,9 +85,8 @@ def _looked_up(folder: Path, pin: str | None) -> Given:
 def open_to_others(place: Path) -> str | None:
     """Who else can change what is there; None where only this user and root can."""
     if not hasattr(os, "getuid"):
-        return (
-            f"who can write is not known on this platform; name the list: FOLDER@digest of {SUMS}"
-        )
+        rest = f"name the list: FOLDER@digest of {SUMS}"
+        return f"this platform does not tell who can write to it; {rest}"
     for part in (place, *place.parents):
         found = part.stat()
         if found.st_uid not in (0, os.getuid()):
@@ -96,7 +95,7 @@ def open_to_others(place: Path) -> str | None:
         kept = found.st_mode & stat.S_ISVTX and part not in (place, place.parent)
         if found.st_mode & _OTHERS and not kept:
             return (
-                f"others can write to {part}; take that from them (chmod go-w), "
+                f"others can write to {part}; remove that permission (chmod go-w), "
                 f"or name the list: FOLDER@digest of {SUMS}"
             )
     return None

@@ -92,7 +92,7 @@ class Auditing(Protocol):
 
 
 class BudgetEngine:
-    """Match nodes of all partitions of one task, and what was learnt from them."""
+    """Match nodes of all partitions of one task, and what was learned from them."""
 
     by_history = True  # else there is none, and everything is extended
     merges = False  # nodes whose registers agree; a budget would tell them apart by their vectors

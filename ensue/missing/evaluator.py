@@ -11,7 +11,7 @@ Which engine follows the partial matches depends on what is asked:
   history says of them (`budget.py`).
 
 Matches are reported as soon as their last event is there. The state of a key is the rows and nodes
-its window still holds; what was learnt (history, Q-table) is shared by all keys.
+its window still holds; what was learned (history, Q-table) is shared by all keys.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ApproximateEvaluator(HoldsRows):
         self._spent = (0, 0, 0.0, 0.0)
         if budget is not None and (self._listing.sample is not None or self._listing.compact):
             raise errors.UnsupportedError(
-                "sample= and compact= are of all matches, of which a budget lists some",
+                "sample= and compact= need all matches, and a budget lists only some",
                 remedy="use limit=..., or leave the budget out",
             )
         if budget is None or self._listing.timeouts:

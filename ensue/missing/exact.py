@@ -156,8 +156,8 @@ class GuardedMissing(SequencesEvaluator):
     def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         if self._listing.sample is not None or self._listing.compact:
             raise errors.UnsupportedError(
-                "sample= and compact= read the shared match graph, which conditions on other "
-                "events do not build",
+                "sample= and compact= read the shared match graph, "
+                "which is not built for conditions on other events",
                 remedy="use limit=...",
             )
         self._open(plan, schema, state)
@@ -204,7 +204,8 @@ def missing_evaluator(plan: Plan, listing: Listing | None = None) -> SequencesEv
     if listing is not None and listing.timeouts:
         raise errors.UnsupportedError(
             "timeouts=True does not go with allow_missing: every partial match that lacks few "
-            "enough events is a match already",
+            "enough "
+            "events is already a match",
             remedy="leave timeouts out",
         )
     return (GuardedMissing if plan.correlated else ExactMissing)(listing)

@@ -167,7 +167,7 @@ class Tracks:
         self.open[key] = track
 
     def together(self) -> bytes:
-        """The state of all partitions, and what was learnt, as one blob."""
+        """The state of all partitions, and what was learned, as one blob."""
         keys = tuple(map(self.save, self.open))
         return pack(TOGETHER, {"shared": self.engine.save_shared(), "keys": keys})
 

@@ -24,7 +24,7 @@ class Budget:
     """Bounds under which a best-effort evaluator works.
 
     `latency` is processing time per event, of the whole workload or (a mapping) per pattern;
-    `work` counts partial matches asked about an event. A share such as "50%" is of the unbounded
+    `work` counts partial matches tested against an event. A share such as "50%" is of the unbounded
     run. `recall` beside a bound is a floor: where the matches found are estimated to be less than
     that share of all, a warning says so. Alone it is the goal, where matches can be counted.
 
@@ -151,8 +151,9 @@ class Room:
             raise self._refusal(f"recall={budget.recall!r}", "no recall")
         if not given and bounds.recall is not None and not self.goal:
             raise errors.UnsupportedError(
-                f"recall={budget.recall!r}: {self.name} take it beside a bound, as the floor that "
-                "warns; what it would cost as the goal is not known",
+                f"recall={budget.recall!r}: {self.name} take a recall only together with a "
+                "bound, as a "
+                "floor that warns; its cost as a goal is not known",
                 remedy=self._remedy(),
             )
         if not given and bounds.recall is None and not self.optional:

@@ -49,10 +49,10 @@ Codes = NDArray[np.int64]
 _STAGE = PREFIX + "stage"  # in stored state: held, let through, or retracted
 
 NO_ID = "the id is null"
-OTHER_VALUES = "an event with this id and other values is there already: retract that one first"
+OTHER_VALUES = "there is already an event with this id and other values: retract it first"
 NEVER_SEEN = "retraction of an event that was never seen"
 FINAL = "retraction of an event older than the watermark: it is final"
-TWICE = "the event was retracted already"
+TWICE = "the event was already retracted"
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ def event_time(order_by: Sequence[OrderKey]) -> OrderKey:
     if not order_by:
         raise errors.QueryError(
             "events that come one by one need an event time, and there is no order_by(...)",
-            remedy="say which column tells the time: order_by('ts')",
+            remedy="say which column holds the time: order_by('ts')",
         )
     if order_by[0].descending:
         raise errors.QueryError(

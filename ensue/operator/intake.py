@@ -61,7 +61,7 @@ class Aside:
             if name in schema.names:
                 raise errors.DuplicateNameError(
                     f"the events have a column {name!r}, which why() adds",
-                    remedy="give the column another name before",
+                    remedy="rename the column first",
                 )
         late, rejected = self.late, self.rejected
         times = late[self._time].to_pylist() if self._time else []
@@ -127,7 +127,7 @@ def cast(array: pa.Array, column: pa.Field) -> pa.Array:
         raise errors.ColumnTypeError(
             f"the column {column.name!r} of type {array.type} does not fit the stream, where it is "
             f"{column.type}: {problem}",
-            remedy="cast it before it is inserted; nothing of this table was taken",
+            remedy="cast it before it is inserted; no row of this table was inserted",
         ) from None
 
 
@@ -157,7 +157,7 @@ def time_reasons(given: pa.Array, fitted: pa.Array) -> pa.Array:
         if is_there
         else NO_TIME
         if value is None
-        else f"the event time {value!r} is no {fitted.type}"
+        else f"the event time {value!r} is not a {fitted.type}"
         for is_there, value in zip(fitted.is_valid().to_pylist(), given.to_pylist(), strict=True)
     ]
     return pa.array(texts, pa.string())

@@ -179,7 +179,7 @@ class Evaluator(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """What is held of open partitions."""
+        """Bytes held for open partitions."""
 
     def open(
         self,

@@ -68,9 +68,9 @@ class Turns:
 
     def _refuse_cut(self) -> None:
         raise errors.StateError(
-            f"{self._cut}() was stopped half-way, so what is held here is not known",
-            remedy="restore the last snapshot; a call with timeout=... that is stopped is taken "
-            "back, and the object can be used on",
+            f"{self._cut}() was stopped half-way, so the state held here is not known",
+            remedy="restore the last snapshot; a call with timeout=... that is stopped is undone, "
+            "and the object stays usable",
         )
 
 

@@ -78,7 +78,8 @@ class Remembered(Turns):
             size = len(next(iter(self._known.values()), vectors[0]))
             if vectors.shape[1] != size:
                 raise errors.QueryError(
-                    f"the embedder returned vectors of {vectors.shape[1]} values, before of {size}",
+                    f"the embedder returned vectors of {vectors.shape[1]} values, and earlier "
+                    f"ones of {size}",
                     remedy="return vectors of one length",
                 )
             self._known.update(zip(new, vectors, strict=True))

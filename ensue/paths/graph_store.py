@@ -161,7 +161,7 @@ class GraphStore:
                 wanted = wanted.cast(self.names.type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 raise errors.UnknownNodeError(
-                    f"the graph's nodes are of type {self.names.type}, {wanted.type} was given",
+                    f"the graph's nodes are of type {self.names.type}, not {wanted.type}",
                     remedy="give node names of the same type",
                 ) from None
         if len(wanted) * 50 < self.node_count:

@@ -426,7 +426,8 @@ def unbounded(
     texts = ", ".join(repr(query.text) for query in queries[:3])
     return errors.UnboundedPathsError(
         f"{texts}: a loop of the expression meets a cycle of the graph (through {node!r}), so "
-        f"there is no end of {semantics.value} paths",
+        "there are "
+        f"infinitely many {semantics.value} paths",
         remedy='set max_hops, bound the loop as {1,3}, use semantics="trail" or "simple", or ask '
         "for end points, which are finite",
     )

@@ -1,6 +1,6 @@
 """Any shortest path of each pair of ends, or all of them: by steps or by a weight of the edges.
 
-A pair of ends may be joined by endlessly many walks and by more shortest ones than there are atoms;
+A pair of ends may be joined by infinitely many walks and by very many shortest ones;
 but the nodes and states on them are few, and each is visited once. Which search runs:
 
 | ends asked | search |
@@ -43,7 +43,7 @@ def check_shortest(shortest: str | None, weight: str | None, semantics: Semantic
     if shortest is None:
         if weight is not None:
             raise errors.QueryError(
-                f"weight={weight!r} says what makes a path short, and all paths are asked",
+                f"weight={weight!r} measures how short a path is, and all paths are wanted",
                 remedy='add shortest="any" or "all"',
             )
         return
@@ -185,7 +185,7 @@ class Weights(Turns):
         wrong = np.flatnonzero(~fits & np.isin(self._store.edge_labels, crossed))
         if len(wrong):
             what = "positive" if positive else "0 or more"
-            why = " (a loop of weight 0 has endlessly many shortest paths)" if positive else ""
+            why = " (a loop of weight 0 has infinitely many shortest paths)" if positive else ""
             raise errors.DataError(
                 f"the weight {name!r} of edge {wrong[0]} is {column[int(wrong[0])].as_py()!r}; "
                 f"{len(wrong):,} edges have no weight that is a number, finite and {what}",

@@ -218,10 +218,10 @@ def quantile(
         50
     """
     if not _number(part) or not 0 <= part <= 1:
-        raise errors.QueryError(f"the quantile {part}", remedy="give a number from 0 to 1")
+        raise errors.QueryError(f"{part} is not a quantile", remedy="give a number from 0 to 1")
     if not _number(error) or not LEAST_ERROR <= error < 1:
         raise errors.QueryError(
-            f"the error {error} of a quantile",
+            f"{error} is not an error of a quantile",
             remedy=f"give a number from {LEAST_ERROR} and below 1, such as 0.01",
         )
     fold = folds.sketch(AddToSketch(error))

@@ -176,8 +176,10 @@ class AutomatonBuilder:
         return self
 
     def build(self) -> Quantity:
-        """The query. What is no matter of an allowed cost is refused now: a cycle of ε, and a
-        collect operation that depends on the order of paths.
+        """The query.
+
+        Faults that no allowed cost could excuse are refused now: a cycle of ε, and a collect
+        operation that depends on the order of paths.
 
         Examples:
             >>> total = q.automaton("sum", name="total").initial("at", 0)

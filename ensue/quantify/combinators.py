@@ -110,7 +110,7 @@ def iter(
     allow: str | None = None,
     assume: str | None = None,
 ) -> Quantity:
-    """Stretches of f one after the other, their values folded from `start`.
+    """Stretches of f, one after the other; their values are folded from `start`.
 
     Without a start at least one stretch is needed, and its value begins the fold. `fold` is a name
     (sum, max, count, ...), SQL over `state` and `value`, or a callable of two.
@@ -273,7 +273,7 @@ def windows(
     A window counts if an event ends it: its own last one or, of windows of time, the first event
     after it; the value comes with that event. With `partial`, which windows of time have unless you
     say partial=False, the window that is open at the end counts too; of time it is emitted as soon
-    as a watermark has passed its end. Without it a watermark ends nothing: a table, its pieces and
+    as a watermark has passed its end. Without it a watermark ends nothing. A table, its pieces and
     a stream give the same values.
 
     Examples:
@@ -294,7 +294,9 @@ def windows(
             remedy='leave it out, or write windows(f, time="1 minute", by="ts")',
         )
     if rows is not None and (not isinstance(rows, int) or isinstance(rows, bool) or rows < 1):
-        raise errors.QueryError(f"windows of {rows} rows", remedy="give a whole number above 0")
+        raise errors.QueryError(
+            f"windows cannot have {rows} rows", remedy="give a whole number above 0"
+        )
     span = None
     if time is not None:
         if by is None:
@@ -306,7 +308,7 @@ def windows(
             raise errors.QueryError(f"time={time!r} counts rows", remedy="use rows= instead")
         span = int(size.size)
         if span < 1:
-            raise errors.QueryError(f"windows of time {time!r}", remedy="give a longer window")
+            raise errors.QueryError(f"windows cannot last {time!r}", remedy="give a longer window")
     ends = None if until is None else read_predicate(until)
     late = time is not None if partial is None else partial
     return Quantity(Windows(stage_of(f, "windows"), rows, span, by or "", ends, late))

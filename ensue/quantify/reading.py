@@ -114,8 +114,8 @@ def read_argument_tree(text: str, names: tuple[str, ...]) -> c.Condition:
             name = node.name.lower()
             if name not in names or node.path:
                 raise errors.OperationTypeError(
-                    f"the operation {text!r} reads {c.dump(node)!r}, which is none of its "
-                    f"arguments: {', '.join(names)}",
+                    f"the operation {text!r} reads {c.dump(node)!r}, which is not "
+                    f"one of its arguments: {', '.join(names)}",
                     remedy="name the values of the queries in turn a, b, c, ..., or, in a fold, "
                     "state and value",
                     place=errors.Place.at_offset(text, text.lower().find(name)),
@@ -172,7 +172,7 @@ def query_of(f: Quantity, what: str) -> Quantity:
     """A query where one is needed, or an error that names what was given."""
     if not isinstance(f, Quantity):
         raise errors.QueryError(
-            f"{what} takes queries, {type(f).__name__} given",
+            f"{what} takes queries, not {type(f).__name__}",
             remedy="wrap a value in event(...), or use sum, mean, last, ...",
         )
     return f
@@ -198,7 +198,7 @@ def some_parts(parts: tuple[Quantity, ...], what: str, most: int | None = len(AR
         raise errors.QueryError(f"{what} has no parts", remedy="give at least one query")
     if most is not None and len(parts) > most:
         raise errors.QueryError(
-            f"{what} takes at most {most} queries, {len(parts)} given",
+            f"{what} takes at most {most} queries, not {len(parts)}",
             remedy=f"nest one {what} in another",
         )
 

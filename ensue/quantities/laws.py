@@ -46,7 +46,7 @@ _FAMILIES: dict[type, tuple[Any, ...]] = {
 Refuse = Callable[[str, tuple[Any, ...], Any, Any], None]
 _TRIALS = 200  # where a value has several slots, and its combinations are too many
 _FAILURES = (errors.EnsueError, ArithmeticError, TypeError, ValueError, AttributeError, LookupError)
-_SAMPLES = "give the values that occur, as in samples=(1, 2, 6), if such never do"
+_SAMPLES = "give the values that occur, as in samples=(1, 2, 6), if these never do"
 
 
 def samples_like(alike: Iterable[Any]) -> tuple[Any, ...]:
@@ -149,7 +149,7 @@ def joined_in_place(automaton: Automaton) -> str:
     """Why paths that meet cannot be one value, with null for "nothing yet"; empty: they can."""
     collect = automaton.collect
     if collect is None or not is_known(collect) or collect.name not in COLLECTS:
-        return f"the collect operation {collect} is not one of the known"
+        return f"the collect operation {collect} is not a known one"
     actions = list(automaton.actions())
     begins = any(value is None for slots in automaton.initial.values() for value in slots)
     nulls = begins or any(a.fold is REPLACE for a in actions)
@@ -159,7 +159,7 @@ def joined_in_place(automaton: Automaton) -> str:
             return f"paths are counted where {collect} joins what a fold replaces"
         if not is_known(action.fold):
             if any(_tried(action.fold.function, None, x) is not None for x in _NUMBERS):
-                return f"the fold {action.fold} makes something of null"
+                return f"the fold {action.fold} turns null into a value"
         elif nulls and pair not in DISTRIBUTIVE_WITH_NULLS:
             return "paths with nothing yet are kept apart"
     return ""

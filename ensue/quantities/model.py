@@ -301,7 +301,8 @@ class Automaton:
         widths = {len(slots) for slots in self.initial.values()}
         if len(widths) != 1:
             raise errors.AutomatonError(
-                f"{self.name}: initial states carry {sorted(widths)} slots, all must carry as many",
+                f"{self.name}: initial states carry {sorted(widths)} slots, all must carry the "
+                "same number",
                 remedy="give every initial state a value of one shape",
             )
         for transition in self.transitions:

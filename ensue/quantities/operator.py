@@ -91,7 +91,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         self._bound = self._stage.bind(schema)
         if self._value in [column.name for column in self._columns(self._bound)]:
             raise errors.DuplicateNameError(
-                f"the output has a column {self._value!r} already",
+                f"the output already has a column {self._value!r}",
                 remedy="rename the column, or give the values another name: label(df, 'name')",
             )
         self._memory, self._places, self._spare = self._bound.memory(), {}, []
@@ -181,7 +181,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         return with_names(table, [repr(key) for key in keys_in(table, names)])
 
     def drop(self, keys: Collection[Key]) -> None:
-        """Forget keys without a word."""
+        """Forget keys without output."""
         gone = [self._places.pop(key) for key in keys if key in self._places]
         self._memory.forget(gone)
         self._spare += gone
@@ -201,7 +201,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         return Snapshot(shared=self._saved(list(self._places)))
 
     def copy(self) -> QuantifyOperator:
-        """Another operator that goes on from here."""
+        """Another operator that continues from here."""
         made = QuantifyOperator(self._stage, self._keys, self._output, self._value, self._clock)
         bound = self._opened()
         made.open(None, bound.schema)
@@ -353,6 +353,6 @@ def _integer(time: object) -> int:
     if isinstance(time, (int, np.integer)):
         return int(time)
     raise errors.DataError(
-        f"the watermark {time!r} is no time",
+        f"the watermark {time!r} is not a time",
         remedy="give a datetime, or a whole number in the unit of the column",
     )

@@ -70,8 +70,8 @@ def _unseen(query: Query) -> None:
         for node in c.walk(measure.value):
             if isinstance(node, (c.Navigate, c.Aggregate)) and node.variable in unseen:
                 raise errors.QueryError(
-                    f"the measure {measure.name!r} reads {node.variable!r}, of which no match has "
-                    "an event: it is negated, ends a loop or is forbidden",
+                    f"the measure {measure.name!r} reads {node.variable!r}, and no match has "
+                    "an event for it: it is negated, ends a loop or is forbidden",
                     remedy="read a step that is part of the match",
                 )
     if query.skip.variable in unseen:

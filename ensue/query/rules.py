@@ -60,7 +60,7 @@ def duplicates(names: Iterable[str], what: str) -> None:
     for name in names:
         if name in seen:
             raise errors.DuplicateNameError(
-                f"two of the same name {name!r}: each {what} needs its own",
+                f"the name {name!r} is given twice: each {what} needs its own",
                 remedy=f"give each {what} a name of its own",
             )
         seen.add(name)
@@ -133,8 +133,8 @@ def _definitions(query: Query) -> None:
         for node in c.walk(condition):
             if isinstance(node, (c.Navigate, c.Aggregate)) and node.final:
                 raise errors.NavigationError(
-                    f"DEFINE {name}: FINAL is not allowed in a definition, the match is not "
-                    "finished yet",
+                    f"DEFINE {name}: FINAL is not allowed in a definition, because "
+                    "the match is not finished yet",
                     remedy="leave FINAL out, or use it in MEASURES",
                 )
 
@@ -201,6 +201,7 @@ def _deterministic(condition: c.Condition) -> None:
                 name = str(node["this"]).lower()
             if name in NONDETERMINISTIC:
                 raise errors.NondeterministicError(
-                    f"{name}() gives another value each time, so no match could be checked twice",
+                    f"{name}() gives a different value each time, so no match could be checked "
+                    "twice",
                     remedy="compute it into a column before matching",
                 )

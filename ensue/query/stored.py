@@ -59,7 +59,7 @@ def from_json(text: str | bytes) -> query.Query:
     if not isinstance(found, query.Query):
         raise errors.StateError(
             "the text is not a stored query, or is damaged",
-            remedy="write it with ensue, or say the pattern again",
+            remedy="write it with ensue, or write the pattern again",
         )
     return found
 

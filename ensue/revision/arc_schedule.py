@@ -62,7 +62,7 @@ class ArcSchedule:
         steps = places[1:] - places[:-1]
         if len(steps) and steps.min() < 0:
             raise errors.QueryError(
-                "at= falls: edits come in the order in which they are listed",
+                "at= decreases: edits are listed in the order in which they apply",
                 remedy="sort the edits by at",
             )
         places = places.astype(np.int64)

@@ -53,8 +53,8 @@ from ensue.scalar.moments import value_of
 KIND = state.Kind("revisions", version=2, oldest=2)
 _REASONS = {
     layout.UNKNOWN: cleanse.NEVER_SEEN,
-    layout.TAKEN_NUMBER: "an event with this sequence number is there already",
-    layout.EQUAL_TIME: "an event with this timestamp is there already",
+    layout.TAKEN_NUMBER: "there is already an event with this sequence number",
+    layout.EQUAL_TIME: "there is already an event with this timestamp",
     layout.AGAINST_TIME: "the sequence number rises while the time falls",
     EMPTY_LIFETIME: "the lifetime is empty: it ends at or before its beginning",
     FINAL: cleanse.FINAL,

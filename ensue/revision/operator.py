@@ -234,7 +234,8 @@ class Operator(EventOperator):
     def _check_lifetime(self, begin: int, end: int) -> None:
         if begin >= end:
             raise errors.LifetimeError(
-                f"the lifetime from {begin} to {end} is empty", remedy="let since be before till"
+                f"the lifetime from {begin} to {end} is empty",
+                remedy="give a since that is before till",
             )
         if begin < self.settled:
             raise errors.LifetimeError(
@@ -251,7 +252,7 @@ class Operator(EventOperator):
         lasting = [arc for arc in arcs if arc.till == INFINITY]
         if not any(arc.target in machine.finals for arc in lasting):
             raise errors.NoFinalStateError(
-                "the change would take the last arc to a final state away: nothing could match "
+                "the change would remove the last arc to a final state: nothing could match "
                 "any more",
                 remedy="add the new arc in the same call, or remove another one",
             )

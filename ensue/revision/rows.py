@@ -125,7 +125,7 @@ class RowStore:
         place = bisect_right([chunk.first for chunk in self._chunks], number) - 1
         if place < 0 or number - self._chunks[place].first >= self._chunks[place].table.num_rows:
             raise errors.StateError(
-                f"the row of event {number} is no longer there", remedy="report this as a defect"
+                f"the row of event {number} is no longer there", remedy="report this as a bug"
             )
         return self._chunks[place]
 

@@ -147,8 +147,8 @@ class Search(Match):
             if steps > MAX_STEPS:
                 raise errors.LimitError(
                     f"more than {MAX_STEPS:,} steps for the match that starts at row "
-                    f"{start - self._begin} of its partition: its conditions tell too many ways "
-                    "to label the rows apart",
+                    f"{start - self._begin} of its partition: its conditions distinguish too many "
+                    "ways to label the rows",
                     remedy="bound the pattern with within(...), or raise "
                     "ensue.rows.python_engine.MAX_STEPS",
                 )

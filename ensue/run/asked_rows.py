@@ -33,7 +33,7 @@ class Expected:
         if (rows is None) == (events is None) or per != "partition":
             raise errors.QueryError(
                 "why() takes one of rows=, events= and per=",
-                remedy="rows that were expected to match are asked about on their own",
+                remedy="ask about rows that were expected to match on their own",
             )
         told = rows if events is None else events
         given = list(_pairs(told))
@@ -80,7 +80,7 @@ def _pairs(given: Any) -> Iterable[Given]:
             yield from ((label, value) for value in (values if many else [values]))
         return
     if isinstance(given, str):
-        raise errors.QueryError(f"why() does not know which rows {given!r} are", remedy=_FORM)
+        raise errors.QueryError(f"why() cannot tell which rows {given!r} means", remedy=_FORM)
     try:
         for row in given:
             match row:
@@ -92,7 +92,7 @@ def _pairs(given: Any) -> Iterable[Given]:
                     yield None, value
     except (TypeError, ValueError, KeyError):
         raise errors.QueryError(
-            f"why() does not know which rows {given!r} are", remedy=_FORM
+            f"why() cannot tell which rows {given!r} means", remedy=_FORM
         ) from None
 
 

@@ -101,7 +101,8 @@ def for_matcher(planned: Plan) -> Choice[RowsEvaluator | SequencesEvaluator]:
             SequencesEvaluator(every), "sequences: all matches under their selection policies"
         )
     return Choice(
-        missing_evaluator(planned, every), "sequences: all matches, also those that lack events"
+        missing_evaluator(planned, every),
+        "sequences: all matches, including those that lack events",
     )
 
 

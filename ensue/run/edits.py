@@ -123,7 +123,8 @@ def at_the_watermark(
     explicit = any(begin is not None or end is not None for _, begin, end in added.values())
     if explicit or (isinstance(remove, Mapping) and any(v is not None for v in remove.values())):
         raise errors.UnsupportedError(
-            "patterns that share a budget come and go at the watermark: what was shed before it "
+            "patterns that share a budget are added and removed at the watermark: what was shed "
+            "before it "
             "cannot be matched again",
             remedy="leave the times out, or the budget",
         )

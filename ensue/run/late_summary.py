@@ -62,7 +62,7 @@ class LateSummary(Cleansed):
     # -- calls -----------------------------------------------------------------------------------
 
     def insert(self, events: Any, *, timeout: Timeout | None = None) -> Self:
-        """Take events in, in any order."""
+        """Insert events, in any order."""
         if isinstance(events, list) and not events:
             return self
         known = None if self._cleanse is None else self._cleanse.schema
@@ -73,7 +73,7 @@ class LateSummary(Cleansed):
         return self
 
     def retract(self, events: Any, *, timeout: Timeout | None = None) -> Self:
-        """Take events back: whole rows, or the partition columns and the id where there is one."""
+        """Retract events: whole rows, or the partition columns and the id where there is one."""
         cleanse, _ = self._opened
         self._passed(cleanse.retract(as_table(events, self._read, cleanse.schema)))
         return self

@@ -63,7 +63,7 @@ class MatcherMetrics(CleansedCounts):
 
 @dataclass(frozen=True)
 class Revised:
-    """What an edit came to: the lifetime of each pattern named, and the changes it made at once."""
+    """The effect of an edit: the lifetime of each named pattern, and the immediate changes."""
 
     lifetimes: dict[str, Lifetime]
     changes: pa.Table
@@ -100,7 +100,7 @@ class Matcher(Cleansed):
     # -- calls -----------------------------------------------------------------------------------
 
     def insert(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
-        """Take events in, in any order; the changes they make."""
+        """Insert events, in any order, and return the changes."""
         table = self._read(events)
         if self._cleanse is None:
             opened = self._open(table.schema)
@@ -108,7 +108,7 @@ class Matcher(Cleansed):
         return self._shown(self._passed(self._cleanse.insert(table)))
 
     def retract(self, events: Any, *, timeout: Timeout | None = None) -> pa.Table:
-        """Take events back: whole rows, or the partition columns and the id where there is one."""
+        """Retract events: whole rows, or the partition columns and the id where there is one."""
         table = self._read(events)
         if self._cleanse is None:
             raise errors.DataError(
@@ -148,11 +148,11 @@ class Matcher(Cleansed):
         *,
         timeout: Timeout | None = None,
     ) -> Revised:
-        """Patterns that come and go while events flow.
+        """Add and remove patterns while events flow.
 
         `add={"name": query}` applies to events after the newest one seen (and the watermark);
-        `(query, begin)` and `(query, begin, end)` say the lifetime, and events of the past are
-        matched again. `remove=["name"]` ends a pattern likewise, `{"name": end}` at a time. An edit
+        `(query, begin)` and `(query, begin, end)` set the lifetime, and past events are matched
+        again. `remove=["name"]` ends a pattern likewise, `{"name": end}` at a time. An edit
         that does not fit is refused as a whole and nothing changes.
         """
         if self._cleanse is None:
@@ -189,7 +189,7 @@ class Matcher(Cleansed):
         if self._asked.totals is None:
             raise errors.UnsupportedError(
                 "the matcher of patterns does not support a result on demand (result)",
-                remedy="start another matcher, or give aggregate={...} where totals are asked",
+                remedy="start another matcher, or give aggregate={...} for totals",
             )
         assert self._known is self._cleanse
         (branch,) = self._branches
@@ -197,7 +197,7 @@ class Matcher(Cleansed):
         return branch.result()
 
     def snapshot(self) -> bytes:
-        """The whole state, patterns included; `ensue.restore` goes on from it."""
+        """The whole state, patterns included; `ensue.restore` continues from it."""
         told = {
             **self._asked.stored(),
             "options": asdict(self._options),
@@ -276,7 +276,7 @@ class Matcher(Cleansed):
 
     @property
     def report(self) -> Report | None:
-        """What a budget gave up of patterns that share it; None without."""
+        """What a budget gave up of the patterns that share it; None without one."""
         shared = [b.report for b in self._branches if isinstance(b, SharedBranch)]
         return joined_report(shared)
 
@@ -345,7 +345,7 @@ class Matcher(Cleansed):
         self._owed = found
         stopped, reason = failed
         raise type(reason)(
-            f"the pattern {stopped.name!r} failed and takes part no more: {reason.problem}",
+            f"the pattern {stopped.name!r} failed and was stopped: {reason.problem}",
             remedy=f"{reason.remedy}; the events were taken, other patterns go on, and "
             f"revise(remove=[{stopped.name!r}]) lets go of this one",
             place=reason.place,
@@ -379,7 +379,7 @@ class Matcher(Cleansed):
 
 
 def restored(blob: bytes, reader: Reader | None = None) -> Matcher:
-    """The matcher that goes on from a snapshot."""
+    """The matcher that continues from a snapshot."""
     parts = state.unpack(KIND, blob)
     told = parts.json("told")
     options = MatcherOptions(**told["options"])

@@ -232,7 +232,7 @@ def warn(told: list[str], notices: Notices) -> None:
     said = "".join(f"\n  {line}" for line in shown)
     notices.warn(
         errors.NothingMatchesWarning(
-            f"nothing matches, and by the data nothing can:{said}\n"
+            f"nothing matches, and with this data nothing can:{said}\n"
             "What to do: correct the name, the value or the condition; explain(data) counts the "
             "rows of each variable"
         )

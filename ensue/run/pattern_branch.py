@@ -254,9 +254,10 @@ class TotalsBranch(OneBranch):
         if options.budget is not None or options.settle is not None:
             given = "budget" if options.budget is not None else "settle"
             raise errors.UnsupportedError(
-                f"a matcher of aggregates takes no {given}: totals are exact, and answer for all "
+                f"a matcher of aggregates takes no {given}: totals are exact, and cover every "
+                "event "
                 "that was let through",
-                remedy=f"leave {given} out; speculation=0 tells only what is certain",
+                remedy=f"leave {given} out; speculation=0 emits only what is final",
             )
         planned, ready, grouping = self.plan, self._columns, self._grouping
 
@@ -310,7 +311,7 @@ def listed(shown: pa.Table, found: pa.Table) -> pa.Table:
 def refuse_corrections(correctable: bool) -> None:
     if correctable:
         raise errors.UnsupportedError(
-            "under a budget nothing can be taken back: what was learnt and shed since cannot be "
+            "under a budget nothing can be taken back: what was learned and shed since cannot be "
             "undone",
             remedy="say speculation=0, or leave the budget out",
         )

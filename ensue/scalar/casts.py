@@ -211,7 +211,7 @@ def from_micros(micros: int, zone: str | None) -> datetime:
     try:
         return (EPOCH + timedelta(microseconds=micros)).astimezone(zone_of(zone))
     except (OverflowError, ValueError):
-        raise BadValueError(f"{micros} microseconds is no timestamp", overflow=True) from None
+        raise BadValueError(f"{micros} microseconds is not a timestamp", overflow=True) from None
 
 
 def _read_int(text: str, target: Kind) -> int | None:
@@ -304,7 +304,7 @@ def _from_number(source: Kind, target: Kind) -> Callable[[Any], Any] | None:
 
     def to_timestamp(value: Any) -> datetime:
         if isinstance(value, float) and not math.isfinite(value * 1_000_000):
-            raise BadValueError(f"{float_text(value)} is no timestamp", overflow=True)
+            raise BadValueError(f"{float_text(value)} is not a timestamp", overflow=True)
         return from_micros(int(value * 1_000_000), target.zone)
 
     match target.name:

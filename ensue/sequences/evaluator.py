@@ -66,7 +66,7 @@ def supports(query: Query) -> str | None:
     if query.row_semantics:
         return "a pattern without arrows and select() has row semantics"
     if query.rows is Rows.ALL_WITH_UNMATCHED:
-        return "events between two steps are no unmatched rows: they belong to no match by intent"
+        return "events between two steps are not unmatched rows: they are left out on purpose"
     return None
 
 
@@ -127,7 +127,8 @@ class SequencesEvaluator(InPieces):
             )
         if self._listing.compact and plan.query.measures is not None:
             raise errors.QueryError(
-                "compact=True keeps the matches of an end event together, and measures are of one",
+                "compact=True keeps the matches of an end event together, and measures belong to "
+                "a single one",
                 remedy="leave measures out, or expand the rows with ensue.expand(row['graph'])",
             )
         self._open(plan, schema, state)

@@ -28,7 +28,7 @@ def check_listing(listing: Listing) -> None:
         if not missing_is_fine and not (whole and value >= 0):
             raise errors.QueryError(
                 f"{name}={value!r} is not a number of matches",
-                remedy=f"give a whole number from 0 on: {name}=100",
+                remedy=f"give a whole number, 0 or more: {name}=100",
             )
     if listing.sample is None:
         return

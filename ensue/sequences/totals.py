@@ -63,7 +63,7 @@ class Grouping:
         for name in names:
             if name.casefold() in taken:
                 raise errors.DuplicateNameError(
-                    f"aggregate({name}=...): with every=... a column has that name already",
+                    f"aggregate({name}=...): with every=... a column already has that name",
                     remedy="choose another name for the aggregate",
                 )
 

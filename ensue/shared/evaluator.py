@@ -145,7 +145,7 @@ class SharedEvaluator(Complete, Refusing):
         for name in change.add:
             if name in kept:
                 raise errors.DuplicateNameError(
-                    f"the workload has a pattern {name!r} already",
+                    f"the workload already has a pattern {name!r}",
                     remedy="remove it in the same change, or choose another name",
                 )
         if not kept and not change.add:

@@ -22,7 +22,7 @@ def explain_group(queries: Mapping[str, Query], rows: bool, alone: str) -> list[
     """Lines about one group."""
     if rows:
         sheds = [n for n, q in queries.items() if q.skip.mode is SkipMode.TO_NEXT_ROW]
-        lines = [f"{len(queries)} row patterns over one table and order; conditions asked once"]
+        lines = [f"{len(queries)} row patterns over one table and order; conditions tested once"]
         kept = [name for name in queries if name not in sheds]
         if sheds:
             lines.append("under a budget whole start rows are shed: " + ", ".join(sheds))
@@ -43,8 +43,8 @@ def explain_group(queries: Mapping[str, Query], rows: bool, alone: str) -> list[
         f"{len(queries)} event patterns, matched {_way(len(queries))}",
         f"states: {plan.separate} of the patterns alone, {states} together",
         f"labels: {wanted} of the patterns, {union.labels} different; "
-        f"{len(union.plan.flags)} row-local conditions asked once per event, "
-        f"{correlated} asked per partial match (register machine)",
+        f"{len(union.plan.flags)} row-local conditions tested once per event, "
+        f"{correlated} tested per partial match (register machine)",
         "clusters by pattern-sharing degree "
         + (f"({', '.join(reversed(plan.names))}):" if len(plan.names) <= 12 else "(patterns):"),
     ]

@@ -78,7 +78,7 @@ def check_history(queries: Iterable[Query], rows: pa.Schema, history: pa.Schema)
         if not _alike(now, before):
             raise errors.ColumnTypeError(
                 f"the column {name!r} of the history is {before}, and of the rows {now}",
-                remedy="cast it: what is learned from other values says nothing of these",
+                remedy="cast it: values of another type teach nothing about these",
             )
 
 

@@ -36,7 +36,7 @@ class Group:
             raise errors.UnsupportedError(
                 f"the pattern {next(iter(self.queries))!r} runs by an evaluator that cannot shed: "
                 f"{self.alone}",
-                remedy="leave the budget out, or ask for what shared plans hold",
+                remedy="leave the budget out, or ask only for what shared plans support",
             )
 
 

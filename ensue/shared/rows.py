@@ -1,4 +1,4 @@
-"""Row patterns as a workload: conditions asked once, and whole start rows shed under a bound.
+"""Row patterns as a workload: conditions tested once, and whole start rows shed under a bound.
 
 A row pattern reports, per start row, the match that is preferred. Shedding inside a start could
 make another match preferred, which would be false; so a start row is tried in full or not at all,

@@ -1,4 +1,4 @@
-"""Orders to a running stream."""
+"""Edits of a running stream."""
 
 from ensue.run.lanes.signing import signed
 from ensue.run.spark.control import Control, orders

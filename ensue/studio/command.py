@@ -16,7 +16,7 @@ from ensue import errors
 def studio(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(help="Files of events: events.parquet, events.csv; samples without."),
+        typer.Argument(help="Files of events: events.parquet, events.csv; without files, samples."),
     ] = None,
     table: Annotated[
         list[str] | None,

@@ -57,7 +57,7 @@ class _Reader:
         if len(values) != 1 or not isinstance(values[0], (ast.Expr, ast.Assign, ast.AnnAssign)):
             raise self._error(
                 values[1] if len(values) > 1 else None,
-                "the text is more or less than one pattern",
+                "the text is not exactly one pattern",
                 'write one chain of calls that begins with ensue.pattern("...")',
             )
         value = values[0].value
@@ -79,7 +79,9 @@ class _Reader:
         elif isinstance(called, ast.Attribute):
             begin, name = called.value, called.attr
         else:
-            raise self._error(node, "this is not a call of a word", "call a word of a pattern")
+            raise self._error(
+                node, "this is not a call of a pattern method", "call a method of a pattern"
+            )
         if begin is None or (isinstance(begin, ast.Name) and begin.id == "ensue"):
             if name not in BEGINNINGS:
                 raise self._error(
@@ -90,7 +92,7 @@ class _Reader:
         else:
             if name not in WORDS:
                 raise self._error(
-                    called, f"{name!r} is no word of a pattern that is read here",
+                    called, f"{name!r} is not a pattern method that can be read here",
                     "use " + ", ".join(sorted(WORDS)),
                 )  # fmt: skip
             word = getattr(self._chain(begin, depth + 1), name, None)
@@ -129,7 +131,7 @@ class _Reader:
             return ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise self._error(
-                node, f"{ast.unparse(node)[:60]!r} is no literal",
+                node, f"{ast.unparse(node)[:60]!r} is not a literal",
                 "write texts, numbers, lists and dictionaries out; nothing is run here",
             ) from None  # fmt: skip
 

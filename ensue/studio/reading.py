@@ -79,7 +79,7 @@ def _sql(typed: Typed) -> Pattern:
                 else "OVER ALL MATCHES or WITH TIMEOUTS"
             )
             raise errors.UnsupportedError(
-                f"{what} is not shown here: the clause has to stand for itself",
+                f"{what} is not shown here: the clause has to stand on its own",
                 remedy="leave it out, or run the statement with ensue.sql",
             )
     return settled(found.query)

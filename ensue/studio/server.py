@@ -171,7 +171,7 @@ def application(desk: Desk, token: str, port: int, page: Path | None) -> Any:
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
             return refused(
-                401, "BadToken", "the token is missing or of another studio",
+                401, "BadToken", "the token is missing, or belongs to another studio",
                 "open the link that `ensue studio` printed last",
             )  # fmt: skip
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -104,7 +104,7 @@ class Session:
                 f"there is no method {method!r}", remedy="use one of " + ", ".join(self._methods)
             )
         if not isinstance(params, dict):
-            raise errors.QueryError("params is no object", remedy='give {"params": {...}}')
+            raise errors.QueryError("params is not an object", remedy='give {"params": {...}}')
         self._local.tell = tell
         with listening(tell):
             return found(params)
@@ -229,7 +229,7 @@ class Session:
     def _lanes(self, params: Params) -> dict[str, Any]:
         keys = params.get("keys", [])
         if not isinstance(keys, list):
-            raise errors.QueryError("keys is no list", remedy="give the numbers of keys")
+            raise errors.QueryError("keys is not a list", remedy="give the numbers of keys")
         begin, end = params.get("from"), params.get("to")
         return lanes.lanes(self.answer(params), keys, begin, end, _count(params, "width", 1_000))
 

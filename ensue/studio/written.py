@@ -57,7 +57,7 @@ def in_language(query: Query, language: str, typed: Typed | None = None) -> dict
                 return {"query": written.message()}
         except TextError as problem:
             refused = problem.problem.problem
-    return {"refused": refused or f"{LANGUAGES[language]} has no words for a part of this query"}
+    return {"refused": refused or f"{LANGUAGES[language]} cannot express a part of this query"}
 
 
 def _bare(typed: Typed) -> Typed:
@@ -162,7 +162,7 @@ def _common(query: Query) -> dict[str, str]:
     usual = Skip(SkipMode.NONE) if not query.row_semantics else PAST_LAST_ROW
     if query.skip != usual:
         if query.skip.required:
-            raise errors.UnsupportedError("only Python has a word for a required target of a skip")
+            raise errors.UnsupportedError("only Python can express a required target of a skip")
         options["after_match"] = _skip(query.skip)
     if query.rows is not Rows.ONE:
         options["rows_per_match"] = query.rows.value.lower()

@@ -115,7 +115,7 @@ class Summary(Turns, Refusing):
     def insert(self, events: Any, *, timeout: Timeout | None = None) -> Summary:
         """Events in order of time (per key): Arrow, pandas or Polars, or a list of dicts.
 
-        Where they cannot be taken the summary stays as it was.
+        If they cannot be taken, the summary stays as it was.
         """
         if isinstance(events, list) and not events:
             return self
@@ -382,7 +382,7 @@ class Summary(Turns, Refusing):
 
     @restoring()
     def restore(self, state: bytes | Snapshot) -> Summary:
-        """A summary of the same query that goes on where the snapshot was taken."""
+        """A summary of the same query that continues from the snapshot."""
         fresh = Summary(self._query, self._options, self._read)
         if not isinstance(state, Snapshot):
             fresh._take_over(saved.from_bytes(state))

@@ -115,5 +115,5 @@ def check(query: Query, per: str) -> None:
         verb = "nearest()" if per == NEAREST else "why()"
         raise errors.DuplicateNameError(
             f"the partition column {name!r} has the name of a column of {verb}",
-            remedy="give the column another name before",
+            remedy="rename the column first",
         )

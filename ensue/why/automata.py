@@ -142,7 +142,7 @@ class AutomatonAttempts:
         if missing:
             raise errors.DataError(
                 f"{missing} rows have no event time ({self.timing.order_by})",
-                remedy="leave them out: filter the data before",
+                remedy="leave them out: filter the data first",
             )
         times = self.keys.times(rows)
         ties = (times.sequence,) if self.timing.sequence else (times.name, times.tie)

@@ -15,7 +15,7 @@ def check(n: int) -> int:
     """How many are asked for."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise errors.QueryError(
-            f"nearest(n={n!r}): the number of attempts is a whole number from 1 on",
+            f"nearest(n={n!r}): the number of attempts is a whole number, 1 or more",
             remedy="use nearest(data, 10)",
         )
     return n

@@ -68,7 +68,7 @@ class Trace:
     def __init__(self, limit: int) -> None:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise errors.QueryError(
-                f"trace(limit={limit!r}): the number of steps to show is a whole number from 1 on",
+                f"trace(limit={limit!r}): the number of steps to show is a whole number, 1 or more",
                 remedy=f"leave it out ({MOST_STEPS:,} steps), or give a number",
             )
         self.limit = limit

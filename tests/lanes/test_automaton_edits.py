@@ -110,8 +110,8 @@ BAD: dict[str, tuple[str, str]] = {
     "another name": (order(1, EDITS[0], "other"), "has this one pattern"),
     "sql": (order(1, EDITS[0], kind="sql"), "has this one pattern"),
     "drop": (order(1, EDITS[0], kind="drop"), "has this one pattern"),
-    "no json": ("00000001-pairs.json\n{", "is no JSON"),
-    "a query": ('00000001-pairs.json\n{"ensue query": 1}', "not one of arcs"),
+    "no json": ("00000001-pairs.json\n{", "is not JSON"),
+    "a query": ('00000001-pairs.json\n{"ensue query": 1}', "does not change arcs"),
     "nothing": (order(1, {}), "adds no arcs"),
     "no target": (order(1, {"add": {"x": {"source": "a"}}}), "give source and target"),
     "unknown key": (

@@ -333,7 +333,7 @@ def test_what_a_stream_refuses(spark: Any, tmp_path: Path) -> None:
         (errors.QueryError, "lain= is not known", lambda: PATTERN.matches(stream, lain=3)),
         (
             errors.QueryError,
-            "takes none back",
+            "withdraws none",
             lambda: PATTERN.matches(stream, speculation="1 second"),
         ),
         (

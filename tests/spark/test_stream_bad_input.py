@@ -344,7 +344,7 @@ def test_event_times_of_other_types_and_no_watermark(spark: Any, tmp_path: Path)
             assert "cast it to TIMESTAMP before withWatermark" in caught.value.remedy
     with pytest.raises(errors.QueryError, match="control= is DataFrame"):
         PAIR.matches(plain, emit="changes", control=spark.range(3))
-    with pytest.raises(errors.ColumnTypeError, match="the stream of orders has the columns"):
+    with pytest.raises(errors.ColumnTypeError, match="the stream of edits has the columns"):
         PAIR.matches(plain, emit="changes", control=plain)
     edits = {"control": str(tmp_path / "c"), "edits": True}
     with pytest.raises(errors.UnsupportedError, match="aggregate, pattern edits"):

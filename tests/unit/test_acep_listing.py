@@ -134,5 +134,5 @@ def test_what_a_quiet_time_leaves_is_there_for_a_busy_one() -> None:
 def test_sample_and_compact_are_refused() -> None:
     pattern = asked("A ->> B", 1, 5)
     for option in ({"sample": 3}, {"compact": True}):
-        with pytest.raises(errors.UnsupportedError, match="of which a budget lists some"):
+        with pytest.raises(errors.UnsupportedError, match="a budget lists only some"):
             pattern.matches(crowded(), budget=ensue.Budget(work=3), **option)

@@ -72,8 +72,8 @@ def test_the_message_points_at_the_place() -> None:
         ("PREV(1) > 1", errors.NavigationError, 1, "needs a column"),
         ("price > (SELECT 1)", errors.NavigationError, 1, "sub-query"),
         ("COUNT(Z.*) > 1", errors.UnknownVariableError, 7, "names the variable 'Z'"),
-        ("price > rand()", errors.NondeterministicError, None, "another value each time"),
-        ("t < unix_timestamp(now())", errors.NondeterministicError, None, "another value"),
+        ("price > rand()", errors.NondeterministicError, None, "different value each time"),
+        ("t < unix_timestamp(now())", errors.NondeterministicError, None, "different value"),
         ("stddev(price) > 1", errors.UnsupportedFunctionError, 8, "is not supported"),
     ],
 )

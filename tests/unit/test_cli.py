@@ -41,7 +41,7 @@ def test_why_of_a_pattern_over_a_file(tmp_path: Path) -> None:
     )
     done = ensue("why", "A B", "--types", "kind")
     assert done.returncode == 1
-    assert "these options are of a pattern over a file of events" in done.stderr
+    assert "these options belong to a pattern over a file of events" in done.stderr
 
 
 def test_a_mistake_ends_with_its_message() -> None:

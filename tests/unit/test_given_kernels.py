@@ -72,7 +72,7 @@ def test_a_folder_that_others_can_write(
     mode = place.stat().st_mode
     monkeypatch.setenv(given.SETTING, str(shared.folder.parent))
     place.chmod(0o777)
-    with pytest.warns(errors.KernelsWarning, match=f"others can write to {place}; take that"):
+    with pytest.warns(errors.KernelsWarning, match=f"others can write to {place}; remove that"):
         assert not loaded()
     # What they wrote is not vouched for, and what is put there now is used by its digest.
     code = shared.folder.parent.parent / "code"

@@ -135,7 +135,7 @@ def test_java_that_prints_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     binary = fake_java(tmp_path / "home", "17") / "bin" / "java"
     binary.write_text("#!/bin/sh\necho hello\n")
     monkeypatch.setenv("PATH", str(binary.parent))
-    with pytest.raises(JavaNotFoundError, match="does not say its version"):
+    with pytest.raises(JavaNotFoundError, match="does not print its version"):
         java.find_java()
 
 

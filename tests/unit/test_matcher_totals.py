@@ -117,7 +117,7 @@ def test_what_a_matcher_of_aggregates_refuses() -> None:
         matcher.revise(add={"other": PAIR})
     with pytest.raises(errors.UnsupportedError, match="does not support a result on demand"):
         PAIR.matcher(schema=SCHEMA).result()
-    with pytest.raises(errors.QueryError, match="group aggregates, and there is none"):
+    with pytest.raises(errors.QueryError, match="belong to aggregates, and none was given"):
         PAIR.matcher(by="key")
     with pytest.raises(errors.UnsupportedError, match="takes no budget"):
         PAIR.matcher(aggregate=asked, schema=SCHEMA, budget=ensue.Budget(work=5))

@@ -87,7 +87,7 @@ def test_patterns_under_a_budget_come_and_go_at_the_watermark() -> None:
     found = [(row["pattern"], row["first"], row["last"]) for row in net(out)]
     pairs = [("pairs", a, b) for a in (0, 2, 4) for b in (1, 3, 5) if a < b]
     assert sorted(found) == sorted([*pairs, ("late", 5, 6)])
-    with pytest.raises(errors.UnsupportedError, match="come and go at the watermark"):
+    with pytest.raises(errors.UnsupportedError, match="are added and removed at the watermark"):
         matcher.revise(add={"again": (made("A ->> B").within(9), 2)})
     with pytest.raises(errors.QueryError, match="not of one group"):
         matcher.revise(remove=["nobody"])

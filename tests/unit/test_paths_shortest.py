@@ -224,7 +224,7 @@ def test_weights_may_be_decimals_and_are_checked_where_they_can_be_crossed() -> 
         graph.paths("x|y", start=0, end=2, shortest="any", weight="km")
     free = graph_of(triples, [0, 0, 1])
     assert free.paths("x+", start=0, end=2, shortest="any", weight="km")["weight"][0].as_py() == 0
-    with pytest.raises(errors.DataError, match="endlessly many"):
+    with pytest.raises(errors.DataError, match="infinitely many"):
         free.paths("x+", start=0, end=2, shortest="all", weight="km")
     with pytest.raises(errors.UnknownColumnError, match=r"edge\.miles"):
         free.paths("x+", start=0, shortest="any", weight="miles")
@@ -234,7 +234,7 @@ def test_weights_may_be_decimals_and_are_checked_where_they_can_be_crossed() -> 
     ("asked", "problem"),
     [
         ({"shortest": "best"}, "not a setting"),
-        ({"weight": "km"}, "all paths are asked"),
+        ({"weight": "km"}, "all paths are wanted"),
         ({"shortest": "any", "semantics": "trail"}, "no search that is quick"),
         ({"shortest": "any", "weight": "relation"}, "no column 'relation'"),
     ],

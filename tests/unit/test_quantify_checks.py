@@ -179,7 +179,7 @@ def test_type_mismatch_names_the_argument_and_the_types() -> None:
     with raised(errors.OperationTypeError, "takes 2 arguments", "3 queries"):
         op = q.split("a + b", q.event("x > 0"), q.event("x < 0")).automaton.finish
         q.split(op, q.event(), q.event(), q.event())
-    with raised(errors.OperationTypeError, "'c'", "none of its arguments"):
+    with raised(errors.OperationTypeError, "'c'", "not one of its arguments"):
         q.combine("a + c", q.sum("x"), q.sum("x"))
     with raised(errors.OperationTypeError, "state and value"):
         q.iter("state + x", q.event(None, "x"), start=0)

@@ -59,7 +59,7 @@ def test_replies_are_read_whatever_is_around_them(reply: str) -> None:
     "reply", ["", "no", '{"start": "x"}', '{"paths": ["a"]}', '{"start": "x", "paths": [1]}', "{{{"]
 )
 def test_a_reply_without_a_question_is_refused(reply: str) -> None:
-    with pytest.raises(errors.DataError, match="names no start or no path"):
+    with pytest.raises(errors.DataError, match="lacks a start or a path"):
         rag.read_reply("who", reply)
 
 

@@ -52,7 +52,7 @@ def test_retraction_twice() -> None:
     matcher.insert(events(A, B))
     assert matcher.retract(events(B))["op"].to_pylist() == ["-"]
     assert matcher.retract(events(B)).num_rows == 0
-    assert reasons(matcher) == ["the event was retracted already"]
+    assert reasons(matcher) == ["the event was already retracted"]
     still_works(matcher)
 
 
@@ -88,7 +88,7 @@ def test_equal_timestamps_are_ordered_by_content_or_refused() -> None:
     assert len(nets) == 1
     matcher = automaton().matcher(debug=True, equal_times="reject")
     matcher.insert(rows)
-    assert reasons(matcher) == ["an event with this timestamp is there already"] * 2
+    assert reasons(matcher) == ["there is already an event with this timestamp"] * 2
     still_works(matcher)
 
 
@@ -118,7 +118,7 @@ def test_sequence_number_that_is_taken_or_against_time() -> None:
     matcher = automaton(sequence="x").matcher(debug=True)
     matcher.insert(events((1, "a", 1), (2, "b", 1), (9, "a", 3), (8, "b", 4)))
     assert reasons(matcher) == [
-        "an event with this sequence number is there already",
+        "there is already an event with this sequence number",
         "the sequence number rises while the time falls",
     ]
 

@@ -160,7 +160,7 @@ def test_all_rows_as_events_come() -> None:
         (lambda q: q.matches(events("ABC"), budget=ensue.Budget(work=9)), "ALL ROWS PER MATCH"),
         (
             lambda q: q.rows_per_match("all rows with unmatched").matches(events("ABC")),
-            "no unmatched rows",
+            "not unmatched rows",
         ),
         (lambda q: q.matches(events("ABC", label=[1, 2, 3])), "measure 'label' has the name"),
     ],

@@ -74,7 +74,7 @@ def test_enumerating_costs_the_size_of_what_is_listed() -> None:
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [
-        (ensue.pattern("A -> B").measures(n="COUNT(*)"), "measures are of one"),
+        (ensue.pattern("A -> B").measures(n="COUNT(*)"), "measures belong to a single one"),
         (ensue.pattern("A -> B").after_match("past last row"), "compiled engines"),
         (ensue.pattern("A -> !B").within(3), "compiled engines"),
     ],

@@ -81,7 +81,7 @@ def test_the_command_reads_a_file_or_standard_input(tmp_path: Path) -> None:
         == str(ensue.explain(FALLS)).rstrip()
     )
     for extra, problem in (
-        (["-d", "A: true"], "are of a pattern"),
+        (["-d", "A: true"], "belong to a pattern"),
         (["-t", "ticks"], "not a name and a file"),
     ):
         done = command.invoke(app, ["explain", str(query), *extra])

@@ -113,9 +113,9 @@ def test_only_the_tables_given_are_seen(text: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("SET enable_external_access = true", {}, "a statement is a query"),
-        ("CREATE TABLE t AS SELECT 1", {}, "a statement is a query"),
-        ("INSTALL httpfs", {}, "a statement is a query|not SQL"),
+        ("SET enable_external_access = true", {}, "only queries run"),
+        ("CREATE TABLE t AS SELECT 1", {}, "only queries run"),
+        ("INSTALL httpfs", {}, "only queries run|not SQL"),
         (QUERY, {"dialct": "trino"}, "neither an option nor a table"),
         (QUERY, {"budget": ensue.Budget(work="10%")}, "a budget in SQL"),
         (QUERY, {"spark": object()}, "two places to run"),

@@ -90,7 +90,7 @@ MISTAKES = [
     (Typed("pattern", "A", {"after_match": "to last Q"}), "after_match", "Q", "does not have"),
     (Typed("python", "ensue.pattern('A B+ (C')"), "text", "(", "never closed"),
     (Typed("python", "ensue.pattern('A').define(\n A='price <')"), "text", "<", "missing here"),
-    (Typed("python", "ensue.pattern('A').matches(1)"), "text", "matches", "no word"),
+    (Typed("python", "ensue.pattern('A').matches(1)"), "text", "matches", "not a pattern method"),
     (Typed("python", "ensue.pattern('A', 'B')"), "text", "pattern", "positional"),
     (Typed("python", "ensue.pattern('A'"), "text", "(", "not Python"),
     (Typed("python", "1 + 1"), "text", "1 + 1", "no call"),

@@ -302,14 +302,14 @@ def test_what_names_no_rows() -> None:
     refused = [
         ({"rows": {"Z": 0}}, "no such variable"),
         ({"rows": {}}, "no row at all"),
-        ({"rows": 7}, "does not know which rows"),
+        ({"rows": 7}, "cannot tell which rows"),
         ({"rows": {"A": 9}}, "names row 9, and the partition has the rows 0 to 4"),
         ({"events": {"A": 9}}, "no row of the partition has it"),
         ({"events": {"A": "x"}}, "not a value of 'id'"),
         ({"rows": {"A": 0, "B": 0}}, "row 0 as A and as B"),
         ({"rows": [0, 0]}, "row 0 twice"),
-        ({"rows": "AB"}, "does not know which rows"),
-        ({"rows": [("A", 0, 1)]}, "does not know which rows"),
+        ({"rows": "AB"}, "cannot tell which rows"),
+        ({"rows": [("A", 0, 1)]}, "cannot tell which rows"),
         ({"rows": {"A": 0}, "events": {"A": 0}}, "one of rows=, events= and per="),
     ]
     for given, problem in refused:

@@ -103,5 +103,5 @@ def test_a_number_of_attempts() -> None:
     assert pattern.nearest(data).num_rows == 8
     assert pattern.nearest(data.slice(0, 0)).schema == pattern.nearest(data).schema
     for n in (0, "1", True):
-        with pytest.raises(errors.QueryError, match="a whole number from 1 on"):
+        with pytest.raises(errors.QueryError, match="a whole number, 1 or more"):
             pattern.nearest(data, n)

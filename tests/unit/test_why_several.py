@@ -53,7 +53,7 @@ def test_sql() -> None:
     assert both["pattern"].unique().to_pylist() == ["1: A B+ C", "2: B B"]
     told = both.filter(pc.equal(both["pattern"], "2: B B"))
     assert set(told["reason"].to_pylist()) == {"end"}
-    with pytest.raises(errors.QueryError, match="nothing to ask why"):
+    with pytest.raises(errors.QueryError, match="nothing to explain"):
         ensue.sql("SELECT 1 AS x FROM t", why=True, t=TABLE)
     with pytest.raises(errors.UnsupportedError, match="never tried"):
         ensue.sql(text, why=True, budget=ensue.Budget(work=1), t=TABLE)

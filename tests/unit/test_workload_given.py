@@ -34,7 +34,7 @@ def started(*, budget: ensue.Budget | None = None) -> Any:
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [
-        (lambda: ensue.workload(Q), errors.QueryError, "where patterns with names"),
+        (lambda: ensue.workload(Q), errors.QueryError, "set of patterns with names"),
         (lambda: ensue.workload([Q, Q]), errors.QueryError, "a name and its pattern"),
         (lambda: ensue.workload({1: Q}), errors.QueryError, "name 1 of a pattern is not text"),
         (lambda: ensue.workload(a=Q, weights=[1]), errors.QueryError, "which pattern has which"),

@@ -42,7 +42,7 @@ class Edit:
             )
         if len(text) > MAX_TEXT:
             raise errors.LimitError(
-                f"the order has {len(text):,} characters; the limit is {MAX_TEXT:,}",
+                f"the edit has {len(text):,} characters; the limit is {MAX_TEXT:,}",
                 remedy="split the pattern, or compute parts of it into columns first",
             )
         return Edit(int(told[1]), told[2], told[3], text)

@@ -21,7 +21,7 @@ def check_secret(secret: object) -> bytes:
     told = secret.encode() if isinstance(secret, str) else secret
     if not isinstance(told, bytes) or len(told) < SHORTEST:
         raise errors.QueryError(
-            f"the secret of orders is not a text of at least {SHORTEST} bytes",
+            f"the secret for edits is not a text of at least {SHORTEST} bytes",
             remedy="make one with secrets.token_hex(), and keep it out of the code",
         )
     return told
@@ -51,7 +51,7 @@ def authentic(
             taken.append(f"{name}\n{body}")
         else:
             problem = errors.UntrustedError(
-                "the order is not signed with the secret of this stream",
+                "the edit is not signed with the secret of this stream",
                 remedy="write it with Control(folder, secret=...)",
             )
             refused.append({"order": name[:200], "error": str(problem)})

@@ -76,7 +76,7 @@ def matches_work(
 def refuse_corrections(settings: Settings) -> None:
     if settings.speculative or settings.corrections:
         raise errors.UnsupportedError(
-            "under a budget nothing can be taken back: what was learnt and shed since cannot be "
+            "under a budget nothing can be taken back: what was learned and shed since cannot be "
             "undone",
             remedy="leave emit='changes' and changes= out, or the budget",
         )

@@ -1,7 +1,7 @@
-"""Orders to a running stream: a directory of files, or another stream, that Spark reads beside it.
+"""Edits of a running stream: a directory of files, or another stream, that Spark reads beside it.
 
 Spark delivers each file in exactly one micro-batch, to all lanes at once, and a restart replays it
-with the rows it came with: so an order is carried out at a micro-batch boundary, once, everywhere.
+with the rows it came with: so an edit is carried out at a micro-batch boundary, once, everywhere.
 Files are written whole (a draft is renamed) and named in order; a file is never changed.
 
 `end` closes the stream: rows still waiting for the watermark are taken as complete, every
@@ -28,12 +28,12 @@ from ensue.query import stored
 from ensue.run.lanes.signing import check_secret, signed
 
 LANE, ORDER = PREFIX + "lane", PREFIX + "order"
-NAME, TEXT = "name", "text"  # of an order, in a stream of orders
+NAME, TEXT = "name", "text"  # of an edit, in a stream of edits
 _NAME = re.compile(r"^(\d{8})-([A-Za-z_]\w*)\.(sql|json|drop|end)$")
 
 
 def orders(spark: SparkSession, given: str | DataFrame, lanes: int) -> DataFrame:
-    """Each order as one row for every lane: the name of its file, a line end, its text.
+    """Each edit as one row for every lane: the name of its file, a line end, its text.
 
     `given` is the directory, or a stream (of a table, a topic, ...) with these two as columns.
     """
@@ -50,16 +50,16 @@ def orders(spark: SparkSession, given: str | DataFrame, lanes: int) -> DataFrame
 
 
 def _stream(given: Any) -> DataFrame:
-    """A stream of orders; Connect has a class of its own for it."""
+    """A stream of edits; Connect has a class of its own for it."""
     if not getattr(given, "isStreaming", False):
         raise errors.QueryError(
             f"control= is {given!r}",
-            remedy="name a directory, or give a streaming DataFrame of orders",
+            remedy="name a directory, or give a streaming DataFrame of edits",
         )
     kinds = dict(given.dtypes)
     if (kinds.get(NAME), kinds.get(TEXT)) != ("string", "string"):
         raise errors.ColumnTypeError(
-            f"the stream of orders has the columns {given.dtypes}",
+            f"the stream of edits has the columns {given.dtypes}",
             remedy=f"give it {NAME!r} (such as '00000002-funnel.sql') and {TEXT!r}, both strings",
         )
     found: DataFrame = given.select(NAME, TEXT)
@@ -67,9 +67,9 @@ def _stream(given: Any) -> DataFrame:
 
 
 class Control:
-    """Writes orders to the directory of a stream that runs with `control=`.
+    """Writes edits to the directory of a stream that runs with `control=`.
 
-    With the `secret` that the stream was given, orders are signed: docs/security.md.
+    With the `secret` that the stream was given, edits are signed: docs/security.md.
 
     Examples:
         >>> import tempfile
@@ -110,7 +110,7 @@ class Control:
         return self._write(name, "json", text)
 
     def drop(self, name: str) -> Path:
-        """Take a pattern away; its partial matches are forgotten."""
+        """Remove a pattern; its partial matches are dropped."""
         return self._write(name, "drop", "drop\n")  # Spark reads nothing from an empty file
 
     def end(self) -> Path:
@@ -125,7 +125,7 @@ class Control:
         query.stop()
 
     def versions(self) -> list[str]:
-        """Names of the orders given so far, in order."""
+        """Names of the edits so far, in order."""
         return sorted(p.name for p in self.folder.iterdir() if _NAME.match(p.name))
 
     def _write(self, name: str, kind: str, text: str) -> Path:

@@ -7,7 +7,8 @@ for a notebook, `running` a row about each, out of what Spark keeps of their pro
 
 Counters (rows, matches, ...) are totals since the listener was added, those of matches also by
 pattern and version. Gauges (partials, pending, keys, state_bytes) are of all lanes that were called
-since then: a lane that a micro-batch does not call stays as it is, so each lane's last word holds.
+since then: a lane that a micro-batch does not call stays as it is, so each lane's latest value
+counts.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ _HELP = {
     "rows": "rows that came",
     "matches": "matches emitted (with changes: as +)",
     "late": "rows before the watermark",
-    "rejected": "rows without an event time, and corrections of nothing",
+    "rejected": "rows without an event time, and corrections of unknown rows",
     "retracted": "matches taken back (with changes: as -)",
     "corrected": "rows that a correction removed or replaced",
     "shed": "rows left out because their key passed key_limit",
-    "within": "partial matches told that ran out of their window (timeouts=True)",
+    "within": "partial matches emitted because their window ran out (timeouts=True)",
     "bad_edits": "edits of patterns that were refused",
     "extended": "partial matches extended under a budget",
     "unextended": "extensions of partial matches left out because the budget was spent",
-    "promised": "matches that there were under a budget, as far as that is known",
+    "promised": "estimated number of all matches under a budget",
     "followed": "matches among them that were found",
     "partials": "keys with a match in the making (of automata: partial matches)",
     "pending": "rows waiting for the watermark",
     "keys": "keys with state",
     "state_bytes": "bytes of state",
-    "state_memory_bytes": "memory of the state store, as Spark tells it",
+    "state_memory_bytes": "memory of the state store, as Spark reports it",
     "recall": "estimated share of the matches that was emitted: 1 where nothing was left out",
     "batches": "micro-batches",
 }
 _BY_PATTERN = {
-    "matches": "matches told, by pattern and version",
+    "matches": "matches emitted, by pattern and version",
     "retracted": "matches taken back, by pattern and version",
 }
 Pattern = tuple[str, int]  # its name and version

@@ -85,7 +85,7 @@ def run(
     if options.edits:
         if budget is not None:
             raise errors.UnsupportedError(
-                "patterns that are edited take no budget: what was learnt belongs to one pattern",
+                "patterns that are edited take no budget: what was learned belongs to one pattern",
                 remedy="leave edits=True or the budget out",
             )
         result = _edited(bound, df, options, read_sql)
@@ -320,7 +320,7 @@ def _watermark(df: DataFrame, time: str, options: StreamOptions) -> int:
             remedy=f"say df.withWatermark({time!r}, '10 seconds'), or leave speculation out",
         )
     raise errors.WatermarkError(
-        "emit='final' tells a match when no earlier event can come, and the stream has no "
+        "emit='final' emits a match once no earlier event can come, and the stream has no "
         f"watermark on {time}",
         remedy=f"say how late events may be: df.withWatermark({time!r}, '10 seconds'), or use "
         "emit='changes'",

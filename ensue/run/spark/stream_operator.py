@@ -68,7 +68,7 @@ def run(
 ) -> DataFrame:
     """The output of all lanes over prepared rows; these have a column LANE where no hashes are.
 
-    `control` has the columns LANE and ORDER: orders that every lane gets in the same micro-batch.
+    `control` has the columns LANE and ORDER: edits that every lane gets in the same micro-batch.
     """
     packed = prepared.mapInArrow(shipped(_packer(work.schema, hashes)), _PACKED)
     if control is not None:

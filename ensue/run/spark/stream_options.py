@@ -73,13 +73,14 @@ class StreamOptions:
             )
         if self.speculation is not None and self.emit != "changes":
             raise errors.QueryError(
-                "speculation= tells rows before they are final, and emit='final' takes none back",
+                "speculation= emits rows before they are final, and emit='final' withdraws none",
                 remedy="say emit='changes', or leave speculation out",
             )
         if bool(self.identity) != bool(self.sequence):
             raise errors.QueryError(
                 "identity= and sequence= go together: of two versions of an event, the sequence "
-                "says which is the newer",
+                "says "
+                "which is newer",
                 remedy="give both, or neither where every correction comes with the old row",
             )
         if self.edits and self.control is None:
@@ -91,7 +92,7 @@ class StreamOptions:
             check_secret(self.secret)
             if self.control is None:
                 raise errors.QueryError(
-                    "secret= is of signed orders, and there is no control=",
+                    "secret= is for signed edits, and there is no control=",
                     remedy="name the directory: control='control'",
                 )
         if self.identity and self.changes is None:

@@ -135,7 +135,7 @@ def collected(prepared: DataFrame, wanted: Mapping[str, Any], verb: str) -> pa.T
     if rows.num_rows > MOST_ROWS:
         raise errors.LimitError(
             f"{verb}() collects one partition, and this one has more than {MOST_ROWS:,} rows",
-            remedy="ask about a part of it: filter the DataFrame before",
+            remedy="ask about a part of it: filter the DataFrame first",
         )
     return rows.combine_chunks()
 

@@ -69,7 +69,7 @@ def with_row_ids(query: Query, data: DataFrame, name: str) -> DataFrame:
         )
     if name in data.columns:
         raise errors.DuplicateNameError(
-            f"with_row_ids: the data has a column {name!r} already",
+            f"with_row_ids: the data already has a column {name!r}",
             remedy="choose another name: with_row_ids(data, name='row_id')",
         )
     numbered = numbered_rows(bind(query, data.columns), data)

@@ -432,8 +432,8 @@ def _operator(
 _ORDER = "Compare; NaN equals NaN and is the greatest."
 _SUM = "Sum; a date or timestamp moved by days or an interval."
 _DIFFERENCE = "Difference; of dates or timestamps, the interval between them."
-_QUOTIENT = "Quotient, double or decimal; zero below raises."
-_REMAINDER = "Remainder with the sign of a; zero below raises."
+_QUOTIENT = "Quotient, double or decimal; division by zero raises."
+_REMAINDER = "Remainder with the sign of a; division by zero raises."
 _INVERSE = "The number or interval with its sign changed."
 _SAFE = "Equal, where two nulls are equal; never null."
 _EQUALS = _resolve_comparison(False)
