@@ -7,7 +7,7 @@ from benchmarks.papers import Claim, Figure, Paper, Picture, Rows, chosen, mean
 
 TWEETS = "made-up tweets: 43 letters, situations planted at random, 5 % of their letters lost"
 CARS = "made-up reports of vehicles with the letters of Q5 to Q8"
-PRESERVED = "the paper's Twitter and vehicle data were never published"
+PRESERVED = "The paper's Twitter and vehicle data were never published"
 TIME_OUT = ("RC-ACEP", "time-out", "time-out, late states first")
 
 
