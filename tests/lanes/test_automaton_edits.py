@@ -128,7 +128,7 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "a field": (
         order(1, {"add": {"x": {"source": "a", "target": "end", "set": {"m": "1"}}}}),
-        "no field of the register",
+        "not a field of the register",
     ),
     "a state": (order(1, {"add": {"x": {"source": "q", "target": "end"}}}), "which no arc leads"),
     "an arc": (order(1, {"remove": ["x"]}), "no arc or pattern 'x'"),

@@ -91,7 +91,7 @@ def test_a_recall_beside_a_bound_is_the_floor_that_warns() -> None:
         pattern.matches(table, budget=ensue.Budget(work="60%", recall=0.5))
     with pytest.raises(errors.QueryError, match=r"recall=1\.5 is not a share"):
         pattern.matches(table, budget=ensue.Budget(work=1, recall=1.5))
-    with pytest.raises(errors.UnsupportedError, match="beside a bound"):
+    with pytest.raises(errors.UnsupportedError, match="together with a bound"):
         asked("A ->> B", 1, 5, history=4).matches(table, budget=ensue.Budget(recall=0.5))
 
 

@@ -36,7 +36,7 @@ def test_a_floor_warns_of_the_patterns_below_it() -> None:
 
 
 def test_a_recall_alone_is_refused_by_name() -> None:
-    with pytest.raises(errors.UnsupportedError, match="beside a bound"):
+    with pytest.raises(errors.UnsupportedError, match="together with a bound"):
         load().matches(events(), ensue.Budget(recall=0.9))
 
 

@@ -227,7 +227,7 @@ def test_edits_that_do_not_fit() -> None:
     wrong(UnknownArcError, "no arc or pattern 'x'", at=[1, 2], add=["c", None], remove=[None, "x"])
     wrong(NoFinalStateError, "last arc", at=[1, 2], add=["c", None], remove=["b", "c"])
     wrong(UnknownStateError, "leaves the state 'q7'", at=[1, 2], add=["c", "far"])
-    wrong(QueryError, "falls", at=[2, 1], add=["c", "c"])
+    wrong(QueryError, "decreases", at=[2, 1], add=["c", "c"])
     wrong(QueryError, "6 events", at=[7], add=["c"])
     wrong(QueryError, "names for", at=[1, 2], add=["c"])
     wrong(QueryError, "whole numbers", at=[1.5], add=["c"])

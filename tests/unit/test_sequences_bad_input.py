@@ -94,7 +94,7 @@ def test_until_outside_a_loop(build: Callable[[], object]) -> None:
     ],
 )
 def test_a_measure_on_a_negated_step(build: Callable[[], object]) -> None:
-    with pytest.raises(errors.QueryError, match=r"reads 'X', of which no match has an event"):
+    with pytest.raises(errors.QueryError, match=r"reads 'X', and no match has an event for it"):
         build()
 
 

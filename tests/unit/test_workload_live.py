@@ -59,7 +59,7 @@ def test_the_end_settles_a_trailing_negation_under_a_budget() -> None:
     [
         (q("A ->> B", B="concat(kind, A.kind) = 'BA'"), "plain Python"),
         (q("A ->> B", B="x > A.missing"), "missing"),
-        (q("A ->> B").partition_by("x"), "another partition"),
+        (q("A ->> B").partition_by("x"), "partitioned or ordered differently"),
         (ensue.pattern("A ->> B", types="kind").order_by("id").within("9 rows"), "window of time"),
     ],
 )
