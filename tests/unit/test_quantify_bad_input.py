@@ -36,7 +36,11 @@ Raising = Callable[[], Any]
         (lambda: q.group_by("k", "x"), errors.QueryError, "group_by takes queries, not str"),
         (lambda: q.group_by([], q.sum("x")), errors.QueryError, "names no column"),
         (lambda: q.group_by(None, q.sum("x")), errors.QueryError, "names no column"),
-        (lambda: q.windows(q.sum("x"), rows=True), errors.QueryError, "windows cannot have True rows"),
+        (
+            lambda: q.windows(q.sum("x"), rows=True),
+            errors.QueryError,
+            "windows cannot have True rows",
+        ),
         (lambda: q.windows(q.sum("x"), rows=2, by="ts"), errors.QueryError, "by='ts' is the col"),
         (
             lambda: q.quantile("f", 0.5, error=0),
