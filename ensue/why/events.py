@@ -45,7 +45,7 @@ Value = tuple[int, Path]  # how many partial matches, and the longest of them
 def fewest(query: Query) -> int:
     """How many events a match of an event pattern has at least."""
     automaton = compile_sequence(query)
-    return Waits(automaton).wanted(automaton.first())[0]
+    return Waits(automaton).begins(automaton.first())[0]
 
 
 class EventAttempts:
@@ -208,6 +208,10 @@ class Waits:
         """What brings the match nearest to its end: events needed and label; (0, -1): none."""
         if any(self._needs.get(place) == 0 for place in places):
             return 0, -1
+        return self.begins(places)
+
+    def begins(self, places: frozenset[Place] | set[Place]) -> tuple[int, int]:
+        """The same of a start: no match is empty, even where the pattern could be."""
         return min((need, label) for need, label, _, _ in self.takes(places))
 
     def completion(
@@ -290,13 +294,14 @@ class Wait(Match):
 
     def attempt(self, start: int, path: Path) -> Attempt:
         """Where an attempt stopped, and why."""
+        if not path:
+            _, label = self._room.waits.begins(self._room.automaton.first())
+            name = self._names[label]
+            told = self._halted(self._bits(start, path))
+            told = told or self._failure(label, start, path)[1]
+            return Attempt((), start, name, a.NO_START, f"{name}: {told}")
         places = self._reached(path)
         wanted = self._room.waits.wanted(places)
-        if not path:
-            name = self._names[wanted[1]]
-            told = self._halted(self._bits(start, path))
-            told = told or self._failure(wanted[1], start, path)[1]
-            return Attempt((), start, name, a.NO_START, f"{name}: {told}")
         row, reason, name, told = self._stopped(path, places, wanted)
         if reason in (a.END, a.WITHIN) and wanted[0]:
             told += self._nearly(wanted[1], range(path[-1][0] + 1, row), path)
@@ -306,7 +311,7 @@ class Wait(Match):
 
     def no_start(self, starts: list[int]) -> Attempt:
         """No row can start: how often each part of the condition held."""
-        _, label = self._room.waits.wanted(self._room.automaton.first())
+        _, label = self._room.waits.begins(self._room.automaton.first())
         counts = []
         for written, part in self._plan.parts[label]:
             held = 0

@@ -28,6 +28,7 @@ ROWS = rows_of(EVENTS)
 MORE = [
     "A B -> C", "A ->> B C -> A", "A -> B{3}[strict] -> C", "A B{2,}[strict] ->> C",
     "A (B | C) -> A", "A{2}[strict] -> B", "A -> (B C){2}", "A PERMUTE(B, C)[strict] -> A",
+    "A? ->> B*",
 ]  # fmt: skip
 
 
@@ -75,7 +76,8 @@ def test_absence_at_the_end(text: str) -> None:
 
 
 def test_without() -> None:
-    check(ensue.pattern("A ->> B", types="kind").without(stop="kind = 'X'"))
+    for text in ("A ->> B", "A? -> B?"):
+        check(ensue.pattern(text, types="kind").without(stop="kind = 'X'"))
 
 
 @pytest.mark.parametrize("condition", CORRELATED)
