@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from typing import Any
 from zlib import crc32
 
 import pytest
+
+from tests import numba_flags, share
 
 # Tests of one group run in one process: two that compile the same kernels at once do it twice, and
 # two servers of Spark Connect want the same port. A test belongs to the first group of which a part
@@ -66,24 +69,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--sample", type=int, default=1, metavar="N", help="run one test in N, chosen by its name"
     )
     parser.addoption(
-        "--sample-forced", type=int, default=1, metavar="N",
-        help="run one in N of the tests that force an engine which others test as well",
+        "--part", type=int, default=1, metavar="N",
+        help="of what goes through many cases, take one case in N",
     )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ[share.SETTING] = str(config.getoption("part"))
+    numba_flags.compare_quickly()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a sample leaves out and, without compiled kernels, what is about speed."""
-    share = config.getoption("sample")
-    forced_share = config.getoption("sample_forced")
+    sample = config.getoption("sample")
     plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
     def runs(item: pytest.Item) -> bool:
         if plain and item.get_closest_marker("compiled") is not None:
             return False  # it would take hours
-        forced = item.get_closest_marker("forced") is not None
-        return crc32(item.nodeid.encode()) % (share * (forced_share if forced else 1)) == 0
+        return crc32(item.nodeid.encode()) % sample == 0
 
-    kept = [item for item in items if runs(item)]
+    # The cases of one test stand together.
+    tests = groupby(filter(runs, items), lambda item: item.nodeid.partition("[")[0])
+    kept = [item for _, cases in tests for item in share.some(cases, lambda item: item.nodeid)]
     if len(kept) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if not runs(item)])
+        names = {item.nodeid for item in kept}
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
         items[:] = kept

@@ -18,7 +18,7 @@ EXTRAS = "all,dev"
 
 COMMANDS = {
     "demo": "run the demonstration (arguments go to `ensue demo`)",
-    "test": "run the tests; --all: none sampled; other arguments: one pytest with these",
+    "test": "run the tests; --all: every case of each; other arguments: one pytest with these",
     "lint": "ruff, mypy and import-linter; changes nothing",
     "fix": "let ruff repair and format the code",
     "chaos": "random trials under random trouble: ./dev chaos [--minutes N] [--seed S]",
@@ -69,13 +69,13 @@ def test(rest: list[str]) -> int:
     # Each process of the Spark stage has a session of its own. The last stage runs the kernels as
     # plain Python: it finds out-of-range indexing that compiled code would not notice.
     sample = [] if everything else ["--sample", "8"]
-    forced = [] if everything else ["--sample-forced", "4"]
+    part = [] if everything else ["--part", "4"]
     stages = [
-        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2", *forced], browser),
-        ("Spark", ["tests/spark", "-n", "2"], {}),
+        ("everything but Spark", ["tests", "--ignore=tests/spark", "-n", "2", *part], browser),
+        ("Spark", ["tests/spark", "-n", "2", *part], {}),
         (
             "unit tests without Numba",
-            ["tests/unit", "-n", "2", *sample],
+            ["tests/unit", "-n", "2", *sample, *part],
             {"NUMBA_DISABLE_JIT": "1"},
         ),
     ]

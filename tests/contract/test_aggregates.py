@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from ensue import aggregate, errors
 from ensue.aggregate import Aggregate
+from tests.share import examples
 
 ALL = {
     str(function): function
@@ -29,7 +30,7 @@ ALL = {
     for function in (aggregate.get(name), aggregate.get(name, distinct=True))
 }
 each = pytest.mark.parametrize("function", ALL.values(), ids=ALL.keys())
-thorough = settings(max_examples=100, deadline=None)
+thorough = settings(max_examples=examples(100), deadline=None)
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 # Sums of these are exact in any order, so that the laws of states hold for them too.
@@ -319,7 +320,7 @@ WHOLE = np.array([0, 3])
 MOST = 2**63 - 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(values=st.lists(st.one_of(INT64, st.sampled_from([MOST, -MOST - 1, 1, -1])), max_size=8))
 def test_integer_sums_are_exact_or_refused(values: list[int]) -> None:
     function, offsets = aggregate.get("sum"), np.array([0, len(values)])
@@ -339,7 +340,7 @@ def test_integer_sums_are_exact_or_refused(values: list[int]) -> None:
             function.scan([column], offsets)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     values=st.lists(
         st.one_of(

@@ -19,6 +19,7 @@ from ensue.run.lanes.works import matches_work
 from tests import sequence_specs, specs
 from tests.generate import generated_case, query_texts, tables
 from tests.lanes import streams
+from tests.share import examples
 
 CASES = [case for case in specs.cases() if case.error is None]
 
@@ -74,7 +75,7 @@ def test_most_spec_cases_are_streams() -> None:
 
 
 @hypothesis_settings(
-    max_examples=120,
+    max_examples=examples(120),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -20,6 +20,7 @@ from ensue.query.condition import Column, Navigate
 from ensue.scalar import kinds as k
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.columns import Rows, evaluate, kind_of, predicate, shift
+from tests.share import examples
 
 NAN = math.nan
 
@@ -318,7 +319,7 @@ def test_kinds_of_conditions() -> None:
 _INTS = st.lists(st.none() | st.integers(-20, 20), min_size=1, max_size=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_INTS, st.sets(st.integers(1, 29)), st.integers(-5, 5))
 def test_shift_of_anything(values: list[Any], cuts: set[int], by: int) -> None:
     starts = [0, *sorted(cut for cut in cuts if cut < len(values))]

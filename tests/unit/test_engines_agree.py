@@ -30,7 +30,6 @@ def _python(plan: Plan, schema: pa.Schema) -> Engine:
     return PythonEngine(plan, schema, "asked for")
 
 
-@pytest.mark.forced
 @pytest.mark.parametrize("force", [_threads, _python], ids=["threads", "python"])
 @pytest.mark.parametrize("case", specs.cases(), ids=str)
 def test_spec(case: specs.Case, force: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from ensue.operator.as_of import proves_absence
 from ensue.operator.prepare import prepare
 from ensue.query import condition as c
 from tests import oracle_sequences
+from tests.share import examples
 from tests.short_streams import rows_of, table
 
 pytestmark = pytest.mark.filterwarnings("ignore::ensue.errors.NothingMatchesWarning")
@@ -85,7 +86,7 @@ def listed(found: pa.Table) -> dict[int, list[tuple[tuple[str, int], ...]]]:
     return sets
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(skipping(), STREAMS)
 def test_rows_that_no_label_takes_change_nothing(pattern: Pattern, streams: list[str]) -> None:
     events = spread(streams)
@@ -117,7 +118,7 @@ def test_rows_that_no_label_takes_change_nothing(pattern: Pattern, streams: list
 ROW_STEPS = st.one_of(STEPS.filter(lambda step: "->" not in step), st.just("(A B | C{2})"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(ROW_STEPS, min_size=1, max_size=3), STREAMS)
 def test_a_match_meets_every_clause(steps: list[str], streams: list[str]) -> None:
     pattern = ensue.pattern(" ".join(steps), types="kind").partition_by("stream").order_by("id")

@@ -15,6 +15,7 @@ from ensue.front.paths import parse_path
 from ensue.paths import graph_store
 from ensue.paths import search as engine
 from tests.oracle_paths import World, all_paths
+from tests.share import examples
 
 LABELS = "xyz"
 SEMANTICS = ("walk", "trail", "simple", "no_return")
@@ -70,7 +71,7 @@ def world_of(drawn: list[tuple[int, str, int, int]]) -> tuple[World, ensue.Graph
 
 
 @given(edges, expressions(), st.sampled_from(SEMANTICS))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_like_the_walker(
     drawn: list[tuple[int, str, int, int]], expression: str, semantics: str
 ) -> None:
@@ -100,7 +101,7 @@ def test_like_the_walker(
 
 
 @given(edges, st.lists(expressions(1), min_size=2, max_size=3, unique=True))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_together_as_one_by_one(drawn: list[tuple[int, str, int, int]], several: list[str]) -> None:
     _, graph = world_of(drawn)
     starts = {text: [n for n in (0, 1, 2) if n != at] for at, text in enumerate(several)}
@@ -123,7 +124,7 @@ def test_together_as_one_by_one(drawn: list[tuple[int, str, int, int]], several:
 
 
 @given(edges, expressions(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_bitset_search_finds_the_same_ends(
     drawn: list[tuple[int, str, int, int]], expression: str, no_return: bool
 ) -> None:
@@ -149,7 +150,7 @@ def test_bitset_search_finds_the_same_ends(
     st.sampled_from(SEMANTICS),
     st.integers(1, 4),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_one_length_after_the_other_finds_the_same_first_paths(
     drawn: list[tuple[int, str, int, int]], several: list[str], semantics: str, limit: int
 ) -> None:
@@ -166,7 +167,7 @@ def test_one_length_after_the_other_finds_the_same_first_paths(
 
 
 @given(edges, expressions())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_sparse_layout_gives_the_same(
     drawn: list[tuple[int, str, int, int]], expression: str
 ) -> None:
@@ -196,7 +197,7 @@ def test_counts_of_any_size(hops: int) -> None:
 
 
 @given(edges, st.lists(expressions(1), min_size=1, max_size=3, unique=True), st.integers(0, 6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_best_effort_invents_nothing(
     drawn: list[tuple[int, str, int, int]], several: list[str], work: int
 ) -> None:

@@ -18,6 +18,7 @@ from ensue import errors
 from ensue.front.paths import parse_path
 from ensue.paths import shortest as engine
 from tests.oracle_paths import World, all_paths, readings, walks
+from tests.share import examples, some
 from tests.unit.test_paths_hypothesis import edges, expressions, world_of
 
 Edge = tuple[int, str, int]
@@ -80,7 +81,7 @@ def check(graph: ensue.Graph, text: str, expected: dict[Any, Counter[Any]], **as
 def test_all_small_graphs_by_all_expressions() -> None:
     graphs = list(small_graphs())
     assert len(graphs) > 150
-    for triples in graphs:
+    for triples in some(graphs):
         world, graph = World(triples), graph_of(triples)
         names = sorted(world.names())
         steps = {start: list(walks(world, start, "walk", HOPS - 1)) for start in names}
@@ -88,12 +89,12 @@ def test_all_small_graphs_by_all_expressions() -> None:
             query = parse_path(text)
             found = [
                 (
-                    (start, *(world.ends(step)[1] for step in some)),
-                    tuple(("^" if back else "") + triples[e][1] for e, back in some),
+                    (start, *(world.ends(step)[1] for step in walk)),
+                    tuple(("^" if back else "") + triples[e][1] for e, back in walk),
                 )
                 for start in names
-                for some in steps[start]
-                if len(some) in readings(world, query, query.pattern, some, 0)
+                for walk in steps[start]
+                if len(walk) in readings(world, query, query.pattern, walk, 0)
             ]
             expected = shortest_of(found)
             hops = {"max_hops": HOPS - 1}
@@ -105,7 +106,7 @@ def test_all_small_graphs_by_all_expressions() -> None:
 
 
 @given(edges, expressions(), st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_with_conditions_and_without_return(
     drawn: list[tuple[int, str, int, int]], text: str, no_return: bool
 ) -> None:
@@ -122,7 +123,7 @@ def test_with_conditions_and_without_return(
 
 
 @given(edges, expressions(), st.lists(st.integers(0, 3), min_size=5, max_size=5))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 def test_by_weight(drawn: list[tuple[int, str, int, int]], text: str, weights: list[int]) -> None:
     triples = tuple((s, label, t) for s, label, t, _ in drawn)
     columns = tuple({"w": w, "km": km} for (*_, w), km in zip(drawn, weights, strict=False))

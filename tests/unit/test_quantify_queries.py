@@ -23,6 +23,7 @@ from ensue import quantify as q
 from ensue.operator.protocol import Snapshot
 from ensue.quantities.operator import QuantifyOperator
 from ensue.quantities.run import CHUNK
+from tests.share import examples
 
 XS = [3, 1, 0, 4, 1, 5, 0, 9, 2, 6]
 
@@ -213,7 +214,7 @@ QUERIES = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     name=st.sampled_from(sorted(QUERIES)),
     events=st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 4)), max_size=24),

@@ -36,10 +36,11 @@ from tests.revision_cases import (
     table,
     times,
 )
+from tests.share import some
 
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 NOTHING = ArcSchedule.of(Palette(), [])
-SEEDS = range(6 if INTERPRETED else 150)
+SEEDS = some(range(6 if INTERPRETED else 150))
 
 
 def random_schedule(

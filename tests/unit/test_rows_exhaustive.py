@@ -15,6 +15,7 @@ from ensue.query.query import Query, SkipMode
 from ensue.run import local
 from tests import oracle
 from tests.generate import short_streams, small_patterns, stream_query, stream_table
+from tests.share import some
 from tests.specs import comparable
 
 
@@ -23,7 +24,7 @@ def disagreements(queries: Iterable[Query], streams: list[str]) -> list[str]:
     table = stream_table(streams)
     rows = table.to_pylist()
     found = []
-    for query in queries:
+    for query in some(queries, repr):
         result = local.run(query, table)
         reference = oracle.run(query, rows)
         assert result.column_names == reference.columns

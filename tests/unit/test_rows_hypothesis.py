@@ -11,11 +11,12 @@ from ensue.query.query import Query
 from ensue.run import local
 from tests import oracle
 from tests.generate import generated_case, query_texts, tables
+from tests.share import examples
 from tests.specs import comparable
 
 
 @settings(
-    max_examples=300,
+    max_examples=examples(300),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

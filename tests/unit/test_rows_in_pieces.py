@@ -23,6 +23,7 @@ from ensue.rows.evaluator import RowsEvaluator
 from ensue.run import local
 from tests import specs
 from tests.generate import generated_case, query_texts, tables
+from tests.share import examples
 
 
 def prepared(query: Query, table: pa.Table) -> tuple[Plan, pa.Table, np.ndarray]:
@@ -70,7 +71,7 @@ def test_spec_cases_in_pieces(case: specs.Case, piece: int) -> None:
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -20,6 +20,7 @@ from ensue.sequences import limits as sequence_limits
 from ensue.sequences import match_graph
 from ensue.sequences import runs as sequence_runs
 from tests import oracle_sequences
+from tests.share import examples
 
 
 def events(letters: str, **columns: list[object]) -> pa.Table:
@@ -348,7 +349,7 @@ def pattern_texts(draw: st.DrawFn) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(pattern_texts(), st.text("ABCX", min_size=1, max_size=7), st.sampled_from([None, 3]))
 def test_random_patterns(text: str, letters: str, window: int | None) -> None:
     pattern = ensue.pattern(text, types="kind").order_by("id")

@@ -18,6 +18,7 @@ from ensue.front.statement import DIALECTS, parse_statement
 from ensue.query.query import Query, Rows, Window, WindowKind
 from ensue.query.sql import query_sql
 from tests.generate import generated_case, query_texts
+from tests.share import examples
 from tests.specs import Case, cases
 
 
@@ -259,7 +260,7 @@ def test_spec_cases_print_and_read_back(dialect: str) -> None:
 
 
 @settings(
-    max_examples=200,
+    max_examples=examples(200),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -17,6 +17,7 @@ from ensue.studio.samples import SAMPLES
 from ensue.studio.sources import sample_sources
 from ensue.studio.texts import TextError, Typed, from_utf16, place, utf16
 from ensue.studio.written import in_language, in_languages
+from tests.share import examples
 
 SASE = Typed(
     "sase",
@@ -152,7 +153,7 @@ def test_places_count_as_editors_do(text: str, offset: int) -> None:
         assert before + found["column"] - 1 == found["offset"]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.text(max_size=200))
 def test_links_bring_what_was_shared_and_nothing_else(text: str) -> None:
     sources = sample_sources()

@@ -19,6 +19,7 @@ from ensue.front.grammar import parse_pattern
 from ensue.operator.sorting import sorted_events
 from ensue.query import nodes
 from ensue.query.query import Ties
+from tests.share import examples
 
 CLICKS = pa.table(
     {
@@ -238,7 +239,7 @@ def trees(draw: st.DrawFn) -> nodes.Node:
     return parse_pattern(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(trees(), trees())
 def test_texts_are_equal_where_patterns_are(one: nodes.Node, other: nodes.Node) -> None:
     for folds in (True, False):

@@ -18,6 +18,7 @@ from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.kinds import INT, STRING
 from ensue.scalar.values import compile_value, kind_of_value
 from tests.plain_values import evaluate_value
+from tests.share import examples
 
 SCOPE = Scope(variables=("A", "B"))
 
@@ -143,7 +144,7 @@ _ROW = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(_ROW, min_size=1, max_size=12))
 def test_columns_and_values_agree(data: list[tuple[Any, ...]]) -> None:
     names = ("x", "y", "s", "d")

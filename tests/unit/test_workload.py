@@ -16,6 +16,7 @@ from ensue.api.pattern import Pattern
 from ensue.api.workload import Workload
 from ensue.shared.options import Sharing
 from tests import oracle_sequences, sequence_specs
+from tests.share import examples
 from tests.unit.test_sequences_exhaustive import EVENTS, PATTERNS, ROWS, STREAMS
 from tests.workload_cases import shared
 
@@ -136,7 +137,7 @@ def workloads(draw: st.DrawFn) -> tuple[list[Pattern], list[str], list[int]]:
     return found, kinds, values
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(workloads(), st.sampled_from(SHARING))
 def test_hypothesis_workloads(
     given_: tuple[list[Pattern], list[str], list[int]], share: bool
