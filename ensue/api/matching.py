@@ -9,20 +9,25 @@ from typing import Any
 import pyarrow as pa
 
 from ensue import errors
+from ensue.api.order import check_order
 from ensue.api.tables import events_table, is_spark, schema_of, to_arrow
+from ensue.automaton.plan import plan
 from ensue.front import builder
 from ensue.front.expressions import Scope, parse_condition
 from ensue.front.steps import gap_bound
 from ensue.operator.budget import Budget
+from ensue.operator.notices import Notices
 from ensue.operator.state import kind_of, restoring, unpack
+from ensue.query.binding import bind
 from ensue.query.duration import spelled
 from ensue.query.query import Query, Rows
-from ensue.run import choose
+from ensue.run import choose, nothing
 from ensue.run.asked import Asked, one
 from ensue.run.branch import MatcherOptions
 from ensue.run.late_summary import KIND as LATE_SUMMARY
 from ensue.run.late_summary import LateSummary
 from ensue.run.matcher import Matcher, restored
+from ensue.run.pattern_branch import check_timeouts
 from ensue.sequences.totals import Grouping
 from ensue.shared.controller import ALONE
 from ensue.summary.evaluator import Summary
@@ -80,6 +85,7 @@ def matcher_of(
     """The matcher of one pattern, or of aggregates over its matches."""
     if options.budget is not None and query.missing is None:
         ALONE.read(options.budget)
+    check_timeouts(query, options, aggregate is not None)
     if aggregate is not None:
         totals = asked_totals(draft, aggregate, *groups)
         return opened(one(totals[0], name, totals[1]), options, schema)
@@ -104,6 +110,16 @@ def summary_of(
         return choose.summary(query, asked, to_arrow)
     options = MatcherOptions(how.get("speculation", 0), how.get("delay"), how.get("id"))
     return LateSummary(query, asked, options, to_arrow)
+
+
+def filled(summary: Summary | LateSummary, draft: builder.Draft, data: Any, told: Notices) -> Any:
+    """The summary of a table, with a word where its order was forgotten or nothing can match."""
+    table = events_table(data)
+    check_order(draft, table, told)
+    summary.insert(table)
+    if isinstance(summary, Summary) and not summary.count():
+        nothing.check(plan(bind(draft.build(), table.column_names)), table, told)
+    return summary
 
 
 @restoring()

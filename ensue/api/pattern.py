@@ -19,7 +19,7 @@ from ensue import errors
 from ensue.api.files import parquet_path
 from ensue.api.look import check_frame, show, timeline
 from ensue.api.looking import Looking
-from ensue.api.matching import LATE, asked_totals, can_observe, matcher_of, summary_of
+from ensue.api.matching import LATE, asked_totals, can_observe, filled, matcher_of, summary_of
 from ensue.api.order import check_order
 from ensue.api.tables import Frame, in_kind, index_names, is_spark, no_stream_options, to_arrow
 from ensue.draw.timeline import Timeline
@@ -30,6 +30,7 @@ from ensue.operator.as_of import END, asked, unsaid
 from ensue.operator.budget import Budget
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query.depth import roomy
+from ensue.query.options import known_options
 from ensue.query.query import Query, Rows
 from ensue.query.timeout import Timeout, timed
 from ensue.run import local, streamed
@@ -42,6 +43,7 @@ from ensue.sequences.limits import check_listing
 from ensue.summary.options import SummaryOptions
 
 
+@known_options
 def pattern(text: str, *, types: str | None = None, trust: str = "all") -> Pattern:
     """A pattern from its text: `ensue.pattern("A B+ C+")`.
 
@@ -59,6 +61,7 @@ def pattern(text: str, *, types: str | None = None, trust: str = "all") -> Patte
     return Pattern(builder.Draft(node, types=types, fence=fence_of(trust)))
 
 
+@known_options
 def sase(text: str, *, types: str = "type", trust: str = "all") -> Pattern:
     """A pattern from SASE text: `SEQ(A a, B+ b[], C c) WHERE [id] AND ... WITHIN 10 minutes`.
 
@@ -410,10 +413,9 @@ class Pattern(Looking):
                 "summarize() does not go with allow_missing: it counts exact matches",
                 remedy="use aggregate(...) or matches(...), or leave allow_missing out",
             )
-        asked = None if total is None else self._draft.total(total, query)
-        options = SummaryOptions(
-            size, select, asked, total, probabilities, equal, budget, seed, detect, counts
-        )
+        of = None if total is None else self._draft.total(total, query)
+        how = (probabilities, equal, budget, seed, detect, counts)
+        options = SummaryOptions(size, select, of, total, *how)
         if is_spark(data):
             from ensue.run.spark import summary as on_spark
 
@@ -425,12 +427,13 @@ class Pattern(Looking):
             no_stream_options(stream, self.summarize)
             check_order(self._draft, data, self._notices)
             return on_spark.run(query, options, data)
-        how = {name: stream.pop(name) for name in LATE if name in stream}
+        late = {name: stream.pop(name) for name in LATE if name in stream}
         no_stream_options(stream, self.summarize)
-        summary = summary_of(query, options, how)
-        return summary if data is None else summary.insert(data)
+        summary = summary_of(query, options, late)
+        return summary if data is None else filled(summary, self._draft, data, self._notices)
 
     @roomy
+    @known_options
     def matcher(
         self,
         *,
@@ -447,6 +450,7 @@ class Pattern(Looking):
         name: str | None = None,
         schema: pa.Schema | None = None,
         budget: Budget | None = None,
+        timeouts: bool = False,
     ) -> Matcher:
         """The pattern over events as they come, in any order, with corrections (docs/matcher.md).
 
@@ -455,6 +459,7 @@ class Pattern(Looking):
         follows the newest event at a `delay`. `id` is a column that names an event, `history` how
         long events stay known behind the watermark. `settle` holds changes back until the watermark
         is that close to the events that decided them. Under a `budget`, matches may be missing.
+        `timeouts` adds partial ones that ran out of time, with a `status`.
 
         `aggregate={"n": "count(*)"}` gives changes of totals in place of matches; `by`, `every`,
         `slide` and `big` are those of `aggregate`.
@@ -466,7 +471,7 @@ class Pattern(Looking):
             >>> matcher.advance(3).column("op").to_pylist()
             ['+']
         """
-        options = MatcherOptions(speculation, delay, id, history, settle, budget)
+        options = MatcherOptions(speculation, delay, id, history, settle, budget, timeouts)
         groups = (by, every, slide, big)
         return matcher_of(self._draft, self.query, options, aggregate, groups, name, schema)
 

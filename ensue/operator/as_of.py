@@ -63,6 +63,13 @@ def asked(query: Query, timeouts: bool, as_of: Any, streaming: bool) -> Any:
             if streaming or query.missing is not None
             else "leave as_of out, or ask for timeouts=True too",
         )
+    if as_of != END and not timeouts and not proves_absence(query):
+        raise errors.UnsupportedError(
+            f"as_of={as_of!r} is the time by which attempts are over, and a match of this pattern "
+            "waits for no time: it would change nothing",
+            remedy="leave as_of out, or ask matches(..., timeouts=True); to leave out what came "
+            "later, give the rows up to then",
+        )
     return as_of
 
 

@@ -49,6 +49,7 @@ class MatcherOptions:
     history: Any = 0  # how long events stay known behind the watermark, for explicit lifetimes
     settle: Any = None  # hold changes back until the watermark is this near to what decided them
     budget: Budget | None = None  # best effort: of all patterns together
+    timeouts: bool = False  # partial matches that ran out of time are told, with a status
 
     def __post_init__(self) -> None:
         for name in ("speculation", "delay", "history", "settle"):

@@ -91,9 +91,11 @@ def for_lane(
     return Choice(missing_evaluator(planned, listing), f"{_why(query)}, and all that do are found")
 
 
-def for_matcher(planned: Plan) -> Choice[RowsEvaluator | SequencesEvaluator]:
+def for_matcher(
+    planned: Plan, timeouts: bool = False
+) -> Choice[RowsEvaluator | SequencesEvaluator]:
     """Over open keys whose state can be put back, so that their events may be corrected."""
-    query, every = planned.query, Listing(per_call=True)
+    query, every = planned.query, Listing(timeouts=timeouts, per_call=True)
     if query.row_semantics:
         return Choice(RowsEvaluator(prompt=True), "rows: one match per start, by preference")
     if query.missing is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -51,6 +51,7 @@ class Profile:
     parts: Mapping[str, tuple[int, ...]]  # by label: rows left after each part of its condition
     nulls: Mapping[str, int]  # by column that a condition reads
     nearest: Mapping[tuple[str, str], str | None]  # by column and text: the nearest value there
+    spans: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)  # least, greatest value
 
 
 def prefixes(tier: Tiers) -> list[c.Condition]:
@@ -69,8 +70,14 @@ def read_columns(planned: Plan, names: Iterable[str]) -> list[str]:
 
 def texts(planned: Plan) -> list[tuple[str, str]]:
     """Columns and the texts that a definition says they equal."""
-    found = [_text(part) for tier in planned.tiers for part in c.conjuncts(tier.row)]
-    return list(dict.fromkeys(pair for pair in found if pair is not None))
+    found = [_texts(part) for tier in planned.tiers for part in c.conjuncts(tier.row)]
+    return list(dict.fromkeys(pair for pairs in found for pair in pairs))
+
+
+def bounded(planned: Plan, schema: pa.Schema) -> list[str]:
+    """Columns of numbers and times that a definition compares with a constant."""
+    found = [_bounded(part) for tier in planned.tiers for part in c.conjuncts(tier.row)]
+    return [name for name in dict.fromkeys(filter(None, found)) if _has_span(schema, name)]
 
 
 def profile(planned: Plan, table: pa.Table) -> Profile:
@@ -86,15 +93,25 @@ def profile(planned: Plan, table: pa.Table) -> Profile:
         ):
             parts[label].append(count)
     nulls = {name: table.column(name).null_count for name in read_columns(planned, rows.columns)}
-    missing = {
-        pair: _nearest(pair[1], rows.columns[pair[0]])
+    empty = [
+        part
         for tier in planned.tiers
         for part, count in zip(c.conjuncts(tier.row), parts[tier.label], strict=False)
-        if count == 0 and (pair := _text(part)) is not None and pair[0] in rows.columns
+        if count == 0
+    ]
+    missing = {
+        pair: _nearest(pair[1], rows.columns[pair[0]])
+        for part in empty
+        for pair in _texts(part)
+        if pair[0] in rows.columns
     }
-    return Profile(
-        table.num_rows, {label: tuple(counts) for label, counts in parts.items()}, nulls, missing
-    )
+    spans = {}
+    for name in filter(None, map(_bounded, empty)):
+        if _has_span(table.schema, name):
+            ends = pc.min_max(rows.columns[name]).as_py()
+            spans[name] = (ends["min"], ends["max"])
+    counted = {label: tuple(counts) for label, counts in parts.items()}
+    return Profile(table.num_rows, counted, nulls, missing, spans)
 
 
 def _with_neighbours(planned: Plan, table: pa.Table) -> list[int]:
@@ -154,13 +171,18 @@ def _why(tier: Tiers, counted: Profile, kinds: Mapping[str, Kind]) -> str:
     if place:
         before = describe(c.conjunction(parts[:place]))
         text += f" of the {counts[place - 1]:,} with {before}"
-    pair = _text(parts[place])
-    near = None if pair is None else counted.nearest.get(pair)
-    if pair is None or near is None or near == pair[1]:
+    least, greatest = counted.spans.get(_bounded(parts[place]) or "", (None, None))
+    if least is not None:
+        return f"{text}; the column is from {least} to {greatest}"
+    asked = [(pair[1], counted.nearest.get(pair)) for pair in _texts(parts[place])]
+    told = {near: given for given, near in asked if near is not None and near != given}
+    for near, given in told.items():
+        if near.casefold() == given.casefold():
+            return f"{text}; the column has {near!r}, and upper and lower case differ"
+    if not told:
         return text
-    if near.casefold() == pair[1].casefold():
-        return f"{text}; the column has {near!r}, and upper and lower case differ"
-    return f"{text}; the nearest value is {near!r}"
+    values = "the nearest value is" if len(told) == 1 else "the nearest values are"
+    return f"{text}; {values} {', '.join(map(repr, told))}"
 
 
 def lines(planned: Plan, counted: Profile, kinds: Mapping[str, Kind]) -> list[str]:
@@ -181,9 +203,9 @@ def lines(planned: Plan, counted: Profile, kinds: Mapping[str, Kind]) -> list[st
 def schema_kinds(schema: pa.Schema) -> dict[str, Kind]:
     """Kinds of the columns whose types Ensue computes with."""
     found = {}
-    for field in schema:
+    for column in schema:
         try:
-            found[field.name] = from_arrow(field.type)
+            found[column.name] = from_arrow(column.type)
         except errors.EnsueError:
             continue
     return found
@@ -297,12 +319,34 @@ def _comparison(part: c.Condition) -> tuple[str, str, Any] | None:
     return None
 
 
-def _text(part: c.Condition) -> tuple[str, str] | None:
-    """Column and text of `column = 'text'`."""
+def _texts(part: c.Condition) -> list[tuple[str, str]]:
+    """Column and texts of `column = 'text'` and `column IN ('text', ...)`."""
+    match part:
+        case c.Call(
+            function="in", arguments=(("this", c.Column(name=name, path=())), (_, options))
+        ):
+            listed = options if isinstance(options, tuple) else (options,)
+            values = [option.value for option in listed if isinstance(option, c.Literal)]
+            return [(name, value) for value in values if isinstance(value, str)]
     found = _comparison(part)
     if found is None or found[1] != "eq" or not isinstance(found[2], str):
-        return None
-    return found[0], found[2]
+        return []
+    return [(found[0], found[2])]
+
+
+def _bounded(part: c.Condition) -> str | None:
+    """The column that is compared with what reads no column."""
+    if isinstance(part, c.Call) and part.function in (*_MIRRORED, "between"):
+        names = [value.name for _, value in part.arguments if isinstance(value, c.Column)]
+        if len(names) == 1 and c.columns(part) == tuple(names):
+            return names[0]
+    return None
+
+
+def _has_span(schema: pa.Schema, name: str) -> bool:
+    kind = schema.field(name).type if name in schema.names else pa.null()
+    of_numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    return any(is_one(kind) for is_one in (*of_numbers, pa.types.is_timestamp, pa.types.is_date))
 
 
 def near(text: str, values: Iterable[str]) -> str | None:

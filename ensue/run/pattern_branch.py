@@ -163,7 +163,7 @@ class PatternBranch(OneBranch):
         if options.budget is not None:
             self._open_under(options.budget, self._columns, options.correctable)
         else:
-            self._open_exact(self._columns, options.correctable, settling)
+            self._open_exact(self._columns, options)
         nothing = self.evaluator.no_matches(self._columns)
         self._settle: Settle | None = None
         if settling and isinstance(self.corrected, Replay):
@@ -178,14 +178,15 @@ class PatternBranch(OneBranch):
         self.reason = "events missing under a budget: the most promising partial matches"
         self.corrected = Straight(evaluator, evaluator.no_matches(schema))
 
-    def _open_exact(self, schema: pa.Schema, correctable: bool, settling: bool) -> None:
-        choice = choose.for_matcher(self.plan)
+    def _open_exact(self, schema: pa.Schema, options: MatcherOptions) -> None:
+        choice = choose.for_matcher(self.plan, options.timeouts)
         evaluator, self.reason = choice.evaluator, choice.reason
         evaluator.open(self.plan, schema)
         if isinstance(evaluator, RowsEvaluator):
             self.reason = f"rows ({evaluator.engine.name}): {evaluator.engine.reason}"
         self.evaluator = evaluator
-        stage = choose.for_corrections(evaluator, self.plan, schema, correctable, settling)
+        settling = options.settle is not None
+        stage = choose.for_corrections(evaluator, self.plan, schema, options.correctable, settling)
         self.corrected, self.reason = stage.evaluator, self.reason + stage.reason
 
     @property
@@ -306,6 +307,31 @@ def listed(shown: pa.Table, found: pa.Table) -> pa.Table:
     shown = shown.drop_columns(["match_number"])
     place = shown.schema.get_field_index("events")
     return shown.set_column(place, "events", found.column(EVENTS))
+
+
+def check_timeouts(query: Query, options: MatcherOptions, totals: bool) -> None:
+    """What ran out of time is told of event patterns, once and for all."""
+    if not options.timeouts:
+        return
+    if totals:
+        raise errors.UnsupportedError(
+            "timeouts=True lists partial matches, and aggregates are over matches",
+            remedy="leave timeouts out, or ask a matcher without aggregate",
+        )
+    if options.correctable or options.settle is not None or options.budget is not None:
+        raise errors.UnsupportedError(
+            "timeouts=True tells what ran out of time, which is never taken back, held back or "
+            "left out",
+            remedy="say speculation=0, and leave settle and budget out; or leave timeouts out",
+        )
+    if query.row_semantics or query.missing is not None:
+        what = "a row pattern" if query.row_semantics else "a pattern with allow_missing"
+        raise errors.UnsupportedError(
+            f"a matcher tells no partial matches of {what} (timeouts=True)",
+            remedy="write an event pattern (->), or ask matches(table, timeouts=True)"
+            if query.row_semantics
+            else "leave timeouts out",
+        )
 
 
 def refuse_corrections(correctable: bool) -> None:

@@ -330,5 +330,5 @@ def in_order(times: NDArray[Any], latest: float | None, name: str, row: int, sig
 def _backwards(name: str, row: int, before: Any, now: Any) -> errors.DataError:
     return errors.DataError(
         f"time goes backwards at row {row} of its key: {name} {now} after {before}",
-        remedy="sort the events, or put a Cleanse stage before the summary",
+        remedy="sort the events, or say how late they may come: summarize(..., delay='1 minute')",
     )

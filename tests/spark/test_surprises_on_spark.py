@@ -46,6 +46,9 @@ def test_an_order_left_open_is_refused_on_streams(spark: Any) -> None:
     query = ensue.pattern("A -> B").order_by(ensue.UNORDERED)
     with pytest.raises(errors.EnsueError, match="order_by"):
         query.matches(stream)
+    rows = ensue.pattern("A B").order_by("timestamp").within("1 minute")
+    with pytest.raises(errors.UnsupportedError, match="a stream cannot"):
+        rows.matches(stream.withWatermark("timestamp", "0 seconds"), timeouts=True)
 
 
 def test_sql_without_an_order_warns_once(spark: Any, clicks: Any) -> None:
@@ -106,6 +109,8 @@ def test_a_count_of_nothing_says_why(clicks: Any, text: str) -> None:
     assert f"cartt: 0 (0.0%): {near.partition(': ')[2]}" in explained
     assert "pay: 2 (40.0%)" in explained
     assert "kind 0.0%" in explained
+    late = query.define(pay="ts > 7").explain(clicks)
+    assert "no row has ts > 7 of the 2 with kind = 'pay'; the column is from 1 to 3" in late
     with warnings.catch_warnings():
         warnings.simplefilter("error", errors.NothingMatchesWarning)
         assert QUERY.order_by("ts", ties="ignore").count(clicks) == 1

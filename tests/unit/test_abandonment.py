@@ -129,6 +129,34 @@ def test_carts_by_status_are_those_counted_by_hand(seed: int) -> None:
         assert sum(ensue.sql(ABSENT, carts=given, **asked)["n"].to_pylist()) == proved
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_matcher_tells_attempts_as_time_passes_them(seed: int) -> None:
+    rows = visits(seed)
+    latest = max(t for _, t, _ in rows)
+    matcher = BOUGHT.matcher(timeouts=True, schema=table(rows).schema)
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    found = [matcher.insert(table(shuffled[at : at + 7])) for at in range(0, len(rows), 7)]
+    found.append(matcher.advance(latest + 1))
+    over = [told for told in by_hand(rows, latest + 1) if told[2] != "open"]
+    assert told(pa.concat_tables(found)) == over
+    matcher = ensue.restore(matcher.snapshot())
+    found.append(matcher.end())
+    assert told(pa.concat_tables(found)) == by_hand(rows, None)
+    assert set(pa.concat_tables(found)["op"].to_pylist()) == {"+"}
+
+
+def test_what_a_matcher_cannot_tell_is_refused() -> None:
+    for asked, words in (
+        ({"speculation": 5}, "never taken back"),
+        ({"aggregate": {"n": "count(*)"}}, "aggregates are over matches"),
+        ({"budget": ensue.Budget(work=5)}, "left out"),
+    ):
+        with pytest.raises(errors.UnsupportedError, match=words):
+            BOUGHT.matcher(timeouts=True, **asked)
+    with pytest.raises(errors.UnsupportedError, match="row pattern"):
+        ROWS.matcher(timeouts=True)
+
+
 def test_counting_with_whole_numbers_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the compiled count gives up, the absences proved by the time are the same."""
     query = ensue.pattern("cart ->> view+ ->> !buy", types="k").partition_by("u").order_by("t")
@@ -230,5 +258,9 @@ def test_what_as_of_is_not() -> None:
         ROWS.matches(rows, timeouts=True, as_of="tomorrow")
     with pytest.raises(errors.UnsupportedError, match="ask for timeouts=True too"):
         ROWS.matches(rows, as_of="end")
+    for ask in (BOUGHT.matches, BOUGHT.count):
+        with pytest.raises(errors.UnsupportedError, match="it would change nothing"):
+            ask(rows, as_of=300)
+    assert BOUGHT.count(rows, as_of="end") == BOUGHT.count(rows)
     assert ROWS.matches(rows.slice(0, 0), timeouts=True).num_rows == 0
     assert BOUGHT.matches(rows.slice(0, 0), timeouts=True).num_rows == 0

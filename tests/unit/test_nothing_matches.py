@@ -77,6 +77,26 @@ def _absent(name: str) -> Any:
     raise ModuleNotFoundError(name=name)
 
 
+@pytest.mark.parametrize(
+    ("condition", "told_of"),
+    [
+        ("close > 50", "the column is from 1.0 to 9.0"),
+        ("ts BETWEEN 10 AND 20", "the column is from 1 to 3"),
+        ("kind IN ('Buy', 'carts')", "the column has 'buy', and upper and lower case differ"),
+        ("kind IN ('carts', 'pvv')", "the nearest values are 'cart', 'pv'"),
+    ],
+)
+def test_what_the_column_holds_is_told(condition: str, told_of: str) -> None:
+    query = ensue.pattern("A B").define(A=condition).order_by("ts", ties="ignore")
+    with pytest.warns(errors.NothingMatchesWarning, match=told_of):
+        query.matches(CLICKS)
+
+
+def test_a_summary_of_nothing_says_why() -> None:
+    with pytest.warns(errors.NothingMatchesWarning, match="the nearest value is 'pv'"):
+        events("pvv ->> buy").within(9).summarize(CLICKS, size=3)
+
+
 def test_a_condition_on_neighbours_that_no_row_satisfies() -> None:
     query = ensue.pattern("A").define(A="ts > PREV(ts) + 7").order_by("ts", ties="ignore")
     with pytest.warns(errors.NothingMatchesWarning, match=r"A: no row satisfies ts > "):

@@ -63,6 +63,11 @@ def matches_work(
             "back",
             remedy="leave timeouts out, or late=True and emit='changes'",
         )
+    if listing is not None and listing.timeouts and planned.query.row_semantics:
+        raise errors.UnsupportedError(
+            "timeouts=True of a row pattern joins two runs over the rows, which a stream cannot",
+            remedy="write an event pattern (->), or leave timeouts out",
+        )
     if budget is not None:
         warm_missing()  # compiled once here, not by every worker
     if planned.query.row_semantics:

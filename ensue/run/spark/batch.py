@@ -192,13 +192,15 @@ def profile(query: Query, df: DataFrame) -> tuple[Plan, nothing.Profile, pa.Sche
         column = F.col(quoted(name))
         far = F.levenshtein(F.lower(column), F.lit(text.lower()))
         distances.append(F.min(F.when(column.isNotNull(), F.struct(far, column))))
-    asked = [F.count(F.lit(1)), *counts, *nulls, *distances]
+    spans = nothing.bounded(planned, schema)
+    ends = [end(F.col(quoted(name))) for name in spans for end in (F.min, F.max)]
+    asked = [F.count(F.lit(1)), *counts, *nulls, *ends, *distances]
     with own_errors():
         row = df.select(*(one.alias(f"n{index}") for index, one in enumerate(asked))).first()
     assert row is not None
     rows, *rest = row
     known = dict(zip(conditions, rest, strict=False))
-    near = rest[len(conditions) + len(read) :]
+    ranges, near = rest[len(conditions) + len(read) :][: len(ends)], rest[-len(distances) :]
     return (
         planned,
         nothing.Profile(
@@ -207,8 +209,9 @@ def profile(query: Query, df: DataFrame) -> tuple[Plan, nothing.Profile, pa.Sche
             dict(zip(read, rest[len(conditions) :], strict=False)),
             {
                 pair: None if found is None else nothing.near(pair[1], [found[1]])
-                for pair, found in zip(texts, near, strict=True)
+                for pair, found in zip(texts, near, strict=False)
             },
+            dict(zip(spans, zip(ranges[::2], ranges[1::2], strict=True), strict=True)),
         ),
         schema,
     )
