@@ -24,6 +24,7 @@ gain as much, since each loads the rooms that its own job needs and no others.
 """
 
 from importlib import import_module
+from sys import modules
 from typing import TYPE_CHECKING, Any
 
 from ensue.errors import EnsueError
@@ -97,7 +98,8 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
-        raise AttributeError(f"module 'ensue' has no attribute {name!r}")
+        here = modules[__name__]  # Python names the nearest of its names
+        raise AttributeError(f"module 'ensue' has no attribute {name!r}", name=name, obj=here)
     module = import_module(place)
     value = module if place == f"ensue.{name}" else getattr(module, name)
     globals()[name] = value

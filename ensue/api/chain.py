@@ -10,9 +10,11 @@ from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.front import builder
 from ensue.front.steps import FIRST_AND_LAST, PREVIOUS_AND_CURRENT, Steps, Vocabulary, begin_steps
+from ensue.query.options import known_options
 from ensue.scalar.fence import fence_of
 
 
+@known_options
 def begin(step: object, after_match: str | None = None, *, trust: str = "all") -> Chain:
     """A pattern step by step, in FlinkCEP's words: `begin("a").where("x > 1").followed_by("b")`.
 
@@ -49,6 +51,7 @@ class Chain(Vocabulary, Pattern):
     def _with(self, **changes: Any) -> Self:
         return type(self)(replace(self._draft, **changes), self._chain)
 
+    @known_options
     def after_match(self, text: str, required: bool = False) -> Self:
         """As for every pattern; the step it names may be added later."""
         return self._with(skip_text=(text, required))
@@ -64,6 +67,7 @@ class Chain(Vocabulary, Pattern):
                 )
         return self._with(define=self._draft.defined(conditions))
 
+    @known_options
     def within(self, size: str | int | float | timedelta, between: str = FIRST_AND_LAST) -> Self:
         """A bound on the whole match (the smallest one given), or on the time since the last event.
 

@@ -41,9 +41,11 @@ from ensue.paths.tables import count_table, ends_table, path_table
 from ensue.paths.warm import warm_up
 from ensue.progress import waiting
 from ensue.query.depth import roomy
+from ensue.query.options import known_options
 from ensue.query.timeout import Timeout, timed
 
 
+@known_options
 def graph(
     edges: Any,
     src: str = "subject",

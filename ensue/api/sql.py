@@ -275,8 +275,8 @@ def check_tables(
         if value is None or (isinstance(value, str) and not Path(value).expanduser().exists()):
             raise errors.QueryError(
                 f"{name}={value!r} is neither an option nor a table of the statement",
-                remedy="options are spark, dialect, budget, as_of, why, trust, reads and tables; a "
-                "table is an Arrow, pandas or Polars table, or the path of a file",
+                remedy="options are spark, dialect, budget, as_of, why, trust, reads, timeout "
+                "and tables; a table is an Arrow, pandas or Polars table, or the path of a file",
             )
     given = {**(tables or {}), **named}
     if given and spark is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,6 +13,7 @@ import pyarrow.compute as pc
 
 from ensue import errors
 from ensue.api.files import read_table
+from ensue.query.options import options_of, unknown_option
 
 # Those of `run/spark/stream.py`, which only Spark can load; a test compares the two.
 STREAM_OPTIONS = (
@@ -187,14 +186,7 @@ def no_stream_options(stream: Mapping[str, Any], verb: Callable[..., Any]) -> No
     """Refuse options of streams where no stream is given, and unknown options of `verb`."""
     for name in stream:
         if name not in STREAM_OPTIONS:
-            given = inspect.signature(verb).parameters.values()
-            own = [p.name for p in given if p.kind is not p.VAR_KEYWORD and p.name != "data"]
-            close = difflib.get_close_matches(name, [*own, *STREAM_OPTIONS], n=1)
-            hint = f"; did you mean {close[0]}=?" if close else ""
-            raise errors.QueryError(
-                f"{name}= is not an option{hint}",
-                remedy=f"options are: {', '.join(own)}; of streams: {', '.join(STREAM_OPTIONS)}",
-            )
+            raise unknown_option(name, options_of(verb), STREAM_OPTIONS)
         raise errors.QueryError(
             f"{name}= is an option of streams, and the data given is not a streaming DataFrame",
             remedy="leave it out, or read the data with spark.readStream",

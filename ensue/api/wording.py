@@ -17,6 +17,7 @@ from ensue.front import builder
 from ensue.operator.notices import Notices
 from ensue.query import nodes
 from ensue.query.missing import NearlyEverythingMatchesWarning, too_generous
+from ensue.query.options import known_options
 from ensue.query.query import OrderKey, Unordered
 
 
@@ -58,6 +59,7 @@ class Wording:
             added.append((name, named))
         return self._with(subsets=self._draft.subsets + tuple(added))
 
+    @known_options
     def partition_by(self, *columns: str | Sequence[str]) -> Self:
         """One sequence of rows per value of these columns, as arguments or as a list.
 
@@ -70,6 +72,7 @@ class Wording:
         given = builder.listed(columns)
         return self._with(partition_by=tuple(builder.as_text(c, "partition_by") for c in given))
 
+    @known_options
     def order_by(
         self, *keys: str | OrderKey | Unordered | Sequence[str | OrderKey], ties: str = "warn"
     ) -> Self:
@@ -88,6 +91,7 @@ class Wording:
         """
         return self._with(**builder.order(builder.listed(keys), ties))
 
+    @known_options
     def within(self, size: str | int | float | timedelta) -> Self:
         """The longest time from first to last row, edge included: "1 hour", 100, "500 rows".
 
@@ -99,6 +103,7 @@ class Wording:
         """
         return self._with(within=builder.window(size))
 
+    @known_options
     def select(self, policy: str) -> Self:
         """The selection policy of the blank: strict, next or any. A mark (`B+[strict]`) stays.
 
@@ -115,6 +120,7 @@ class Wording:
                 f"select({policy!r}) is not a selection policy", remedy="use strict, next or any"
             ) from None
 
+    @known_options
     def after_match(self, text: str, required: bool = False) -> Self:
         """Where matching resumes: "past last row", "to next row", "to first B", "to last B".
 
@@ -129,6 +135,7 @@ class Wording:
         """
         return self._with(skip=builder.skip(text, self._draft, required))
 
+    @known_options
     def rows_per_match(self, text: str) -> Self:
         """ "one row", "all rows", "all rows omit empty" or "all rows with unmatched".
 

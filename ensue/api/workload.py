@@ -31,6 +31,7 @@ from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.operator.protocol import Snapshot
 from ensue.query import rules
+from ensue.query.options import known_options
 from ensue.query.timeout import Timeout, timed
 from ensue.run import nothing
 from ensue.run.asked import Asked
@@ -367,6 +368,7 @@ class Workload(WorkloadLooking):
 
         return Live(self, kinds, budget, state, _history(history, budget, None))
 
+    @known_options
     def matcher(
         self,
         *,

@@ -63,6 +63,9 @@ class Picture:
     def svg(self) -> str:
         return svg(self._view)
 
+    def __repr__(self) -> str:
+        return "<ensue picture: save('automaton.svg') writes it>"
+
     def _repr_svg_(self) -> str:
         return self.svg
 

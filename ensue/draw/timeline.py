@@ -79,6 +79,10 @@ class Timeline:
         kind = _kind_of(Path(path))
         _save(_draw(*self._drawn), Path(path), kind)
 
+    def __repr__(self) -> str:
+        number = self._drawn[1].num_rows
+        return f"<ensue timeline of {number:,} matches: save('timeline.svg') writes it>"
+
     def _repr_svg_(self) -> str:
         return self.svg
 

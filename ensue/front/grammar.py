@@ -81,9 +81,14 @@ _GRAMMAR = Grammar(
     shorten="split the pattern",
     empty="the empty pattern",
     manual=f"{errors.DOCS}/patterns.md for the grammar",
-    hints=dict.fromkeys(
-        QUANTIFIERS, "a quantifier stands right after a label or a group; group with ( ) first"
-    ),
+    hints={
+        **dict.fromkeys(
+            QUANTIFIERS, "a quantifier stands right after a label or a group; group with ( ) first"
+        ),
+        **dict.fromkeys(">=", "an arrow is -> (skip to the next) or ->> (skip to any)"),
+        **dict.fromkeys("'-", 'a label that is no plain name stands in double quotes: "add-cart"'),
+        "COMMA": "write an arrow (->) or a blank between two steps",
+    },
 )
 
 

@@ -38,7 +38,7 @@ class Grammar:
     shorten: str  # what to do about a text that is too long
     empty: str  # what `()` stands for
     manual: str
-    hints: Mapping[str, str]  # what to do about a token that cannot stand where it stands
+    hints: Mapping[str, str]  # what to do about a token, or a character, that cannot stand here
 
     @cached_property
     def _parser(self) -> Lark:
@@ -106,7 +106,9 @@ class Grammar:
             what = f"the {self.subject} ends where a label or a group is expected"
             return self._error(text, len(text), what, remedy)
         if isinstance(problem, UnexpectedCharacters):
-            if problem.char in "'\"`":
+            if problem.char in self.hints:
+                remedy = self.hints[problem.char]
+            elif problem.char in "'\"`":
                 what, remedy = f"the quote {problem.char!r} is never closed", "close it"
         elif problem.token in ("|", ")") and text[:offset].rstrip()[-1:] in ("", "|", "("):
             what = "an alternative is empty"

@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 from ensue import errors
 from ensue.query.duration import exact_duration
+from ensue.query.options import made_with_options
 
 
+@made_with_options
 @dataclass(frozen=True)
 class Budget:
     """Bounds under which a best-effort evaluator works.

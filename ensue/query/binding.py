@@ -65,6 +65,11 @@ class _Binder:
             )
         near = difflib.get_close_matches(name.casefold(), self._folded, n=3)
         hint = ", ".join(self._folded[n][0] for n in near) or self._some()
+        if where == "ORDER BY" and name.upper() in ("ASC", "DESC"):
+            raise errors.UnknownColumnError(
+                f"{where}: the input has no column {name!r}",
+                remedy=f"write the direction behind its column: order_by('ts {name.upper()}')",
+            )
         raise errors.UnknownColumnError(
             f"{where}: the input has no column {name!r}",
             remedy=f"did you mean: {hint}" if near else f"columns are: {hint}",

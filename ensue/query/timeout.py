@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ensue import errors
 from ensue.query.duration import exact_duration
+from ensue.query.options import known_options
 from ensue.stopping import watch
 
 Timeout = str | float | timedelta  # "30 s", or seconds
@@ -40,6 +41,7 @@ def seconds_of(timeout: Timeout | None) -> float | None:
 
 def timed(run: Callable[P, T]) -> Callable[P, T]:
     """A call that Ctrl-C stops while kernels run, and its `timeout=` when the time is over."""
+    checked = known_options(run)
 
     @wraps(run)
     def call(*args: P.args, **named: P.kwargs) -> T:
@@ -50,6 +52,6 @@ def timed(run: Callable[P, T]) -> Callable[P, T]:
                 remedy="leave timeout out; a budget bounds the cost per event",
             )
         with watch(seconds_of(timeout)):
-            return run(*args, **named)
+            return checked(*args, **named)
 
     return call

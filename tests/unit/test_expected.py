@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -277,6 +278,61 @@ def test_an_unknown_option_names_those_there_are() -> None:
     assert "limit" in str(raised.value)
     with pytest.raises(errors.QueryError, match="lanes= is an option of streams"):
         QUERY.matches(ROWS, lanes=3)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: QUERY.count(ROWS, asof="end"), "asof= .*did you mean as_of=.*\n.*as_of, timeout"),
+        (lambda: QUERY.why(ROWS, pers="start"), "pers= .*did you mean per="),
+        (lambda: QUERY.order_by("ts", tie="warn"), "tie= .*did you mean ties="),
+        (lambda: QUERY.within(5, unit="s"), "unit= is not an option"),
+        (lambda: QUERY.matcher(dela="1 s"), "dela= .*did you mean delay="),
+        (lambda: ensue.pattern("a", type="kind"), "type= .*did you mean types="),
+        (lambda: ensue.begin("a", types="kind"), "types= .*\n.*after_match"),
+        (lambda: ensue.workload(a=QUERY).count(ROWS, budget=1), "budget= .*\n.*as_of"),
+        (lambda: ensue.Budget(memry="1 MB"), "memry= .*did you mean memory="),
+        (lambda: ensue.graph(ROWS, source="a"), "source= is not an option"),
+        (lambda: ensue.sql("SELECT 1", dilect="x"), "dilect=(.|\n)*dialect, .*timeout"),
+    ],
+)
+def test_every_call_names_the_options_there_are(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises(errors.QueryError, match=said):
+        call()
+
+
+def test_a_name_that_is_nearly_public_is_named() -> None:
+    with pytest.raises(AttributeError) as raised:
+        ensue.patern
+    assert raised.value.name == "patern"
+    assert raised.value.obj is ensue  # what Python reads to name the nearest
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("view => pay", "an arrow is ->"),
+        ("view >> pay", "an arrow is ->"),
+        ("view, pay", "an arrow (->) or a blank"),
+        ("add-cart -> pay", 'double quotes: "add-cart"'),
+        ("'add cart' -> pay", 'double quotes: "add-cart"'),
+    ],
+)
+def test_patterns_as_others_write_them_get_the_way_it_is_written_here(
+    text: str, remedy: str
+) -> None:
+    with pytest.raises(errors.PatternSyntaxError, match=re.escape(remedy)):
+        ensue.pattern(text)
+
+
+def test_a_direction_stands_behind_its_column() -> None:
+    with pytest.raises(errors.UnknownColumnError, match=r"order_by\('ts DESC'\)"):
+        QUERY.order_by("ts", "desc").count(ROWS)
+
+
+def test_pictures_say_what_they_are() -> None:
+    assert "save('automaton.svg')" in repr(QUERY.plot())
+    assert "matches: save('timeline.svg')" in repr(QUERY.timeline(ROWS))
 
 
 def test_hints_link_to_the_documentation() -> None:
