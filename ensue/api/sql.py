@@ -278,6 +278,11 @@ def check_tables(
                 remedy="options are spark, dialect, budget, as_of, why, trust, reads, timeout "
                 "and tables; a table is an Arrow, pandas or Polars table, or the path of a file",
             )
+    for name in named.keys() & (tables or {}).keys():
+        raise errors.DuplicateNameError(
+            f"the table {name!r} is given twice, by name and in tables=",
+            remedy="leave one of them out",
+        )
     given = {**(tables or {}), **named}
     if given and spark is not None:
         raise errors.QueryError(

@@ -296,6 +296,10 @@ class Matcher(Cleansed):
         lines += [f"{branch.name}: {branch.reason}" for branch in self._branches]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        held = f"{self.metrics.partitions:,} open, watermark {self.watermark}"
+        return f"<ensue matcher of {', '.join(self.patterns)}; partitions: {held}>"
+
     # -- inside ----------------------------------------------------------------------------------
 
     def _open(self, schema: pa.Schema) -> list[pa.Table]:

@@ -325,12 +325,20 @@ def test_patterns_as_others_write_them_get_the_way_it_is_written_here(
         ensue.pattern(text)
 
 
+def test_a_table_given_twice_is_refused() -> None:
+    with pytest.raises(errors.DuplicateNameError, match="'t' is given twice"):
+        ensue.sql("SELECT * FROM t", t=ROWS, tables={"t": ROWS})
+
+
 def test_a_direction_stands_behind_its_column() -> None:
     with pytest.raises(errors.UnknownColumnError, match=r"order_by\('ts DESC'\)"):
         QUERY.order_by("ts", "desc").count(ROWS)
 
 
-def test_pictures_say_what_they_are() -> None:
+def test_what_is_made_says_what_it_is() -> None:
+    matcher = QUERY.matcher(name="bought", schema=ROWS.schema)
+    matcher.advance(3)
+    assert repr(matcher) == "<ensue matcher of bought; partitions: 0 open, watermark 3>"
     assert "save('automaton.svg')" in repr(QUERY.plot())
     assert "matches: save('timeline.svg')" in repr(QUERY.timeline(ROWS))
 
