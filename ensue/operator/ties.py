@@ -107,8 +107,8 @@ def _differs(rows: pa.Table, name: str) -> NDArray[np.bool_]:
 
 _LOGGED: set[Query] = set()  # by this process: a worker runs many tasks of one query
 _REMEDY = (
-    "order by further columns that tell such rows apart, order_by('ts', 'seq'), or say that "
-    "either order will do: order_by(..., ties='ignore')"
+    "order by further columns that tell such rows apart, order_by('ts', 'seq') or ORDER BY ts, "
+    "seq; where either order will do, order_by(..., ties='ignore') says so"
 )
 
 
