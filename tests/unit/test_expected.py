@@ -217,7 +217,7 @@ def test_row_ids_join_matches_with_their_rows() -> None:
             assert row["kind"] == event["label"]
     frame = QUERY.with_row_ids(pl.from_arrow(ROWS), name="id")
     assert frame["id"].to_list() == [0, 0, 1, 0, 1, 2]
-    with pytest.raises(errors.DuplicateNameError, match="a column 'ts' already"):
+    with pytest.raises(errors.DuplicateNameError, match="already has a column 'ts'"):
         QUERY.with_row_ids(ROWS, name="ts")
 
 
