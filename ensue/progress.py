@@ -38,7 +38,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def progress(title: str, rows: int) -> Iterator[Report | None]:
-    """What tells how far a run is; None where nobody looks."""
+    """What shows how far a run is; None where nobody looks."""
     listener = _LISTENER.get()
     if listener is not None:
         yield _told(listener, title, rows)
@@ -132,7 +132,7 @@ class Tasks:
 
 @contextmanager
 def tasks(title: str, other: bool = False) -> Iterator[Callable[[Tasks], None] | None]:
-    """What tells how far the tasks of a cluster are; None where nobody looks.
+    """What shows how far the tasks of a cluster are; None where nobody looks.
 
     `other` says that something else draws a bar in the terminal. Ours comes with the first state.
     """

@@ -65,7 +65,7 @@ def parse(text: object, where: str, fields: tuple[Field, ...]) -> Expression:
 
 @lru_cache(4096)
 def _parsed(text: str, where: str, fields: tuple[str, ...]) -> c.Condition:
-    """Rules that come and go are mostly ones that were seen before."""
+    """Rules that are added and removed are mostly ones that were seen before."""
     names = {name.lower(): name for name in fields}
     tree = parse_condition(text, Scope(("register", "event"), where=where))
 

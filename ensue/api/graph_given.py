@@ -23,7 +23,7 @@ Expression = str | Sequence[str] | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Absence:
-    """What is told of nodes that a question names and the graph does not have."""
+    """The report about nodes that a question names and the graph does not have."""
 
     missing: str  # note or error
     store: GraphStore | None  # for near spellings

@@ -337,7 +337,7 @@ def _taken(table: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _free(name: str, taken: Sequence[str]) -> None:
-    """The name of the values must not be that of a column beside them."""
+    """The name of the values must differ from the other columns."""
     if name in taken:
         raise errors.DuplicateNameError(
             f"the values would go into a column {name!r}, and the table already has one",

@@ -54,7 +54,7 @@ def why(text: str, dialect: str, session: Session | None, given: Mapping[str, An
 
 
 def _name(query: Query, number: int) -> str:
-    """What tells a clause from the others: its number, the innermost first, and its pattern."""
+    """What distinguishes a clause: its number, the innermost first, and its pattern."""
     return f"{number}: {pattern_text(query.pattern)}"
 
 

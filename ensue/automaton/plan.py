@@ -109,7 +109,7 @@ class Plan:
 
     @property
     def automaton(self) -> Program | EventAutomaton | LetterStates:
-        """What recognises the pattern; compiled when asked for."""
+        """What recognises the pattern; compiled on demand."""
         if isinstance(self.marks, Program):
             return self.marks
         if self.query.missing is not None:

@@ -19,7 +19,7 @@ Pairs = tuple[tuple[int, int], ...]  # (pattern, state), ascending
 
 @dataclass(frozen=True)
 class Taken:
-    """An event joins under a common label; bitmaps of the patterns that go on and that match."""
+    """An event joins under a common label; bitmaps of the patterns that continue and that match."""
 
     label: int
     target: int  # node, or NOWHERE

@@ -88,7 +88,7 @@ class Step:
 
     @property
     def targets(self) -> Iterator[int]:
-        """States in which partial matches go on."""
+        """States in which partial matches continue."""
         for target in (*(take.target for take in self.takes), self.skip):
             if target != NOWHERE:
                 yield target
@@ -233,7 +233,7 @@ class Subsets:
         return list(seen) if len(seen) <= most else None
 
     def combinations(self, state: int) -> Combinations:
-        """Every event that the state tells apart, as bits."""
+        """Every event that the state distinguishes, as bits."""
         return Combinations(self.masks[state])
 
     def atoms_of(self, state: int) -> list[int]:

@@ -69,7 +69,7 @@ def gathered(own: Sequence[Value], edges: Sequence[Iterable[int]]) -> list[Value
 def merged(
     kinds: Mapping[Node, object], leaving: Callable[[Node, Mapping[Node, Node]], Hashable]
 ) -> dict[Node, Node]:
-    """Per state, the first of those that nothing ahead tells apart (Moore's refinement).
+    """Per state, the first of those that nothing ahead distinguishes (Moore's refinement).
 
     `leaving` says what a state does next, in terms of the states found so far to stand for others.
     """

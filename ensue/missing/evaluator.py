@@ -63,7 +63,7 @@ def supports(query: Query) -> str | None:
 
 
 def _of_a_history(state: Snapshot | None) -> bool:
-    """Whether RC-ACEP wrote it, which an earlier version ran for any pattern: it goes on so."""
+    """Whether RC-ACEP wrote it, which an earlier version always ran: it continues so."""
     if state is None:
         return False
     blobs = [*list(state.keys.values())[:1], *([state.shared] if state.shared else [])]

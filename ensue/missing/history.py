@@ -119,7 +119,7 @@ def sketch_shape(cells: int, vectors_per_bundle: float) -> tuple[int, int]:
 
 
 def sketched(history: kernels.History, cells: int, seed: int = 20160410) -> kernels.History:
-    """The same counts and match maps in a sketch of at most so many cells."""
+    """The same counts and match maps in a sketch with at most that many cells."""
     used = int(history.registers[kernels.ENTRIES])
     maps = np.unpackbits(history.maps[0, :used].view(np.uint8), axis=1)
     per_bundle = maps.sum(axis=0)

@@ -277,7 +277,7 @@ class Cleanse:
         return found
 
     def _to_retract(self, table: pa.Table) -> tuple[Codes, pa.Table]:
-        """Names of the events to take back, and the retractions that mean none."""
+        """Names of the events to retract, and the retractions that mean none."""
         if self.identity is None:
             asked = numbers(table, CONTENT)
             copy = self._copies(asked) - 1 - intake.count_before(asked)

@@ -178,7 +178,7 @@ def in_time(table: pa.Table, watermark: int) -> tuple[pa.Table, pa.Table]:
 
 
 def parted(table: pa.Table, apart: NDArray[np.bool_]) -> tuple[pa.Table, pa.Table]:
-    """The other rows, and those to be put apart: late, wrong or taken back."""
+    """The other rows, and those to be put apart: late, wrong or retracted."""
     if not apart.any():
         return table, table.slice(0, 0)
     return table.filter(pa.array(~apart)), table.filter(pa.array(apart))

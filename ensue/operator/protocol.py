@@ -227,7 +227,7 @@ class LaneEvaluator(Evaluator, Protocol):
         """The keys that are held."""
 
     def copy(self) -> Self:
-        """An evaluator that goes on from here by itself."""
+        """An independent copy that continues from here."""
 
     def snapshot_together(self) -> Snapshot:
         """The state of all keys as one shared entry, which `open` takes."""

@@ -94,7 +94,7 @@ class Replay:
     # -- calls -----------------------------------------------------------------------------------
 
     def change(self, added: Events, removed: Events | None = None) -> Changes:
-        """Events that come and events that are taken back, each in order."""
+        """Events that are inserted and events that are retracted, each in order."""
         if removed is not None and removed.table.num_rows:
             return self._corrected(added, removed)
         hashes = numbers(added.table, KEY)[added.starts[:-1]].tolist()
@@ -229,7 +229,7 @@ class Replay:
     # -- the past --------------------------------------------------------------------------------
 
     def _corrected(self, added: Events, removed: Events | None) -> Changes:
-        """Lines with changes in their past run again; the others go on."""
+        """Lines with changes in their past run again; the others continue."""
         gone = np.zeros(0, np.int64) if removed is None else np.sort(numbers(removed.table, EVENT))
         touched = self._touched(added, removed)
         reruns, straight = self._plan_reruns(added, touched)
@@ -334,7 +334,7 @@ class Replay:
         return remaining, found
 
     def _same(self, one: Held | None, other: Held | None) -> bool:
-        """Whether matching goes on alike from two states, whatever was numbered before."""
+        """Whether matching continues alike from two states, whatever was numbered before."""
         if one is None or other is None:
             return one is other
         for name in ("length", "begin", "fresh", "head", *self._alike):

@@ -199,7 +199,7 @@ class Rerun:
         return self.last if self.last.num_rows else self._line.settled.result()
 
     def change(self, added: Events, removed: Events | None = None) -> Changes:
-        """Events that come and events that are taken back, each in order."""
+        """Events that are inserted and events that are retracted, each in order."""
         self.last = self._nothing
         if not self._correctable:
             return self._now(self._line.insert_settled(added), [])
@@ -249,7 +249,7 @@ class Rerun:
         return state.pack(TOLD, parts, {"begun": int(self.begun)})
 
     def restore(self, blob: bytes, code: int, time: object) -> None:
-        """Go on from a state at a watermark; what it had told is not told again."""
+        """Continue from a state at a watermark; what it had emitted is not emitted again."""
         parts = state.unpack(TOLD, blob)
         self._line.restore(parts.state("line"), time)
         self.last = parts.table("last").cast(self._nothing.schema)

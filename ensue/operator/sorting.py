@@ -196,7 +196,7 @@ def _block(reader: pa.ipc.RecordBatchFileReader, index: int, run: int) -> pa.Tab
 
 
 def _completed(chunks: Iterator[pa.Table], query: Query) -> Iterator[Events]:
-    """Chunks of one ordered sequence; the last partition of a chunk may go on in the next."""
+    """Chunks of one ordered sequence; the last partition of a chunk may continue in the next."""
     tail: pa.Table | None = None
     opened = False  # rows of the tail's partition were sent already
     for chunk in chunks:

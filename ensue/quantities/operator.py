@@ -244,7 +244,7 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         return pa.schema([*self._columns(bound), pa.field(self._value, kind)])
 
     def _columns(self, bound: Bound) -> list[pa.Field]:
-        """What is put out beside the values."""
+        """Columns of the output next to the values."""
         if self._output == "every" or (self._output == "defined" and bound.on_events):
             return list(bound.schema)
         windows = bound.carried if self._output == "defined" else ()

@@ -55,7 +55,7 @@ class Pipe(Question):
 
 
 def _passed(first: Bound, kind: pa.DataType) -> pa.Schema:
-    """The columns of the values that go on as events."""
+    """The columns of the values that become events."""
     kept = [f for f in first.carried if f.name.lower() != VALUE]
     return pa.schema([*kept, pa.field(VALUE, kind)])
 

@@ -61,7 +61,7 @@ class ArcBook:
 
     @property
     def arcs(self) -> list[Arc]:
-        """All arcs with their lifetimes; made when asked for, since edits can be frequent."""
+        """All arcs with their lifetimes; made on demand, since edits can be frequent."""
         if self._arcs is None:
             lives = self._book.lives[: self._book.numbers[layout.LIVES]]
             self._arcs = [
@@ -223,7 +223,7 @@ class ArcBook:
 
 
 def _roomy(array: np.ndarray, room: int, filled: int = 0) -> np.ndarray:
-    """A copy with so many rows more."""
+    """A copy with that many more rows."""
     found = np.full((len(array) + room, *array.shape[1:]), filled, array.dtype)
     found[: len(array)] = array
     return found

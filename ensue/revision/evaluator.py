@@ -107,7 +107,7 @@ class RevisionEvaluator(intake.PutsAside, Turns):
         return self.change(table, np.ones(table.num_rows, np.int8))
 
     def retract(self, table: pa.Table) -> pa.Table:
-        """Events taken back: the same rows as they came."""
+        """Retract events: the same rows as they came."""
         return self.change(table, np.full(table.num_rows, -1, np.int8))
 
     def change(self, table: pa.Table, operations: NDArray[np.int8]) -> pa.Table:
@@ -220,7 +220,7 @@ class RevisionEvaluator(intake.PutsAside, Turns):
         finals: Iterable[str] = (),
         starts: Iterable[str] = (),
     ) -> tuple[Any, Any, pa.Table]:
-        """Arcs come and go while events flow: the lifetime it resolved to, and the changes."""
+        """Add and remove arcs while events flow; the lifetime it resolved to, and the changes."""
         added, removed = list(add), list(remove)
         end = None if till is None else self.clock.code(till)
         begin = self._begin(since)

@@ -62,7 +62,7 @@ class Operator(EventOperator):
         finals: Iterable[str] = (),
         starts: Iterable[str] = (),
     ) -> tuple[int, int, Delta]:
-        """Arcs come and go; the lifetime that it resolved to, and what changes for past events."""
+        """Add and remove arcs; the lifetime it resolved to, and what changes for past events."""
         add, remove, finals, starts = list(add), list(remove), list(finals), list(starts)
         begin = min(self.now, INFINITY - 1) + 1 if since is None else since
         if self.now == MINUS_INFINITY and since is None:
@@ -120,7 +120,7 @@ class Operator(EventOperator):
         return self._book
 
     def _edited(self, done: bool, ended: int) -> bool:
-        """After the book was asked for a change: its arrays are those that run."""
+        """After a change of the book: its arrays are those that run."""
         assert self._book is not None
         self.table = self._book.table
         if done:

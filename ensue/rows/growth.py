@@ -1,4 +1,4 @@
-"""How the cost of a row pattern may grow with the rows of a partition, told before it runs.
+"""How the cost of a row pattern may grow with the rows of a partition, said before it runs.
 
 Attempts cost a square where they stay in a loop, each to the end of its partition, and cannot be
 distinguished from those that will match: a condition ahead reads what differs from start to start

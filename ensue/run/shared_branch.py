@@ -64,7 +64,7 @@ class SharedBranch(Branch):
             ) from None
 
     def revise(self, add: Mapping[str, Query], remove: Sequence[str]) -> None:
-        """Patterns that come and go from the watermark on."""
+        """Add and remove patterns from the watermark on."""
         self.group.revise(add, remove)
         self.queries = self.group.queries
         self._shapes()

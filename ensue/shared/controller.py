@@ -135,7 +135,7 @@ class Controller:
 
     @property
     def share(self) -> float:
-        """The least share of the unbounded run that is asked for; 0 where none is."""
+        """The least share of the unbounded run that a bound names; 0 without one."""
         bounds = (bound for bound in (self._total, self._seconds) if bound is not None)
         return min((bound.amount for bound in bounds if bound.share), default=0.0)
 
@@ -381,7 +381,7 @@ class Controller:
         self.knobs[at.PRICED] = priced
 
     def _warn(self, rows: int, seconds: float, partials: Partials) -> None:
-        """A bound that no choice can meet: say the least possible, and go on at that."""
+        """A bound that no choice can meet: report the least possible, and continue with that."""
         if self._warned or self.calibrating or self._rows < LEAST_CALIBRATION:
             return
         least = None
@@ -411,7 +411,7 @@ class Controller:
         }  # fmt: skip
 
     def restore(self, values: Callable[[str], NDArray[Any]]) -> None:
-        """What `learned` told."""
+        """What `learned` returned."""
         restored = {name: values(told) for name, told in _LEARNED.items()}
         self.sketch = self.sketch._replace(**restored)
         self._given_up, self.found = values("given_up"), values("found")

@@ -106,7 +106,7 @@ class Partials:
                 np.maximum(block, -1, out=block)
 
     def copy(self) -> Partials:
-        """The same partial matches, to go on with by themselves."""
+        """A copy of the same partial matches."""
         made = copy.copy(self)
         made.meta = self.meta.copy()
         made.arena, made.lists = layout.copied(self.arena), layout.copied(self.lists)

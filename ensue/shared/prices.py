@@ -83,7 +83,7 @@ class Prices:
         )  # fmt: skip
 
     def _place(self, bases: list[int], classes: NDArray[np.bool_]) -> None:
-        """Where the buckets and cells of a node begin, and which classes it tells apart."""
+        """Where the buckets and cells of a node begin, and which classes it distinguishes."""
         now = self._now
         nodes, known = len(bases) - 1, len(now.first) if now.slot.shape[1] > 1 else 0
         first, width = np.zeros((nodes, 2), np.int64), np.ones(nodes, np.int64)
@@ -122,7 +122,7 @@ class Prices:
         return {**told, "before": np.stack(self._before), "scalars": scalars}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """What `learned` told."""
+        """What `learned` returned."""
         names = {name: _WRITTEN_AS.get(name, name) for name in layout.Prices._fields}
         self._now = layout.Prices(**{name: arrays[told].copy() for name, told in names.items()})
         if "before" in arrays:

@@ -1,4 +1,4 @@
-"""What shedding cost: the recall of each pattern, estimated from the sketch of what was kept."""
+"""What shedding cost: the recall of each pattern, estimated from the sketch of kept matches."""
 
 from __future__ import annotations
 

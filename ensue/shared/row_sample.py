@@ -1,4 +1,4 @@
-"""Start rows that are tried whatever they are worth: what they find tells what the others lose.
+"""Start rows that are tried whatever they are worth: what they find shows what the others lose.
 
 A few are drawn at random of all that could match. Of those that would have been shed, how much
 their matches differ from the rates of the sketch corrects the estimate of what was lost, whatever

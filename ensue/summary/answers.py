@@ -1,4 +1,4 @@
-"""The exact answer of one key: from its retained events, when it is asked for."""
+"""The exact answer of one key: from its retained events, on demand."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_LABELS = 63
 
 @dataclass(frozen=True)
 class Total:
-    """`sum(b.amount)`: the function that is asked for, of which labels and which expression."""
+    """`sum(b.amount)`: the function, its labels and its expression."""
 
     function: str
     value: c.Condition  # over columns

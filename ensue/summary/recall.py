@@ -24,7 +24,7 @@ _Z = 1.96
 
 
 class Recall(NamedTuple):
-    """The share of the matches that is told, and an interval that holds it in 95 % of cases."""
+    """The reported share of the matches, and an interval that holds it in 95 % of cases."""
 
     recall: float | None  # None where nothing is known
     low: float | None
@@ -149,7 +149,7 @@ class Follower:
     def restored(
         cls, arrays: dict[str, NDArray[Any]], kind: type[np.generic], states: int
     ) -> Follower:
-        """What `arrays` told."""
+        """What `arrays` returned."""
         made = cls(kind, states)
         held = len(arrays["times"])
         while len(made._lanes.drawn) < held:

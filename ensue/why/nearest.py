@@ -12,7 +12,7 @@ from ensue.query.query import Query
 
 
 def check(n: int) -> int:
-    """How many are asked for."""
+    """The number of attempts to list."""
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise errors.QueryError(
             f"nearest(n={n!r}): the number of attempts is a whole number, 1 or more",

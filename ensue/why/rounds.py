@@ -1,4 +1,4 @@
-"""The program of a row pattern that knows which rounds of a loop are asked for.
+"""The program of a row pattern that knows which rounds of a loop are required.
 
 States are not merged: each is one position, so that a state can say "round 3 of at least 4".
 """

@@ -46,7 +46,7 @@ class CutTraceWarning(UserWarning):
 
 
 class FullError(Exception):
-    """The trace has as many steps as were asked for."""
+    """The trace has reached its limit of steps."""
 
 
 @contextmanager

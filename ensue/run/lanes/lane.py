@@ -340,7 +340,7 @@ class Lane:
         return untimed
 
     def _side(self, rows: pa.Table, status: str, text: str = "") -> Iterator[pa.Table]:
-        """Rows that come to nothing, counted as their status says, and shown where asked for."""
+        """Rows that come to nothing, counted as their status says, and shown on request."""
         setattr(self.counts, status, getattr(self.counts, status) + rows.num_rows)
         if self.work.settings.late and rows.num_rows:
             yield side.aside(self.work, rows, status, text, self._closed)

@@ -1,4 +1,4 @@
-"""An evaluator as the stage of a lane: rows in order, names where matches may be taken back.
+"""An evaluator as the stage of a lane: rows in order, names where matches may be withdrawn.
 
 Every evaluator that keeps `LaneEvaluator` is driven by the one class here, whatever the algorithm.
 A `Recipe` says how to make the evaluator and how to read what it puts out.

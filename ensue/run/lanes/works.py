@@ -1,4 +1,4 @@
-"""What a stream is asked, as the work of its lanes: what cannot be asked of a stream is refused.
+"""What a stream does, as the work of its lanes: what a stream cannot do is refused.
 
 matches    rows, sequences, events missing, budgets: `choose.for_lane` picks the evaluator
 totals     lanes are hashed by the columns of the groups, so that all partitions of a group meet

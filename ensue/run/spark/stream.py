@@ -145,7 +145,7 @@ def summaries(
 
 
 def no_edits(options: StreamOptions, task: Task) -> None:
-    """What was added up under one pattern cannot go on under another."""
+    """Totals kept for one pattern cannot continue under another."""
     if options.edits:
         raise refusal(task, Way.EDITS)
 
