@@ -49,6 +49,10 @@ SAVED = 1_000  # rows whose budget can be saved up
 _FEW, _SOME = 16, 1_024  # matches of the two tables that tell what output costs
 _ALL = 1 << 60
 _LEAST = 1e-9  # seconds per event of a match
+_USUAL = 5e-8  # the same, before anything was listed; trials that tell less than half are off
+_NEARLY_ALL = "a share that is less than the match graph takes, which is nearly all of it"
+_TRIALS = 2e-3  # seconds of counting and of the tables that tell what output costs
+_SURE = 2.0  # what is expected to take less than its part of the bound is listed without trials
 
 
 def lists_within(plan: Plan) -> bool:
@@ -213,6 +217,8 @@ class _Turn:
         self._below = False  # a share of the time is less than the graph takes
         self._known: int | None = None
         self._last = (-1, -math.inf)  # partition and time of the last match point
+        self._cheap = False  # all matches of a stretch are listed, whatever is left
+        self._usual = len(batch.plan.marks.labels)  # events of a match, before any was listed
 
     # -- the budget ------------------------------------------------------------------------------
 
@@ -259,6 +265,30 @@ class _Turn:
             return (seconds + ahead - self._clock.now - self._written - spent.fixed) / unit
         return math.inf
 
+    def _fits(self, upper: float, through: float) -> bool:
+        """Whether listing all, at most so many matches, is surely inside the bound on time.
+
+        Of a share also where it takes no longer than the graph: counting what is there and trying
+        what output takes would cost as much as the matches.
+        """
+        latency = self._bounds.latency
+        if latency is None:
+            return False
+        each = (self._length if self._listed else self._usual) * max(self._spent.unit, _USUAL)
+        graph = self._graph
+        if latency.share:
+            room = graph + (_TRIALS if self._spent.rows == self._rows else 0.0)
+        else:
+            left = latency.amount * self._rows * through + self._spent.saved - self._clock.now
+            room = left / _SURE
+        if each * upper > room > graph:  # the window may leave far less of them
+            upper = self._there()
+            room -= self._graph - graph if not latency.share else 0.0
+        fits = each * upper <= room
+        if fits and latency.share and latency.amount * (graph + each * upper) < graph:
+            self._warn(_NEARLY_ALL, "all matches are")
+        return fits
+
     def end(self) -> None:
         """What is left, or too much, counts for later rows."""
         spent, latency = self._spent, self._bounds.latency
@@ -270,25 +300,24 @@ class _Turn:
             spent.there += self._listed + 1  # at least
         else:
             spent.there += self._there()
-        if self._below and self._rows >= SAVED:
-            self._warn("a share that is less than the match graph takes, which is nearly all of it")
+        if self._below:
+            self._warn(_NEARLY_ALL)
         bound = self._bounds.work or latency
         if bound is None or bound.share:
             return
         used = self._units if bound is not latency else self._clock.now
         spent.saved = min(spent.saved + bound.amount * self._rows - used, bound.amount * SAVED)
-        if bound is latency and graph > bound.amount and self._rows >= SAVED:
+        if bound is latency and graph > bound.amount:
             spent.saved = 0.0
             self._warn(f"an event takes {graph * 1e6:.2f} µs with nothing listed")
 
-    def _warn(self, why: str) -> None:
+    def _warn(self, why: str, listed: str = "one match of each bundle is") -> None:
         """Of a bound that cannot be met, once."""
-        if self._spent.warned:
+        if self._spent.warned or self._rows < SAVED:
             return
         self._spent.warned = True
         warnings.warn(
-            f"the bound cannot be met, whatever is left out; latency: {why}; one match of each "
-            "bundle is listed",
+            f"the bound cannot be met, whatever is left out; latency: {why}; {listed} listed",
             errors.BoundWarning,
             stacklevel=2,
         )
@@ -317,7 +346,9 @@ class _Turn:
             if found:
                 counts = np.empty(int(roots[:found, 1].max()) + 1, np.float64)
                 upper = most_matches(nodes, roots, found, counts)
-                self._try_output(Picked(nodes, roots[:found]))
+                self._cheap = self._fits(upper, through)
+                if not self._cheap:
+                    self._try_output(Picked(nodes, roots[:found]))
                 for first, last in self._slices(found):
                     until = row if last == found else int(roots[last, 0])
                     done = (until - begin) / max(1, end - begin)
@@ -335,8 +366,8 @@ class _Turn:
 
     def _slices(self, found: int) -> list[tuple[int, int]]:
         """Parts of the roots, each with an output of its own, so that what it takes is seen."""
-        parts = 1
-        if (latency := self._bounds.latency) is not None and self._spent.fixed:
+        parts, latency = 1, self._bounds.latency
+        if latency is not None and self._spent.fixed and not self._cheap:
             seconds = latency.amount * (self._rows if not latency.share else self._spent.unit)
             if latency.share:
                 seconds *= 0.0 if self._below else self._length * self._there()
@@ -361,8 +392,10 @@ class _Turn:
             most = min(most, math.ceil(goal * max(self._there(), 1) * min(1.0, share)))
         heads = self._heads(pick.roots[:, 0])
         spent.bundles += len(heads)
-        if self._left(done, through) > 2 * self._length * counts.sum() and most > counts.sum():
-            self._take(pick, roots, np.full(len(roots), _ALL), most, done, through)
+        fits = self._left(done, through) > 2 * self._length * counts.sum()
+        if (self._cheap or fits) and most > counts.sum():
+            every = np.full(len(roots), _ALL)
+            self._take(pick, roots, every, most, done, through, least=self._cheap)
             spent.bundles_found += int((pick.known[heads] > 0).sum())
             return pick
         self._count_in_time()
@@ -450,7 +483,7 @@ class _Turn:
         if len(points) == 3:
             (few, first), (many, second) = points[1:]
             unit = (second - first) / (many - few) if many > few else 0.0
-            spent.unit = max(unit, 0.1 * second / many, _LEAST)
+            spent.unit = max(unit, 0.1 * second / many, 0.5 * _USUAL)
             spent.fixed = max(0.0, min(first, second) - spent.unit * few)
         self._graph += self._clock.now - self._since
         self._since = self._clock.now

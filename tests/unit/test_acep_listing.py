@@ -108,6 +108,22 @@ def test_bounds_on_time_list_true_matches_of_every_bundle() -> None:
         assert known["recall"] in (None, len(got) / len(exact))
 
 
+@pytest.mark.parametrize("latency", ["50%", "1%", "1 ms"])
+def test_few_matches_are_all_listed_since_choosing_among_them_would_cost_more(
+    latency: str,
+) -> None:
+    kinds = ["X"] * 3000
+    for row in range(20, 3000, 150):
+        kinds[row : row + 3] = "ABC"
+    table = pa.table({"stream": [0] * 3000, "id": range(3000), "kind": kinds, "x": [0] * 3000})
+    pattern = asked("A ->> B+ ->> C", 1, 12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        some = pattern.matches(table, budget=ensue.Budget(latency=latency))
+    assert some.equals(pattern.matches(table)) and some.num_rows > 50
+    assert told(some)["recall"] == 1.0
+
+
 def test_pieces_and_restarts_list_the_same() -> None:
     pattern, table = asked("A ->> B+ ->> C", 1), events(90, 11, keys=1)
     cuts = [7, 33, 34, 71]
