@@ -204,7 +204,8 @@ def compact(nodes: Nodes, current: NDArray[np.int32], used: int, low: int) -> in
     for node in range(used):
         if not marked[node]:
             continue
-        if rows[node] == UNION and newest[rights[node]] < low:
+        # By the marks, since what lies at the place of the right side may have been moved there.
+        if rows[node] == UNION and not marked[rights[node]]:
             moved[node] = moved[lefts[node]]
             continue
         moved[node] = kept
