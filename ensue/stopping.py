@@ -3,7 +3,7 @@
 What users call runs under a `watch`. While there is one, a thread wakes every `TICK` seconds and
 marks the runs that should look up: all in the main thread, for signals, and those whose deadline
 has passed. Kernels see the mark (`kernels/stop.py`); Python that runs long calls `look()`. What was
-being changed when a run stopped is its owner's to put right (`api/timed.py`).
+being changed when a run stopped is its owner's to put right (`operator/turns.py`).
 """
 
 from __future__ import annotations
