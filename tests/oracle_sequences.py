@@ -335,6 +335,7 @@ class Oracle:
             "gte": lambda: left >= right,
             "add": lambda: left + right,
             "sub": lambda: left - right,
+            "mul": lambda: left * right,
         }[node.function]()
 
     def _of(self, variable: str | None, pairs: Pairs) -> list[int]:

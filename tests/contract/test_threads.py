@@ -29,14 +29,14 @@ BATCHES = int(os.environ.get("ENSUE_CASES", "6"))
 FOLDER = ensue.__path__[0]
 INSIDE = {  # evaluators, stages of streams and stores: held by an operator, or one task of Spark
     "ApproximateEvaluator", "ArcsStage", "ChosenRows", "Cleanse", "EditedStage", "EvaluatorStage",
-    "EventOperator", "ExactMissing", "FlatRows", "GroupedStore", "GuardedMissing", "InPieces",
-    "Operator", "OrderedRevisions", "RowsEvaluator", "SequencesEvaluator", "SharedEvaluator",
-    "SharedStage", "SheddingRows", "Stage", "Store", "SummaryEvaluator", "TotalsEvaluator",
-    "TotalsInPieces", "Tracks",
+    "EventOperator", "ExactMissing", "FlatRows", "Follower", "GroupedStore", "GuardedMissing",
+    "InPieces", "ListsWithin", "Operator", "OrderedRevisions", "RowsEvaluator",
+    "SequencesEvaluator", "SharedEvaluator", "SharedStage", "SheddingRows", "Stage",
+    "Store", "SummaryEvaluator", "TotalsEvaluator", "TotalsInPieces", "Tracks",
 }  # fmt: skip
 SHARED = {"Turns", "Cleansed"}  # what these classes inherit
 # Of an AutomatonMatcher, and of a Graph.
-TURNS_INSIDE = {"RevisionEvaluator", "Planner", "Embedders", "Remembered"}
+TURNS_INSIDE = {"RevisionEvaluator", "Planner", "Embedders", "Remembered", "Weights"}
 Row = dict[str, Any]
 
 
