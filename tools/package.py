@@ -1,8 +1,8 @@
 """`./dev package`: wheel and sdist, built and then tried as a user gets them.
 
 Three clean environments, made anew each time: the wheel with nothing but its own dependencies, in
-which README's example runs and what needs an extra names it; the wheel with the extra `spark`,
-where the same example gets a DataFrame; the sdist. None of them finds a compiler or Node.
+which the example of `help(ensue)` runs and what needs an extra names it; the wheel with the extra
+`spark`, where README's example runs; the sdist. None of them finds a compiler or Node.
 """
 
 from __future__ import annotations
@@ -58,15 +58,10 @@ frame = table.to_pandas()
 assert ensue.pattern("A B").define(A="x = 1").count(frame) == 1
 """
 
-ON_SPARK = """
-import ensue
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-rows = [("ACME", i, price) for i, price in enumerate([12, 9, 7, 8, 11, 10])]
-prices = spark.createDataFrame(rows, "symbol string, ts int, price int")
-turns = (ensue.pattern("A B+ C+").define(B="price < PREV(price)", C="price > PREV(price)")
-    .partition_by("symbol").order_by("ts").measures(bottom="LAST(B.price)"))
-assert [tuple(row) for row in turns.matches(prices).collect()] == [("ACME", 7)]
+FIRST = """
+import doctest, ensue
+failed, tried = doctest.testmod(ensue)
+assert tried and not failed
 """
 
 
@@ -86,15 +81,15 @@ def main(home: Environment, arguments: Sequence[str]) -> int:
 
     light = clean("light")
     seconds = timed(lambda: install(light, str(wheel)))
-    example = timed(lambda: succeed(light, "-m", "doctest", str(ROOT / "README.md")))
-    say(f"{wheel.name}: installed in {seconds:.0f} s, README's example in {example:.0f} s")
+    example = timed(lambda: succeed(light, "-c", FIRST))
+    say(f"{wheel.name}: installed in {seconds:.0f} s, the first example in {example:.0f} s")
     succeed(light, "-c", LIGHT)
     say("without extras: in-process queries run, and the rest names its extra")
 
     spark = clean("spark")
     seconds = timed(lambda: install(spark, f"{wheel}[spark]"))
-    example = timed(lambda: succeed(spark, "-c", ON_SPARK))
-    say(f"with [spark]: installed in {seconds:.0f} s, the example on Spark in {example:.0f} s")
+    example = timed(lambda: succeed(spark, "-m", "doctest", str(ROOT / "README.md")))
+    say(f"with [spark]: installed in {seconds:.0f} s, README's example in {example:.0f} s")
 
     source = clean("source")
     seconds = timed(lambda: install(source, str(sdist), "--no-deps"))
