@@ -28,10 +28,11 @@ from ensue.shared.calibrate import (
     sampled,
     stretch_of,
 )
+from ensue.shared.constants import LEAST_BOUND
 from ensue.shared.controller import ROWS, SECONDS, WORK
 from ensue.shared.engine import Engine
 from ensue.shared.listing import BatchTables, PatternTables, numbered
-from ensue.shared.merged import FEW, LEAST_BOUND, Allowance, Merged, TooDearError, Trial
+from ensue.shared.merged import EARLY, FEW, Allowance, Merged, TooDearError, Trial
 from ensue.shared.options import Sharing
 from ensue.shared.partials import MANY, Partials
 from ensue.shared.prepare import TooLargeError
@@ -52,6 +53,7 @@ class Complete:
         self._reported = 0
         self._apart: bool | None = None  # patterns are matched one by one; None: not chosen yet
         self._in_vain = False  # the exact answer was tried under the bound, and did not fit
+        self._dear = False  # nor did it in the least time that an event takes under a bound
         self.parts: dict[str, list[Found]] = {}  # patterns whose matches are kept, not put out
 
     def _complete(
@@ -124,10 +126,17 @@ class Complete:
     ) -> list[tuple[int, pa.Table]] | None:
         """The exact answer, where it fits into the bound; None where the bound has to be kept."""
         control = self.engine.controller
+        merging = control.whole and self.options.merge and not self._in_vain
+        merging = merging and self._merged.compiled
+        if merging and control.calibrating and control.only_timed and not self._dear:
+            exact = self._tried(table, starts, math.inf, LEAST_BOUND, 1.0)
+            if exact is not None:
+                control.cheap()
+                return exact
+            self._dear = True
         if control.calibrating and not control.totals[ROWS]:
             calibrate(self.engine, table, starts, self.options.seed)
-        merging = control.whole and self.options.merge and not self._in_vain
-        if not (merging and self._merged.compiled):
+        if not merging:
             return None
         stretch, allowed = stretch_of(self.engine, table, starts), control.allowed()
         if allowed is None and stretch is not None:
@@ -138,16 +147,31 @@ class Complete:
             self._in_vain = self._needed(table, starts, stretch) > allowed[0]
             if self._in_vain:
                 return None
-        rows, found = table.num_rows, control.found.copy()
-        work, seconds = allowed
-        effort = Allowance(rows, len(found), rows * work, rows * max(seconds, LEAST_BOUND))
-        counted = self.metrics.matches, self._reported
+        exact = self._tried(table, starts, allowed[0], allowed[1])
+        self._in_vain = exact is None
+        return exact
+
+    def _tried(
+        self,
+        table: pa.Table,
+        starts: NDArray[np.int64],
+        work: float,
+        seconds: float,
+        early: float = EARLY,
+    ) -> list[tuple[int, pa.Table]] | None:
+        """The exact answer, where it takes no more per row."""
+        control, rows = self.engine.controller, table.num_rows
+        if math.isfinite(seconds):
+            self._merged.load(table)
+        most = rows * work, rows * max(seconds, LEAST_BOUND)
+        effort = Allowance(rows, len(self.union.members), *most, early)
+        counted, found = (self.metrics.matches, self._reported), control.found.copy()
         try:
             exact = list(self._alone(table, starts, effort))
             control.exceeded(rows, effort.seconds, seconds)
             return exact
         except TooDearError:
-            self._in_vain, control.found = True, found
+            control.found = found
             self.metrics.matches, self._reported = counted
             control.tried(rows, *effort.used)
             return None

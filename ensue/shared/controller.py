@@ -22,6 +22,7 @@ from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room, Unbounded
 from ensue.shared.constants import (
     EXPLORE,
     FADE,
+    LEAST_BOUND,
     LEAST_FADE,
     LEAST_LIVED,
     LITTLE,
@@ -112,6 +113,7 @@ class Controller:
         self._learning = self._calibrated = self._taught = False  # from rows of the past
         self._whole = False  # rows of the past are few: those before the first window count too
         self._before = 0  # rows before the bound held
+        self._note = ""  # where the bound held
         self._why = ""  # else than that a share was not known yet
         self._tried = (0.0, 0.0)  # work and seconds per row, spent on trying the exact answer
         self.totals = np.zeros(RECORDS, np.float64)
@@ -134,6 +136,11 @@ class Controller:
         return self._may_price
 
     @property
+    def only_timed(self) -> bool:
+        """Whether seconds as a whole are all that is bounded."""
+        return self._may_price and self._total is None
+
+    @property
     def share(self) -> float:
         """The least share of the unbounded run that a bound names; 0 without one."""
         bounds = (bound for bound in (self._total, self._seconds) if bound is not None)
@@ -150,6 +157,16 @@ class Controller:
             seconds = self._seconds.of(self.needed_seconds)
         return work - self._tried[0], seconds - self._tried[1]
 
+    def cheap(self) -> None:
+        """The exact answer took less than shedding would: a share was not measured."""
+        self._before = 0
+        took = self.totals[SECONDS] / max(1.0, self.totals[ROWS])
+        self._note = (
+            f"the exact answer took {took * 1e6:.2f} µs per event, and under a bound an event "
+            f"takes {LEAST_BOUND * 1e6:.0f} µs whatever is shed; so what a share is of was not "
+            "measured"
+        )
+
     def exceeded(self, rows: int, seconds: float, allowed: float) -> None:
         """Says so where even the exact answer, the cheapest there is, takes longer than allowed."""
         if seconds > rows * allowed:
@@ -165,12 +182,14 @@ class Controller:
 
     def tried(self, rows: int, work: float, seconds: float) -> None:
         """What the exact answer has cost in vain: the bound is less by that."""
-        self._tried = work / rows, seconds / rows
+        self._tried = self._tried[0] + work / rows, self._tried[1] + seconds / rows
 
     @property
     def unbounded(self) -> Unbounded:
         """The rows before the bound held, and why."""
         before = self._before
+        if not before:
+            return Unbounded(0, self._note)
         why = self._why or (
             f"a share is of the unbounded run, and the first {max(before, self._calibration):,} "
             f"rows (two windows, at least {LEAST_CALIBRATION:,}) tell what that costs"

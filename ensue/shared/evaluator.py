@@ -98,7 +98,7 @@ class SharedEvaluator(Complete, Refusing):
 
     def _start(self) -> None:
         vars(self).pop("_merged", None)  # of the patterns from before
-        self._apart, self._in_vain = None, False
+        self._apart, self._in_vain, self._dear = None, False, False
         # A bound on a pattern goes with it.
         budget = budget_of(self._budget, [member.name for member in self.union.members])
         if budget is not None:

@@ -10,7 +10,8 @@ patterns have much in common and windows hold few partial matches.
   counts work and reads no clock, so that equal rows give equal numbers of matches.
 - Under a bound on time or work as a whole, the exact answer is tried first (`Allowance`): it is
   given where it fits, and given up as soon as what it has cost is beyond its share of the rows.
-  Where shedding alone would take longer than the bound allows, it may take as long as that.
+  Where shedding alone would take longer than the bound allows, it may take as long as that; so a
+  share of the time is not even measured where the exact answer takes less (`LEAST_BOUND`).
 
 What follows partial matches in plain Python (after-match strategies, a trailing absence) is left
 to the shared plan.
@@ -40,7 +41,6 @@ UNIT = 70.0  # a partial match of the shared plan asked about an event
 SHARED_ROW = 700.0  # of the shared plan, beside its work
 OWN_ROW = 500.0  # of a pattern by itself
 OWN_START = 4e6  # what a pattern by itself costs before its first row
-LEAST_BOUND = 2e-6  # seconds that an event takes under a bound, whatever is shed
 FEW = 4  # patterns: fewer share too little to make up for a state per partial match
 SETTLED = 1000  # rows of a trial, at least
 SHORT = 16  # a trial takes this part of the rows, and of what the patterns by themselves need
@@ -57,9 +57,15 @@ class Allowance(Effort):
     """What the exact answer may cost over so many rows: work, and CPU seconds."""
 
     def __init__(
-        self, rows: int, patterns: int, work: float = math.inf, seconds: float = math.inf
+        self,
+        rows: int,
+        patterns: int,
+        work: float = math.inf,
+        seconds: float = math.inf,
+        early: float = EARLY,
     ) -> None:
         super().__init__()
+        self._early = early
         self._allowed = (work, seconds)
         self._rows, self._left = rows, patterns
         self._matches = self._row = 0
@@ -72,7 +78,7 @@ class Allowance(Effort):
 
     def begin(self) -> None:
         """The next pattern has its part of what is left, and the last one all of it."""
-        part = min(1.0, UNEVEN / self._left)
+        part = min(1.0, max(self._early, UNEVEN / self._left))
         self._left, self._row, self._before = self._left - 1, 0, self.used
         allowed = zip(self._allowed, self._before, strict=True)
         work, seconds = ((whole - used) * part for whole, used in allowed)
@@ -91,7 +97,7 @@ class Allowance(Effort):
 
     def check(self) -> None:
         """Raises where more was used than the rows so far may have cost."""
-        part = min(1.0, EARLY + self._row / max(1, self._rows))
+        part = min(1.0, self._early + self._row / max(1, self._rows))
         for used, before, limit in zip(self.used, self._before, self._limits, strict=True):
             if used - before > part * limit:
                 raise TooDearError
@@ -99,6 +105,8 @@ class Allowance(Effort):
 
 class Merged:
     """See the module; over complete partitions."""
+
+    loaded = False  # the kernels, by this process
 
     def __init__(self, union: Union, joined: Plan, schema: pa.Schema, max_matches: int) -> None:
         self._union, self._joined = union, joined
@@ -120,6 +128,12 @@ class Merged:
     def compiled(self) -> bool:
         """Whether kernels follow every pattern; elsewhere the shared plan is the faster one."""
         return all(evaluator.compiled for evaluator in self._evaluators)
+
+    def load(self, table: pa.Table) -> None:
+        """Loads the kernels by a row, so that no bound on time pays for it."""
+        if not Merged.loaded and table.num_rows:
+            Merged.loaded = True
+            self.work(table.slice(0, 1), np.array([0, 1], np.int64))
 
     def run(
         self, table: pa.Table, starts: NDArray[np.int64], effort: Allowance

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import ensue
+from ensue import errors
 from ensue.api.pattern import Pattern
 from ensue.api.workload import Workload
 from ensue.automaton.share import unite
 from ensue.operator.budget import Budget
 from ensue.run import local
-from ensue.shared import merged
+from ensue.shared import complete, merged
 from ensue.shared.engine import Engine
 from ensue.shared.merged import Allowance, TooDearError, Trial
 from tests import workload_cases as cases
@@ -116,6 +118,25 @@ def test_what_fits_into_the_bound_is_exact() -> None:
         assert followed_alone(load)
         assert load.report.unbounded == 0 and not load.report.reason
         assert {each.recall for each in load.report.patterns.values()} == {1.0}
+
+
+def test_a_share_is_not_measured_where_the_exact_answer_takes_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table, patterns = stream(3000), chains("EFG")
+    full = rows_of(ensue.workload(patterns).matches(table))
+    load = ensue.workload(patterns)
+    monkeypatch.setattr(complete, "LEAST_BOUND", math.inf)
+    assert rows_of(load.matches(table, Budget(latency="1%"))) == full
+    assert followed_alone(load) and load.report.unbounded == 0
+    assert "what a share is of was not measured" in load.report.reason
+    assert {each.recall for each in load.report.patterns.values()} == {1.0}
+    monkeypatch.setattr(complete, "LEAST_BOUND", 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", errors.BoundWarning)
+        found = rows_of(load.matches(table, Budget(latency="0.1%")))
+    assert set(found) <= set(full)
+    assert "was not measured" not in load.report.reason
 
 
 def test_what_does_not_fit_is_kept_to_the_bound() -> None:
