@@ -108,11 +108,12 @@ def given(name: str, kind: pa.DataType, as_of: Any) -> pa.Scalar:
         if isinstance(as_of, (str, bool)):
             raise TypeError
         return pa.scalar(as_of, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError, ValueError):
+    except (pa.ArrowException, TypeError, OverflowError, ValueError):
+        form = " (a datetime)" if pa.types.is_timestamp(kind) else ""
         raise errors.ColumnTypeError(
             f"as_of={as_of!r} is not a value of the order column {name!r}, which is of type {kind}",
-            remedy='give a value of that type, as_of="end" where the data is complete, or leave '
-            "it out: the latest time in the table",
+            remedy=f'give a value of that type{form}, as_of="end" where the data is complete, or '
+            "leave it out: the latest time in the table",
         ) from None
 
 

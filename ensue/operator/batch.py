@@ -201,7 +201,9 @@ def order_numbers(
         given = "a duration" if window is WindowKind.TIME else "a number"
         raise errors.ColumnTypeError(
             f"WITHIN is {given}, and the order column {name!r} is of type {kind}",
-            remedy="give a duration such as '1 hour' for times, a plain number for numbers, or "
+            remedy=f"make times of its texts first, as pandas.to_datetime(df[{name!r}]) does"
+            if pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            else "give a duration such as '1 hour' for times, a plain number for numbers, or "
             "'500 rows'",
         )
     if pa.types.is_timestamp(kind):

@@ -47,7 +47,8 @@ def check_shedding(queries: Mapping[str, Query], plans: Mapping[str, Plan]) -> N
         if reason:
             raise errors.UnsupportedError(
                 f"the row pattern {name!r} cannot run under a budget: {reason}",
-                remedy="leave the budget out, or use AFTER MATCH SKIP TO NEXT ROW",
+                remedy="leave the budget out, or use AFTER MATCH SKIP TO NEXT ROW, in Python "
+                "after_match('to next row')",
             )
 
 

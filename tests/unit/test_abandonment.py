@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -256,6 +257,13 @@ def test_what_as_of_is_not() -> None:
             BOUGHT.matches(rows, timeouts=True, as_of=wrong)
     with pytest.raises(errors.ColumnTypeError, match="is not a value of the order column"):
         ROWS.matches(rows, timeouts=True, as_of="tomorrow")
+    timed = rows.set_column(1, "t", rows["t"].cast(pa.int64()).cast(pa.timestamp("us")))
+    for wrong in ("2024-01-01", np.datetime64("2024-01-01T03:00")):
+        with pytest.raises(errors.ColumnTypeError, match=r"\(a datetime\)"):
+            BOUGHT.within("1 hour").matches(timed, timeouts=True, as_of=wrong)
+    texts = rows.set_column(1, "t", rows["t"].cast(pa.string()))
+    with pytest.raises(errors.ColumnTypeError, match=r"pandas.to_datetime\(df\['t'\]\)"):
+        BOUGHT.within("1 hour").count(texts)
     with pytest.raises(errors.UnsupportedError, match="ask for timeouts=True too"):
         ROWS.matches(rows, as_of="end")
     for ask in (BOUGHT.matches, BOUGHT.count):
