@@ -24,7 +24,7 @@ from ensue.operator.as_of import END, moment, time_key
 from ensue.operator.batch import window_numbers
 from ensue.operator.notices import Notices
 from ensue.operator.prepare import prepare
-from ensue.operator.status import MATCHED, OPEN, STATUS, TIMEOUT
+from ensue.operator.status import MATCHED, OPEN, STATUS, TIMEOUT, check_free
 from ensue.query import rules
 from ensue.query import window as w
 from ensue.query.binding import bind
@@ -52,6 +52,7 @@ def run(query: Query, table: pa.Table, as_of: Any, notices: Notices) -> pa.Table
     ordered = ordered.append_column(w.ROW, pa.array(rows)).append_column(_CLOCK, pa.array(clock))
     numbered = replace(bound, order_by=(*bound.order_by, OrderKey(w.ROW)))
     shown = [*bound.partition_by, *(m.name for m in bound.measures or ())]
+    check_free(shown)
     asked = replace(numbered, measures=(*(bound.measures or ()), *w.searched(bound)))
     matches = local.run(asked, ordered, notices=notices)
     found = [_with_status(matches, shown, pa.repeat(MATCHED, len(matches)))]

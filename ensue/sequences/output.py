@@ -21,7 +21,7 @@ from ensue.automaton.plan import PREFIX, Plan, atom_name
 from ensue.operator.buffer import EVENT
 from ensue.operator.match_names import EVENTS, listed_events, match_names
 from ensue.operator.prepare import output_columns
-from ensue.operator.status import MATCHED, STATUS
+from ensue.operator.status import MATCHED, STATUS, check_free
 from ensue.quantities.measures import LISTING_EVENTS, Matches, Measured
 from ensue.query import condition as c
 from ensue.sequences.batch import EventBatch
@@ -113,6 +113,7 @@ class Output:
                 names.append(atom_name(index))
                 arrays.append(measured.atom(atom))
         if self.timeouts:
+            check_free((*names, *(measure.name for measure in query.measures or ())))
             names.append(STATUS)
             status = found.status if found.status is not None else [MATCHED] * len(found)
             arrays.append(pa.array(status, pa.string()).take(pa.array(owners)))

@@ -250,6 +250,18 @@ def test_row_patterns_time_out_where_a_search_began_and_failed() -> None:
     ]
 
 
+@pytest.mark.parametrize("query", [BOUGHT, ROWS, BOUGHT.rows_per_match("all rows")])
+def test_a_column_called_status_is_not_shown_twice(query: ensue.Pattern) -> None:
+    rows = table(visits(1))
+    for named in (
+        query.measures(Status="COUNT(*)").matches,
+        query.partition_by("status").matches,
+    ):
+        with pytest.raises(errors.DuplicateNameError, match="timeouts=True adds the column"):
+            named(rows.append_column("status", rows["u"]), timeouts=True)
+    assert query.matches(rows.append_column("status", rows["u"])).num_rows
+
+
 def test_what_as_of_is_not() -> None:
     rows = table(visits(1))
     for wrong in ("tomorrow", datetime(2024, 1, 1), True):

@@ -17,7 +17,7 @@ from ensue import errors
 from ensue.automaton import timeouts
 from ensue.automaton.compile import compile_query
 from ensue.operator.as_of import AS_OF, END, LATEST, counted_rows
-from ensue.operator.status import MATCHED, OPEN, STATUS, TIMEOUT
+from ensue.operator.status import MATCHED, OPEN, STATUS, TIMEOUT, check_free
 from ensue.query import window as w
 from ensue.query.binding import bind
 from ensue.query.query import OrderKey, Query, SkipMode, WindowKind
@@ -42,6 +42,7 @@ def run(query: Query, source: DataFrame, as_of: Any = LATEST) -> DataFrame:
     numbered = _clocked(query, numbered_rows(query, source))
     ordered = replace(query, order_by=(*query.order_by, OrderKey(w.ROW)))
     shown = [*query.partition_by, *(m.name for m in query.measures or ())]
+    check_free(shown)
     asked = (*(query.measures or ()), *w.searched(query))
     matches = batch.run(replace(ordered, measures=asked), numbered)
     result = matches.select(*map(quoted, shown), F.lit(MATCHED).alias(STATUS))
