@@ -35,6 +35,7 @@ _SUM = b"ensue sum:"
 _TAIL = len(_SUM) + 4
 _COMPRESSED, _CODEC = b"ensue compressed:", "zstd"
 _HEAD = len(_COMPRESSED) + 8
+_MOST = 16  # four bytes of zstd hold 128 KB at most
 _NO_BYTES = 1_000_000  # rows that a table may have without a bit for each
 NO_QUERY = Fingerprint("")
 _TABLE, _SCHEMA, _STATE, _STATES, _JSON = "table", "schema", "state", "states", "json"
@@ -236,6 +237,8 @@ def _opened(blob: bytes) -> tuple[pa.RecordBatchReader, dict[str, Any]]:
     try:
         if blob.startswith(_COMPRESSED):
             size = int.from_bytes(blob[len(_COMPRESSED) : _HEAD], "big")
+            if size > len(blob) << _MOST:
+                raise _damaged()
             blob = pa.decompress(blob[_HEAD:], size, _CODEC, asbytes=True)
         summed = blob[-_TAIL:-4] == _SUM
         if summed and zlib.crc32(memoryview(blob)[:-_TAIL]).to_bytes(4, "big") != blob[-4:]:

@@ -170,8 +170,8 @@ for name in ("row threads", "classes of partial matches", "a workload"):
     count, call = CASES[name]
     few, many = rows(30), rows(count)
     wanted = plain(call(few, None))
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         call(many, None)
     except KeyboardInterrupt:
         assert plain(call(few, None)) == wanted
