@@ -167,6 +167,12 @@ def longer(left: Path, right: Path) -> Path:
     return min(left, right)
 
 
+def _proves(place: Place) -> bool:
+    """Whether events that do not come, or the next one that is not this, complete a match."""
+    skips = (edge.target.kind for edge in place.edges if edge.action is Action.SKIP)
+    return place.kind is Kind.PENDING or Kind.ACCEPT in skips
+
+
 class Waits:
     """How many events each place still needs, and what it waits for."""
 
@@ -189,6 +195,11 @@ class Waits:
                         self._ways[place] = way
                         changed = True
         self._needs = {place: len(way) for place, way in self._ways.items()}
+        # What only an absence is missing at. A partial match that waits where the rest may be left
+        # out was asked for that with its last event, and refused (`A !B C?`).
+        self._pending = {
+            place for place in automaton.places if any(map(_proves, self.behind({place})))
+        }
 
     def behind(self, places: frozenset[Place] | set[Place]) -> list[Place]:
         return list(
@@ -206,7 +217,7 @@ class Waits:
 
     def wanted(self, places: frozenset[Place] | set[Place]) -> tuple[int, int]:
         """What brings the match nearest to its end: events needed and label; (0, -1): none."""
-        if any(self._needs.get(place) == 0 for place in places):
+        if not self._pending.isdisjoint(places):
             return 0, -1
         return self.begins(places)
 
@@ -229,7 +240,7 @@ class Waits:
 
     def carries(self, place: Place, wanted: tuple[int, int]) -> bool:
         if wanted[0] == 0:
-            return self._needs.get(place) == 0
+            return place in self._pending
         return any((need, label) == wanted for need, label, _, _ in self.takes({place}))
 
 

@@ -96,6 +96,20 @@ def test_values_that_are_null(text: str) -> None:
         check(pattern.define(B="x > A.x", A="x < 4").within(3), events)
 
 
+def test_an_absence_before_what_may_be_left_out() -> None:
+    """The last event may not be the X itself; if it is, a further B is waited for."""
+    pattern = ensue.pattern("B !X B?").define(B="SUM(B.x) < 6", X="kind = 'X'").order_by("id")
+    events = pa.table({"id": [0, 1, 2], "kind": ["A", "X", "A"], "x": [0, 2, 4]})
+    told = [
+        (r["matches"], r["variable"], r["reason"])
+        for r in pattern.why(events, per="start").to_pylist()
+    ]
+    assert told == [(1, None, None), (0, "B", "condition"), (1, None, None)]
+    for rows in ([1], {"B": 1}):
+        (row,) = pattern.why(events, rows=rows).to_pylist()
+        assert (row["reason"], row["text"]) == ("missing", "B: the pattern asks for it next")
+
+
 def test_bounded_gaps() -> None:
     check(ensue.pattern("A -> within 1 units B ->> within 2 units C", types="kind"))
 
