@@ -231,6 +231,14 @@ class Answer:
         return found[self.rows.moved]
 
     @cached_property
+    def telling(self) -> list[int]:
+        """Variables with a condition on the row or its neighbours: to fit these says something."""
+        planned = plan(self.plain)
+        tests = zip(planned.marks.labels, planned.tests, strict=True)
+        asked = [name for name, test in tests if test.flag is not None or test.neighbour]
+        return sorted(self._places[name] for name in asked if name in self._places)
+
+    @cached_property
     def why(self) -> pa.Table:
         """The best failed attempt of every key, key after key."""
         found = self.pattern.why(self.table)

@@ -21,6 +21,8 @@ MAX_ROWS = 4_000  # single rows of one answer
 MAX_MATCHES = 2_000  # brackets of one answer
 MAX_MEASURED = 400  # brackets that carry measures
 PIXELS = 4  # of a bucket
+APART = 3  # pixels between the rows of a lane, on average, for them to be told apart
+MIN_DENSE = 100  # rows of a lane that are always shown one by one
 MAX_BUCKETS = 2_000
 
 
@@ -41,7 +43,8 @@ def lanes(
     if not begin <= end:
         raise errors.QueryError(f"the axis ends at {end}, before it begins at {begin}")
     views = [_in_view(answer, key, begin, end) for key in keys]
-    far = sum(len(view) for view in views) > MAX_ROWS
+    densest = max(map(len, views), default=0)
+    far = sum(map(len, views)) > MAX_ROWS or densest > max(MIN_DENSE, width // APART)
     buckets = max(1, min(int(width) // PIXELS, MAX_BUCKETS))
     shares = _shares(answer, keys, begin, end)
     found = []
@@ -58,7 +61,7 @@ def lanes(
         begin = end = None  # no row, no place
     return {
         "axis": rows.axis, "from": begin, "to": end, "far": far, "buckets": buckets,
-        "variables": list(answer.variables), "lanes": found, "cut": cut,
+        "variables": list(answer.variables), "telling": answer.telling, "lanes": found, "cut": cut,
     }  # fmt: skip
 
 

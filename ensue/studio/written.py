@@ -34,7 +34,7 @@ from ensue.studio.texts import LANGUAGES, TextError, Typed
 _QUOTED = re.compile(r"`([^\W\d]\w*)`")
 _BARE = re.compile(r'"([^\W\d]\w*)"')
 _UNITS = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds", "microseconds")
-_WIDE = 88
+_WIDE = 44  # what a pane of the page holds
 
 
 def in_languages(query: Query, typed: Typed | None = None) -> dict[str, Any]:

@@ -225,6 +225,7 @@ export interface Lanes {
   to: number | null;
   far: boolean;
   variables: string[];
+  telling: number[];
   lanes: Lane[];
   cut: string | null;
 }
@@ -333,7 +334,7 @@ export interface Compared {
 
 export interface Cost {
   rows: number;
-  rows_per_second: number;
+  rows_per_second: number | null;
   matches: number;
   partial_matches: number | null;
   bytes: number;

@@ -99,6 +99,7 @@ def test_lanes_near_and_far(session: Session, monkeypatch: pytest.MonkeyPatch) -
     # A fits everywhere, B where the price falls, C where it rises above 7.
     fits = [[names[n] for n in row] for row in lane["points"]["fits"]]
     assert fits == [["A"], ["A", "B"], ["A", "C"], ["A", "B"], ["A", "C"], ["A", "C"]]
+    assert [names[n] for n in near["telling"]] == ["B", "C"]  # A says nothing of a row
     (bracket,) = lane["matches"]
     assert (bracket["from"], bracket["to"], bracket["measures"]) == (1, 3, {"bottom": 6.0})
     part = ask(session, "lanes", **about, keys=keys, **{"from": 2, "to": 4})
@@ -110,6 +111,9 @@ def test_lanes_near_and_far(session: Session, monkeypatch: pytest.MonkeyPatch) -
         )
         for k in [{"null": None}.get(lane["label"], lane["label"]) for lane in part["lanes"]]
     ]
+    monkeypatch.setattr(lanes, "MIN_DENSE", 3)
+    assert ask(session, "lanes", **about, keys=keys, width=9)["far"]  # six rows in nine pixels
+    assert not ask(session, "lanes", **about, keys=keys, width=40)["far"]
     monkeypatch.setattr(lanes, "MAX_ROWS", 3)
     far = ask(session, "lanes", **about, keys=keys, width=40)
     assert far["far"] and far["buckets"] == 10

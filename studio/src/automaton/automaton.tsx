@@ -196,7 +196,7 @@ function Told({ step, total }: { step: TraceStep; total: number }) {
     <div class="asked">
       <p class="quiet">
         Step {step.step + 1} of {total.toLocaleString("en")} · row {step.row}
-        {step.start !== null && ` · an attempt from row ${step.start}`}
+        {step.start !== null && ` · attempt from row ${step.start}`}
         {step.partials > 1 && ` · ${step.partials} partial matches`}
       </p>
       <p>

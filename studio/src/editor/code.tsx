@@ -26,6 +26,7 @@ import { useEffect, useRef } from "preact/hooks";
 import type { Language, Option, Problem } from "../protocol";
 import { useStudio } from "../state/hooks";
 import type { Studio } from "../state/studio";
+import { hanging } from "./hanging";
 import { languageOf } from "./languages";
 import { setPalette, variables } from "./variables";
 
@@ -71,6 +72,7 @@ export function Code(props: CodeProps) {
           bracketMatching(),
           closeBrackets(),
           EditorView.lineWrapping,
+          hanging,
           EditorState.readOnly.of(props.readOnly ?? false),
           tooltips({ position: "fixed" }),
           autocompletion({ override: [(context) => complete(studio, latest.current, context)] }),
@@ -172,6 +174,9 @@ async function complete(
   const answer = await studio.tasks.ask("complete", "complete", params);
   if (!answer || "problem" in answer || context.aborted) return null;
   const { from, to, options } = answer.result;
+  // What is written out already needs no list under the hands.
+  const here = typedText.slice(from, context.pos);
+  if (!context.explicit && options.length === 1 && options[0]!.label === here) return null;
   return {
     from,
     to,

@@ -74,8 +74,12 @@ export class Camera implements Span {
       this.show(from, to);
       return;
     }
-    const middle = (from + to) / 2;
     const half = this.span / 2;
+    const { all } = this;
+    // Not beyond the first or the last event, where there is room enough without.
+    const [low, high] = [all.from + half, all.to - half];
+    const wished = (from + to) / 2;
+    const middle = low > high ? (low + high) / 2 : Math.min(Math.max(wished, low), high);
     this.from = middle - half;
     this.to = middle + half;
     this.hold();

@@ -2,7 +2,7 @@
 
 import type { Buckets, Change, KeyInfo, LaneMatch, Points } from "../protocol";
 import type { Path, Selection } from "../state/studio";
-import type { Held, LanesModel } from "./model";
+import { BUCKET, type Held, type LanesModel } from "./model";
 import { type Colours, SHADES, shade } from "./palette";
 import type { Surface } from "./surface";
 import { ticks } from "./ticks";
@@ -132,13 +132,15 @@ function drawBuckets(
   top: number,
 ): void {
   const { camera, width, laneHeight: height } = model;
-  const count = Math.max(1, Math.floor(held.width / 4));
+  const count = Math.max(1, Math.floor(held.width / BUCKET));
   const step = (held.to - held.from) / count;
   const wide = (step / camera.span) * width;
   const bottom = top + height - 2;
   const room = height - (height >= 26 ? 13 : 3);
   const most = Math.sqrt(Math.max(1, ...buckets.rows));
   const names = Object.keys(buckets.counts);
+  const starting = buckets.matches.reduce((total, one) => total + one, 0);
+  const unbracketed = starting > held.lane.matches.length;
   const bars = new Map<string, number[]>();
   const put = (colour: string, rect: number[]): void => {
     const flat = bars.get(colour);
@@ -165,7 +167,7 @@ function drawBuckets(
       const part = (left / rows) * high;
       put(colours.dot, [x, y - part, bar, part]);
     }
-    if (buckets.matches[i]) put(colours.text, [x, top + 2, bar, 2]);
+    if (unbracketed && buckets.matches[i]) put(colours.text, [x, top + 2, bar, 2]);
   }
   for (const [colour, flat] of bars) surface.rects(colour, flat, colour === colours.dot ? 0.7 : 1);
 }
@@ -224,7 +226,7 @@ function drawPoints(
     const x = GUTTER + camera.x(points.at[i]!, width);
     if (x < GUTTER - 8 || x > GUTTER + width + 8) continue;
     const label = points.label[i];
-    const fits = points.fits[i]?.[0];
+    const fits = points.fits[i]?.find((one) => model.telling.has(one));
     if (label !== null && label !== undefined) add(labelled, label, x, y);
     else if (fits !== undefined) add(fitting, fits, x, y);
     else plain.push(x, y);
@@ -233,10 +235,10 @@ function drawPoints(
   }
   surface.marks(0, colours.dot, size * 0.62, plain);
   const shades = model.shades;
-  // Fits a variable, in no match: its shape, small and hollow-looking under the labelled ones.
+  // Fits a variable, in no match: its shape, small and faint beside the labelled ones.
   fitting.forEach((flat, variable) => {
     const index = shades[variable] ?? variable;
-    surface.marks(index % SHADES, shade(colours, index), size * 0.6, flat);
+    surface.marks(index % SHADES, shade(colours, index), size * 0.6, flat, 0.6);
   });
   labelled.forEach((flat, variable) => {
     const index = shades[variable] ?? variable;

@@ -14,6 +14,10 @@ import { CanvasSurface } from "./surface";
 import { placed } from "./ticks";
 
 const HEIGHTS = [12, 22, 38, 60];
+const NEARER = 5; // times that one zooms for an event
+const OF_EVENTS = new Set(["ArrowLeft", "ArrowRight", "m", "M"]);
+const MOVES = ["ArrowUp", "ArrowDown", "PageDown", "PageUp", "Home", "End"];
+const KEYS = new Set([...OF_EVENTS, ...MOVES, "+", "=", "-", "0", "x", "Escape"]);
 const HELP =
   "Arrow keys choose events and lanes, M and Shift+M matches, plus and minus zoom, " +
   "Shift+arrows move, 0 shows all, X marks a row that was expected to match.";
@@ -181,24 +185,33 @@ export function Lanes() {
     else studio.choose(picked);
   };
 
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const press = async (pressed: string, shift: boolean) => {
+    // What one moves to has to be here: the keys, and the events of the lane one is in.
+    await model.arrived(OF_EVENTS.has(pressed) ? selection.value?.key : undefined);
     const chosen = selection.value;
     const move = (next: typeof chosen) => {
       if (!next) return;
       studio.choose(next);
       studio.say(told(model, next));
     };
+    const beside = async (step: 1 | -1) => {
+      if (!chosen) return;
+      // Counts hold no single event to go to: come near enough to see them.
+      for (let i = 0; i < NEARER && model.nearer(chosen.key); i += 1) {
+        await model.arrived(chosen.key);
+      }
+      move(neighbour(model, chosen, step));
+    };
     const lane = (step: number) => {
       const index = chosen ? model.indexOf(chosen.key) + step : model.first();
       const info = model.keyAt(index);
       if (info) move({ key: info.key, label: info.label, reveal: true });
     };
-    const keys: Record<string, () => void> = {
+    const keys: Record<string, () => unknown> = {
       ArrowUp: () => lane(-1),
       ArrowDown: () => lane(1),
-      ArrowLeft: () => (event.shiftKey ? pan(-0.2) : chosen && move(neighbour(model, chosen, -1))),
-      ArrowRight: () => (event.shiftKey ? pan(0.2) : chosen && move(neighbour(model, chosen, 1))),
+      ArrowLeft: () => (shift ? pan(-0.2) : beside(-1)),
+      ArrowRight: () => (shift ? pan(0.2) : beside(1)),
       m: () => chosen && move(nextMatch(model, chosen, 1)),
       M: () => chosen && move(nextMatch(model, chosen, -1)),
       "+": () => zoom(0.6, chosen?.at),
@@ -212,11 +225,19 @@ export function Lanes() {
       Escape: () => studio.choose(null),
       x: () => chosen?.row !== undefined && studio.expect(chosen.key, chosen.row),
     };
-    const act = keys[event.key];
-    if (!act) return;
-    event.preventDefault();
-    act();
+    await keys[pressed]?.();
   };
+  // One after the other, in the order in which they were pressed.
+  const pressing = useRef(Promise.resolve());
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !KEYS.has(event.key)) return;
+    event.preventDefault();
+    const { key, shiftKey } = event;
+    const act = () => latestPress.current(key, shiftKey);
+    pressing.current = pressing.current.then(act, act);
+  };
+  const latestPress = useRef(press);
+  latestPress.current = press;
 
   const scroller = model.total * model.laneHeight > model.height;
   return (

@@ -12,6 +12,9 @@ import { Camera, type Span } from "./camera";
 const PAGE = 100; // keys per call
 const REST = 70; // ms without a move before lanes are asked for
 const MARGIN = 0.3; // of the view, to each side
+export const BUCKET = 4; // pixels of a bucket
+const EASY = 1000; // rows in view that are surely shown one by one
+const LONGEST = 3000; // ms that a key waits for events
 const NARROW = 8; // pixels for each row of a path, in which rows cannot be told apart
 
 export interface Held extends Span {
@@ -42,12 +45,15 @@ export class LanesModel {
   far = false;
   /** The colour of each variable, by its number in the lanes' answer. */
   shades: number[] = [];
+  /** Variables whose own condition says something of a single row: the others colour none. */
+  telling: ReadonlySet<number> = new Set();
   cut: string | null = null;
   private keys: (KeyInfo | undefined)[] = [];
   private age = 0;
   private shape = "";
   private timer: ReturnType<typeof setTimeout> | undefined;
   private keysAsked = "";
+  private keysAge = 0; // of the query whose keys are here
 
   constructor(private readonly studio: Studio) {}
 
@@ -162,6 +168,40 @@ export class LanesModel {
     this.touch();
   }
 
+  /** From far, comes so near that single events of a lane are shown; whether it had to. */
+  nearer(key: number): boolean {
+    const held = this.lanes.get(key);
+    const buckets = held?.lane.buckets;
+    if (!held || !buckets?.at.length) return false;
+    const wide = (held.to - held.from) / Math.max(1, Math.floor(held.width / BUCKET));
+    const places = buckets.at.map((one) => held.from + one * wide);
+    const { from, to } = this.camera;
+    const first = places.find((at) => at >= from && at <= to) ?? places[0]!;
+    const all = this.seen().reduce((total, index) => total + (this.keys[index]?.rows ?? 0), 0);
+    const share = EASY / Math.max(EASY * 2, all * this.camera.share);
+    this.camera.zoom(share, first);
+    this.touch();
+    return true;
+  }
+
+  /** Once the keys are here, and what is in view of one of them; or once they do not come. */
+  arrived(key?: number): Promise<void> {
+    const known = () => this.keysAge === this.age && (key === undefined || this.fresh(key));
+    const nothing = () => this.empty || this.problem.value !== null || !this.studio.asked.value;
+    const here = () => known() || nothing();
+    if (here()) return Promise.resolve();
+    return new Promise((done) => {
+      let off = () => {};
+      const stop = () => {
+        clearTimeout(timer);
+        off();
+        done();
+      };
+      const timer = setTimeout(stop, LONGEST);
+      off = this.changed.subscribe(() => here() && stop());
+    });
+  }
+
   stop(): void {
     clearTimeout(this.timer);
   }
@@ -198,6 +238,7 @@ export class LanesModel {
     }
     this.problem.value = null;
     this.total = answer.result.total;
+    if (params.query === this.studio.asked.value) this.keysAge = this.age;
     const { labels } = this.studio;
     labels.value = new Map([
       ...labels.value,
@@ -237,6 +278,7 @@ export class LanesModel {
     this.far = got.far;
     const palette = this.studio.palette.value;
     this.shades = got.variables.map((name, index) => palette.get(name) ?? index);
+    this.telling = new Set(got.telling);
     this.cut = got.cut;
     for (const lane of got.lanes) {
       this.lanes.set(lane.key, { lane, from: got.from ?? from, to: got.to ?? to, width, age });

@@ -9,7 +9,13 @@ export interface Surface {
   /** Lines: x, y to x, y. */
   lines(colour: string, width: number, flat: readonly number[]): void;
   /** A variable's shape at x, y, one after the other. */
-  marks(shape: number, colour: string, size: number, flat: readonly number[]): void;
+  marks(
+    shape: number,
+    colour: string,
+    size: number,
+    flat: readonly number[],
+    opacity?: number,
+  ): void;
   rings(colour: string, size: number, flat: readonly number[], dashed?: boolean): void;
   text(text: string, x: number, y: number, style: TextStyle): void;
   /** Draws inside a rectangle only. */
@@ -53,13 +59,15 @@ export class CanvasSurface implements Surface {
     pen.stroke();
   }
 
-  marks(shape: number, colour: string, size: number, flat: readonly number[]): void {
+  marks(shape: number, colour: string, size: number, flat: readonly number[], opacity = 1): void {
     if (!flat.length) return;
     const { pen } = this;
+    pen.globalAlpha = opacity;
     pen.fillStyle = colour;
     pen.beginPath();
     for (let i = 0; i < flat.length; i += 2) trace(pen, shape, flat[i]!, flat[i + 1]!, size);
     pen.fill();
+    pen.globalAlpha = 1;
   }
 
   rings(colour: string, size: number, flat: readonly number[], dashed = false): void {
@@ -138,9 +146,11 @@ export class SvgSurface implements Surface {
     }
   }
 
-  marks(shape: number, colour: string, size: number, flat: readonly number[]): void {
+  marks(shape: number, colour: string, size: number, flat: readonly number[], opacity = 1): void {
     const path = shapes(shape, size, flat);
-    if (path) this.parts.push(`<path fill="${colour}" d="${path}"/>`);
+    if (path) {
+      this.parts.push(`<path fill="${colour}" fill-opacity="${opacity}" d="${path}"/>`);
+    }
   }
 
   rings(colour: string, size: number, flat: readonly number[], dashed = false): void {

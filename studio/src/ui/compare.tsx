@@ -39,7 +39,7 @@ export function ComparePane() {
         <Empty>
           Pin the pattern as it is, then change it: this tab lists what appears and disappears.
         </Empty>
-        <p class="actions">{pin}</p>
+        <p class="actions centred">{pin}</p>
       </div>
     );
   }

@@ -20,12 +20,14 @@ export function CostPane() {
       <section class={full.busy ? "dim" : ""} aria-label="Cost">
         <dl class="tiles">
           <Tile name="rows" value={number(data.rows)} />
-          <Tile name="rows per second" value={number(Math.round(data.rows_per_second))} />
+          {data.rows_per_second !== null && (
+            <Tile name="rows per second" value={roughly(data.rows_per_second)} />
+          )}
           <Tile name="matches" value={number(data.matches)} />
           {data.partial_matches !== null && (
             <Tile name="partial matches" value={number(data.partial_matches)} />
           )}
-          <Tile name="memory" value={bytes(data.bytes)} />
+          <Tile name="data in memory" value={bytes(data.bytes)} />
           <Tile name="time" value={seconds(whole)} />
         </dl>
         <h3>Time by stage</h3>
@@ -170,6 +172,11 @@ function Curve({
       {recall !== null && <circle class="here" cx={x(percent)} cy={y(recall)} r={5} />}
     </svg>
   );
+}
+
+/** Three digits: a time that was measured once says no more. */
+function roughly(value: number): string {
+  return number(Number(value.toPrecision(3)));
 }
 
 function Tile({ name, value }: { name: string; value: string }) {

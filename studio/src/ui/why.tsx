@@ -31,7 +31,7 @@ function FunnelPart({ about }: { about: About }) {
   const { data, problem, busy, again } = useAnswer("funnel", about);
   if (problem) return <ErrorNote problem={problem} again={again} />;
   if (!data) return <Empty>Counting attempts…</Empty>;
-  const most = Math.max(1, ...data.steps.map((one) => one.reached + sum(one.stopped)));
+  const most = Math.max(1, ...data.steps.flatMap((one) => [one.reached, sum(one.stopped)]));
   const width = (n: number) => ({ width: `${(n / most) * 100}%` });
   return (
     <section class={busy ? "dim" : ""} aria-label="Funnel of attempts">
@@ -57,6 +57,8 @@ function FunnelPart({ about }: { about: About }) {
                     class={`bar v${(studio.palette.value.get(variable) ?? 9) % 10}`}
                     style={width(reached)}
                   />
+                </div>
+                <div class="bars stops" aria-hidden="true">
                   {stopped.map(([reason, n]) => (
                     <span
                       key={reason}
