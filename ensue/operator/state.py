@@ -6,7 +6,7 @@ the fingerprint of the query it belongs to (`query/stored.py`). Nothing is ever 
 is read. A checksum stands behind the stream: Arrow trusts the lengths that it reads, so damage must
 be found before it sees the bytes. The header says that there is one, so that a state which lost its
 end is not taken for one that was written before there were checksums; those load. All of it can be
-compressed, behind its length: small states are mostly headers.
+compressed, behind a checksum of its own: small states are mostly headers.
 
 A state is one table with a few numbers (`to_bytes`), or named parts (`pack`): tables, arrays,
 schemas, JSON values and states of other kinds. Each kind is declared once, as a constant of the
@@ -34,8 +34,7 @@ _META = b"ensue"
 _SUM = b"ensue sum:"
 _TAIL = len(_SUM) + 4
 _COMPRESSED, _CODEC = b"ensue compressed:", "zstd"
-_HEAD = len(_COMPRESSED) + 8
-_MOST = 16  # four bytes of zstd hold 128 KB at most
+_HEAD = len(_COMPRESSED) + 4
 _NO_BYTES = 1_000_000  # rows that a table may have without a bit for each
 NO_QUERY = Fingerprint("")
 _TABLE, _SCHEMA, _STATE, _STATES, _JSON = "table", "schema", "state", "states", "json"
@@ -108,7 +107,7 @@ def pack(
     if not compressed:
         return blob
     packed = pa.compress(blob, _CODEC, asbytes=True)
-    return b"".join((_COMPRESSED, len(blob).to_bytes(8, "big"), packed))
+    return b"".join((_COMPRESSED, zlib.crc32(packed).to_bytes(4, "big"), packed))
 
 
 def unpack(kind: Kind, blob: bytes, query: Fingerprint = NO_QUERY) -> Parts:
@@ -236,10 +235,10 @@ def _opened(blob: bytes) -> tuple[pa.RecordBatchReader, dict[str, Any]]:
     """A state that is as it was written, before its rows are read, and its header."""
     try:
         if blob.startswith(_COMPRESSED):
-            size = int.from_bytes(blob[len(_COMPRESSED) : _HEAD], "big")
-            if size > len(blob) << _MOST:
-                raise _damaged()
-            blob = pa.decompress(blob[_HEAD:], size, _CODEC, asbytes=True)
+            packed = blob[_HEAD:]
+            if zlib.crc32(packed).to_bytes(4, "big") != blob[len(_COMPRESSED) : _HEAD]:
+                raise _changed()
+            blob = pa.CompressedInputStream(pa.BufferReader(packed), _CODEC).read()
         summed = blob[-_TAIL:-4] == _SUM
         if summed and zlib.crc32(memoryview(blob)[:-_TAIL]).to_bytes(4, "big") != blob[-4:]:
             raise _changed()
