@@ -1,11 +1,12 @@
 """What is promised under a bound in time, in one table over all that is best effort.
 
 Every line is one bound ("50%", "20%" or "10%" of the time of the unbounded run) on one stream, over
-seeds from 200 on that no constant was chosen on (`--repeat 10` for ten): the recall, the CPU that
-the whole call took over that of the unbounded one, the 95th percentile of the time per event over
-that of the unbounded run's mean (events in pieces, as a matcher takes them), bytes held, in how
-many runs the interval of `recall` held the truth, how wide it was, and what baselines find at the
-same share of the work. SuSe's bound is its size, a share of the events.
+seeds from 400 on that no constant was chosen on (`--repeat 10` for ten): the recall, the CPU that
+the whole call took over that of the unbounded one (the least of two calls each), the 95th
+percentile of the time per event over that of the unbounded run (events in pieces, as a matcher
+takes them), bytes held, in how many runs the interval of `recall` held the truth, how wide it was,
+and what baselines find at the same share of the work (on the first seed). SuSe's
+bound is its size, a share of the events.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from benchmarks import sharp_data as data
 from benchmarks import suse_streams as suse
 from benchmarks.graph import MetaQA
 from benchmarks.harness import CONSOLE, Target, say, write_rows
+from benchmarks.merged import ds2_queries, unselective
 
 SHARES = (50, 20, 10)
-SEEDS = 200
+SEEDS = 400
 FEW = 20_000  # matches that are compared one by one
 PIECE = 250  # rows that a matcher takes at a time
 Recall = tuple[float | None, float | None, float | None]
@@ -69,6 +71,13 @@ class Line:
         return None if low is None or high is None else high - low
 
 
+def _least(call: Callable[[], Any]) -> tuple[Any, float]:
+    """The answer, and the CPU time of the faster one of two calls."""
+    _, first = _timed(call)
+    answer, second = _timed(call)
+    return answer, min(first, second)
+
+
 def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -91,10 +100,11 @@ def _pieces(holder: Any, table: pa.Table) -> list[float]:
 
 
 def sharp_lines(settings: Any) -> Iterator[Line]:
-    size = settings.rows or 4_000
+    size = settings.rows or 10_000
     shops: list[tuple[str, Callable[[int], pa.Table], Mapping[str, Any]]] = [
-        ("DS1", lambda seed: data.ds1(size, seed), data.q3_q4(800)),
-        ("DS2", lambda seed: data.ds2(size, seed), data.kleene(100, 2)),
+        ("DS1", lambda seed: data.ds1(size, seed), data.q3_q4(1_500)),
+        ("DS1, tails", lambda seed: data.ds1(size // 4, seed), unselective(400)),
+        ("DS2", lambda seed: data.ds2(size, seed), ds2_queries(1_000)),
     ]
     if _has(settings.folder, "trips.parquet", "*tripdata*.csv"):
         bikes = data.citi_bike(str(settings.folder), 10 * size)
@@ -104,12 +114,12 @@ def sharp_lines(settings: Any) -> Iterator[Line]:
             table = made(seed)
             load = ensue.workload(patterns)
             _timed(lambda load=load, table=table: load.matches(table.slice(0, 200)))  # type: ignore[misc]
-            found, whole = _timed(lambda load=load, table=table: load.matches(table))  # type: ignore[misc]
+            found, whole = _least(lambda load=load, table=table: load.matches(table))  # type: ignore[misc]
             exact = sharp.identities(found)
-            needed = load.report.work / table.num_rows
+            needed = _work_as_one(patterns, table) if seed == SEEDS else 0.0
             for share in SHARES:
                 bound = ensue.Budget(latency=f"{share}%")
-                some, seconds = _timed(lambda load=load, t=table, b=bound: load.matches(t, b))  # type: ignore[misc]
+                some, seconds = _least(lambda load=load, t=table, b=bound: load.matches(t, b))  # type: ignore[misc]
                 got = sharp.identities(some)
                 told = _together(load.report.patterns.values())
                 others = {}
@@ -120,6 +130,12 @@ def sharp_lines(settings: Any) -> Iterator[Line]:
                 recall = len(got & exact) / max(1, len(exact))
                 yield Line("SHARP", name, share, recall, seconds / whole, told=told,
                            false=len(got - exact), others=others)  # fmt: skip
+
+
+def _work_as_one(patterns: Mapping[str, Any], table: pa.Table) -> float:
+    """Per event, with every partial match followed by itself: what baselines have a share of."""
+    as_one = sharp.run(patterns, table, None)
+    return as_one.report.work / table.num_rows
 
 
 def _together(estimates: Iterable[Any]) -> Recall:
@@ -143,10 +159,10 @@ def row_lines(settings: Any) -> Iterator[Line]:
         table = data.crimes_like(size, seed) if whole is None else _part(whole, size, seed)
         table = table.set_column(0, "t", pa.array(np.arange(table.num_rows)))
         rows = sharp_rows.Rows(data.q5_q6(), table)
-        _, spent = _timed(lambda rows=rows: rows.load.matches(rows.table))  # type: ignore[misc]
+        _, spent = _least(lambda rows=rows: rows.load.matches(rows.table))  # type: ignore[misc]
         for share in SHARES:
             bound = ensue.Budget(latency=f"{share}%")
-            some, seconds = _timed(lambda rows=rows, b=bound: rows.load.matches(rows.table, b))  # type: ignore[misc]
+            some, seconds = _least(lambda rows=rows, b=bound: rows.load.matches(rows.table, b))  # type: ignore[misc]
             got = sharp_rows.ids(some)
             yield Line("SHARP, rows", "crimes" if real else "like crimes", share,
                        len(got & rows.exact) / max(1, len(rows.exact)), seconds / spent,
@@ -220,7 +236,7 @@ def _missing(
     for seed in range(SEEDS, SEEDS + settings.repeat):
         table = made(seed)
         _timed(lambda table=table: pattern.matches(table.slice(0, 500)))  # type: ignore[misc]
-        exact, whole = _timed(lambda table=table: pattern.matches(table))  # type: ignore[misc]
+        exact, whole = _least(lambda table=table: pattern.matches(table))  # type: ignore[misc]
         few = exact.num_rows <= FEW
         truth = set(_ids(exact)) if few else set()
         part = pattern.query.partition_by
@@ -230,7 +246,7 @@ def _missing(
         bundles = [(keys[b[0]], b[1], b[2]) for b in bundles]
         for share in SHARES:
             bound = ensue.Budget(latency=f"{share}%")
-            some, seconds = _timed(lambda table=table, b=bound: pattern.matches(table, budget=b))  # type: ignore[misc]
+            some, seconds = _least(lambda table=table, b=bound: pattern.matches(table, budget=b))  # type: ignore[misc]
             told = json.loads(some.schema.metadata[b"ensue"])
             got = set(_ids(some)) if few else set()
             hits = len(truth & got) if few else some.num_rows  # of many, only the number is asked
@@ -242,8 +258,10 @@ def _missing(
             if seed == SEEDS:
                 matcher = pattern.matcher(schema=table.schema, budget=bound)
                 ordered = table.sort_by("t")
-                spent = _pieces(matcher, ordered)
-                p95 = float(np.quantile(spent[len(spent) // 4 :], 0.95)) * table.num_rows / whole
+                begun = table.num_rows // PIECE // 4
+                spent = _pieces(matcher, ordered)[begun:]
+                free = _pieces(pattern.matcher(schema=table.schema), ordered)[begun:]
+                p95 = float(np.quantile(spent, 0.95) / np.quantile(free, 0.95))
                 held = matcher.metrics.bytes
             others = {}
             if query is not None and seed == SEEDS:
@@ -411,6 +429,8 @@ def _judged(lines: list[Line]) -> bool:
             targets.append(
                 Target(f"CPU of a call under {share} %, at most", most, share / 100 + 0.05)
             )
+            over = sum(line.cpu > 1.05 for line in mine) / len(mine)
+            targets.append(Target(f"share of calls under {share} % above the unbounded", over, 0.0))
     bundles = [line.bundles for line in lines if line.share == 10 and line.bundles is not None]
     if bundles:
         targets.append(

@@ -28,7 +28,7 @@ from ensue.shared.calibrate import (
     sampled,
     stretch_of,
 )
-from ensue.shared.constants import LEAST_BOUND
+from ensue.shared.constants import LEAST_BOUND, SHEDDING
 from ensue.shared.controller import ROWS, SECONDS, WORK
 from ensue.shared.engine import Engine
 from ensue.shared.listing import BatchTables, PatternTables, numbered
@@ -129,9 +129,10 @@ class Complete:
         merging = control.whole and self.options.merge and not self._in_vain
         merging = merging and self._merged.compiled
         if merging and control.calibrating and control.only_timed and not self._dear:
-            exact = self._tried(table, starts, math.inf, LEAST_BOUND, 1.0)
+            most = SHEDDING if self._measurable(table, starts) else math.inf
+            exact = self._tried(table, starts, math.inf, most, 1.0)
             if exact is not None:
-                control.cheap()
+                control.cheap(math.isfinite(most))
                 return exact
             self._dear = True
         if control.calibrating and not control.totals[ROWS]:
@@ -150,6 +151,15 @@ class Complete:
         exact = self._tried(table, starts, allowed[0], allowed[1])
         self._in_vain = exact is None
         return exact
+
+    def _measurable(self, table: pa.Table, starts: NDArray[np.int64]) -> bool:
+        """Whether some of the rows tell what a share is of, or following each partial match pays.
+
+        Elsewhere the exact answer is the run without a bound, and anything else would take longer.
+        """
+        if len(self.union.members) >= FEW or len(sampled(starts, self.options.seed)):
+            return True
+        return stretch_of(self.engine, table, starts) is not None
 
     def _tried(
         self,

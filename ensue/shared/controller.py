@@ -22,12 +22,12 @@ from ensue.operator.budget import EVERY, Bounds, Budget, Form, Room, Unbounded
 from ensue.shared.constants import (
     EXPLORE,
     FADE,
-    LEAST_BOUND,
     LEAST_FADE,
     LEAST_LIVED,
     LITTLE,
     SAFETY,
     SAFETY_PRICED,
+    SHEDDING,
     TAU,
 )
 from ensue.shared.kernels import layout as at
@@ -157,14 +157,16 @@ class Controller:
             seconds = self._seconds.of(self.needed_seconds)
         return work - self._tried[0], seconds - self._tried[1]
 
-    def cheap(self) -> None:
-        """The exact answer took less than shedding would: a share was not measured."""
+    def cheap(self, measurable: bool) -> None:
+        """The exact answer was given before it was known what a share is of."""
         self._before = 0
         took = self.totals[SECONDS] / max(1.0, self.totals[ROWS])
+        why = f"measuring a share and shedding take {SHEDDING * 1e6:.0f} µs per event"
+        if not measurable:
+            why = "two windows, which would tell what a share is of, are too much of the rows"
         self._note = (
-            f"the exact answer took {took * 1e6:.2f} µs per event, and under a bound an event "
-            f"takes {LEAST_BOUND * 1e6:.0f} µs whatever is shed; so what a share is of was not "
-            "measured"
+            f"the exact answer took {took * 1e6:.2f} µs per event, and {why}; so what a share is "
+            "of was not measured"
         )
 
     def exceeded(self, rows: int, seconds: float, allowed: float) -> None:

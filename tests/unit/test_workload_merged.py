@@ -126,12 +126,14 @@ def test_a_share_is_not_measured_where_the_exact_answer_takes_less(
     table, patterns = stream(3000), chains("EFG")
     full = rows_of(ensue.workload(patterns).matches(table))
     load = ensue.workload(patterns)
-    monkeypatch.setattr(complete, "LEAST_BOUND", math.inf)
+    monkeypatch.setattr(complete, "SHEDDING", math.inf)
     assert rows_of(load.matches(table, Budget(latency="1%"))) == full
     assert followed_alone(load) and load.report.unbounded == 0
     assert "what a share is of was not measured" in load.report.reason
     assert {each.recall for each in load.report.patterns.values()} == {1.0}
     monkeypatch.setattr(complete, "LEAST_BOUND", 0.0)
+    monkeypatch.setattr(complete, "SHEDDING", 0.0)
+    monkeypatch.setattr(complete.Complete, "_measurable", lambda *_: True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", errors.BoundWarning)
         found = rows_of(load.matches(table, Budget(latency="0.1%")))
