@@ -21,6 +21,8 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "tests.spark.daemon",
+    # A checkpoint has many small files: no second one beside each with its checksum.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 # Small queries in a short life: the JVM's second compiler never earns what it costs. Tests that
 # start processes of their own hand it on to them.

@@ -10,6 +10,7 @@ A packed Ensue (`ensue pack`) arrives as a zip file on the path. Each node unpac
 folder named by its content: compiled kernels are kept beside their source, which a zip file cannot.
 """
 
+import gc
 import hashlib
 import importlib
 import importlib.util
@@ -58,7 +59,8 @@ def told(work: Callable[..., Iterator[Any]], *given: Any) -> Iterator[Any]:
 
 def open_work(payload: bytes, version: str) -> Callable[..., Iterator[Any]]:
     """The function proper, where this worker can run it; what is wrong otherwise."""
-    if "ensue" not in sys.modules:
+    first = "ensue" not in sys.modules
+    if first:
         unpack()
         choose_kernel_cache(version)
     place = f"the Python worker {sys.executable} on {platform.node()}"
@@ -79,6 +81,9 @@ def open_work(payload: bytes, version: str) -> Callable[..., Iterator[Any]]:
         work: Callable[..., Iterator[Any]] = serializer().loads(payload)
     except ImportError as problem:
         refuse_import(problem, place, version)
+    if first:
+        # Spark collects garbage after each task: 80 ms, unless what was imported is set aside.
+        gc.freeze()
     return work
 
 
