@@ -211,3 +211,18 @@ def first_of(values: Codes) -> Codes:
 
 def one_row(schema: pa.Schema) -> pa.Table:
     return pa.table([pa.nulls(1, column.type) for column in schema], schema=schema)
+
+
+def check_texts(table: pa.Table | pa.RecordBatch) -> None:
+    """Refuse texts that are not UTF-8: Arrow takes such bytes, and Python cannot read them."""
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            continue
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            raise errors.DataError(
+                f"the column {name!r} holds bytes that are not UTF-8 text",
+                remedy="repair it where it is read: with make_valid_utf8(...) on Spark, or read it "
+                "as binary and decode it",
+            ) from None

@@ -91,6 +91,8 @@ def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
         sink.trigger(availableNow=True).start().awaitTermination()
         control.put("pattern", PATTERN)  # the same again: partial matches go on
         control.put("pattern", "SELECT broken")
+        for name in ("00000003-pattern.sql", "00000004-pattern.sql.gz"):
+            (control.folder / name).write_bytes(b"\xff\xfe[\x80")  # no text, and no archive
         files(table.slice(120), tmp_path / "more")
         for path in sorted((tmp_path / "more").iterdir()):
             path.rename(source / f"9{path.name}")
@@ -111,7 +113,9 @@ def test_edits_a_restart_and_parquet(spark: Any, tmp_path: Path) -> None:
         "pattern"
     }
     refused = [json.loads(row["event"]) for row in rows if row["status"] == "refused edit"]
-    assert [row["order"] for row in refused] == ["00000002-pattern.sql"]
+    assert sorted(row["order"] for row in refused) == [
+        *("00000002-pattern.sql", "00000003-pattern.sql", "00000004-pattern.sql.gz"),
+    ]
     assert "rows/s" in line and "keys" in line
     assert counted["keys"] == 0
     _check_metrics(metrics, Counter(row["version"] for row in told))
@@ -130,7 +134,7 @@ def _await_listener(metrics: Metrics, matches: int) -> None:
 def _check_metrics(metrics: Metrics, by_version: Counter[int]) -> None:
     matches = by_version.total()
     totals = metrics.totals()["edited"]
-    assert (totals["rows"], totals["matches"], totals["bad_edits"]) == (240, matches, 1)
+    assert (totals["rows"], totals["matches"], totals["bad_edits"]) == (240, matches, 3)
     assert totals["recall"] == 1
     server = metrics.serve()
     try:

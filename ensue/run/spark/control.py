@@ -25,10 +25,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from ensue import errors
 from ensue.automaton.plan import PREFIX
 from ensue.query import stored
+from ensue.run.lanes.orders import MAX_TEXT
 from ensue.run.lanes.signing import check_secret, signed
 
 LANE, ORDER = PREFIX + "lane", PREFIX + "order"
 NAME, TEXT = "name", "text"  # of an edit, in a stream of edits
+MAX_FILE = 64_000_000  # bytes; what is longer is not read
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
 _NAME = re.compile(r"^(\d{8})-([A-Za-z_]\w*)\.(sql|json|drop|end)$")
 
 
@@ -36,15 +39,20 @@ def orders(spark: SparkSession, given: str | DataFrame, lanes: int) -> DataFrame
     """Each edit as one row for every lane: the name of its file, a line end, its text.
 
     `given` is the directory, or a stream (of a table, a topic, ...) with these two as columns.
+    Files are read as bytes: a source of texts would unpack what is called .gz, and fail. What is
+    not UTF-8 would fail on its way to Python; an edit longer than any is cut, and refused there.
     """
     if isinstance(given, (str, os.PathLike)):
         if "://" not in str(given):
             Path(given).mkdir(parents=True, exist_ok=True)
-        files = spark.readStream.format("text").option("wholetext", "true").load(str(given))
-        told = files.select(F.col("_metadata.file_name").alias(NAME), F.col("value").alias(TEXT))
+        files = spark.readStream.format("binaryFile").schema(_FILES).load(str(given))
+        names, texts = F.col("_metadata.file_name"), F.col("content").cast("string")
+        written = (F.col("length") > 0) & (F.col("length") <= MAX_FILE)
+        told = files.where(written).select(names.alias(NAME), texts.alias(TEXT))
     else:
         told = _stream(given)
-    order = F.concat(F.col(NAME), F.lit("\n"), F.coalesce(TEXT, F.lit("")))
+    text = F.coalesce(F.substring(F.make_valid_utf8(TEXT), 1, MAX_TEXT + 1), F.lit(""))
+    order = F.concat(F.make_valid_utf8(NAME), F.lit("\n"), text)
     each = F.explode(F.sequence(F.lit(0), F.lit(lanes - 1)))
     return told.where(F.col(NAME).isNotNull()).select(order.alias(ORDER), each.alias(LANE))
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ensue import errors
 from ensue.automaton.plan import Plan
+from ensue.operator.intake import check_texts
 from ensue.operator.protocol import Evaluator, Events
 from ensue.operator.sorting import sorted_events
 from ensue.query.query import OrderKey, Query
@@ -94,11 +95,16 @@ def sorted_worker(query: Query, work: Work, rows: int = OUTPUT_ROWS) -> Mapped:
         first = next(iterator, None)
         if first is None:
             return
-        events = sorted_events(chain([first], iterator), first.schema, query)
+        events = sorted_events(map(_read, chain([first], iterator)), first.schema, query)
         for table in work(first.schema, events):
             yield from table.combine_chunks().to_batches(max_chunksize=rows)
 
     return run
+
+
+def _read(batch: pa.RecordBatch) -> pa.RecordBatch:
+    check_texts(batch)
+    return batch
 
 
 def matched(planned: Plan, evaluator: Evaluator, pieces: Iterator[Events]) -> Iterator[pa.Table]:
@@ -106,4 +112,4 @@ def matched(planned: Plan, evaluator: Evaluator, pieces: Iterator[Events]) -> It
     if not planned.query.row_semantics and planned.query.within is None:
         pieces = completed(pieces)  # without a window, each piece is matched from the start on
     for events in pieces:
-        yield from evaluator.insert(events).tables()
+        yield from evaluator.insert(events).matches

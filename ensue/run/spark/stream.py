@@ -17,7 +17,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DoubleType, FloatType, MapType, TimestampType, VariantType
+from pyspark.sql.types import (
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+    TimestampType,
+    VariantType,
+)
 
 from ensue import errors
 from ensue.automaton.plan import PREFIX, Plan, plan
@@ -198,7 +205,7 @@ class Prepared:
         extras = _correction_columns(df, options)
         if options.late:
             extras.append(F.to_json(F.struct(*(F.col(quoted(n)) for n in df.columns))).alias(TEXT))
-        frame = df.select(*read, *extras)
+        frame = _valid(df.select(*read, *extras))
         names = [item.name for item in frame.schema.fields if _hashable(item)]
         # What an event is does not depend on what became of it: its withdrawal has its content.
         # Of a summary the columns say it all, and its bits are made of them.
@@ -258,6 +265,17 @@ class Prepared:
                 self.frame.sparkSession, self.options.control, self.options.lanes
             )
         return stream_operator.run(self.frame, work, self.delay, orders, self.hashes)
+
+
+def _valid(frame: DataFrame) -> DataFrame:
+    """Bytes that are not UTF-8 as Spark shows them: a row with such a text would end the stream."""
+    columns = []
+    for field in frame.schema.fields:
+        column = F.col(quoted(field.name))
+        if isinstance(field.dataType, StringType):
+            column = F.make_valid_utf8(column).alias(field.name)
+        columns.append(column)
+    return frame.select(*columns)
 
 
 def _hashed(frame: DataFrame, hashes: Hashes) -> DataFrame:
