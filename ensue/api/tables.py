@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ensue import errors
 from ensue.api.files import read_table
+from ensue.operator.intake import check_texts
 from ensue.query.options import options_of, unknown_option
+from ensue.scalar.kinds import MAX_PRECISION
 
 # Those of `run/spark/stream.py`, which only Spark can load; a test compares the two.
 STREAM_OPTIONS = (
@@ -126,12 +129,15 @@ def _plain(table: pa.Table) -> pa.Table:
             try:
                 column = _decoded(table.column(index), kind)
             except (pa.ArrowException, TypeError) as problem:
+                if pa.types.is_nested(field.type):
+                    continue  # it is of use as a value; what reads into it is refused
                 raise errors.UnsupportedInputError(
                     f"the column {field.name!r} of type {field.type} cannot be read as {kind}: "
                     f"{problem}",
                     remedy="cast it, or leave the column out",
                 ) from None
             table = table.set_column(index, field.with_type(kind), column)
+    check_texts(table)
     return table
 
 
@@ -145,7 +151,32 @@ def _plain_kind(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if kind == pa.binary_view():
         return pa.binary()
-    return kind
+    if pa.types.is_decimal(kind):
+        return _plain_decimal(kind)
+    return _plain_nested(kind) if pa.types.is_nested(kind) else kind
+
+
+def _plain_decimal(kind: pa.DataType) -> pa.DataType:
+    """As one of 128 bits where it fits, with digits behind the point or none."""
+    digits, scale = kind.precision - min(kind.scale, 0), max(kind.scale, 0)
+    if digits <= MAX_PRECISION:
+        return pa.decimal128(digits, scale)
+    return pa.decimal256(digits, scale) if digits <= 2 * MAX_PRECISION else kind
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(kind):
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        return pa.struct([field.with_type(_plain_kind(field.type)) for field in fields])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_kind(kind.key_type), _plain_kind(kind.item_type))
+    if not hasattr(kind, "value_type"):
+        return kind
+    value = kind.value_field.with_type(_plain_kind(kind.value_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(value, kind.list_size)
+    large = pa.types.is_large_list(kind) or pa.types.is_large_list_view(kind)
+    return pa.large_list(value) if large else pa.list_(value)
 
 
 def _decoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -159,7 +190,19 @@ def _decoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
         return _decoded(column.cast(given.value_type), kind)
     if pa.types.is_run_end_encoded(given):
         return _decoded(pc.run_end_decode(column), kind)
+    if pa.types.is_list_view(given) or pa.types.is_large_list_view(given):
+        lists = [_as_lists(chunk) for chunk in column.chunks]
+        column = pa.chunked_array(lists, None if lists else kind)
     return column.cast(kind)
+
+
+def _as_lists(views: pa.Array) -> pa.Array:
+    """Arrow's own cast leaves out the last offset."""
+    lengths = pc.fill_null(pc.list_value_length(views), 0)
+    offsets = np.concatenate(([0], np.cumsum(lengths.to_numpy(zero_copy_only=False))))
+    return pa.LargeListArray.from_arrays(
+        pa.array(offsets, pa.int64()), views.flatten(), mask=views.is_null()
+    )
 
 
 def schema_of(given: Any) -> pa.Schema:

@@ -23,7 +23,7 @@ def together(found: Mapping[str, pa.Table]) -> pa.Table:
         tables.append(table.add_column(0, PATTERN, names))
     try:
         return pa.concat_tables(tables, promote_options="default")
-    except pa.ArrowInvalid as problem:
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as problem:
         raise errors.ColumnTypeError(
             f"two patterns give columns of one name and different types: {problem}",
             remedy="give the measures different names, or cast them to one type",

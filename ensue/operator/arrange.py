@@ -30,6 +30,8 @@ def arrange(
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """The table partition after partition in order, and the partitions' first rows + length."""
     rows = table.num_rows
+    for name in (*partition_by, *(key.column for key in order_by)):
+        check_key(name, table.schema.field(name).type)
     if rows == 0:
         return table, np.zeros(1, np.int64)
     runs = run_starts(table, partition_by)
@@ -57,13 +59,14 @@ def run_starts(table: pa.Table, names: Sequence[str]) -> NDArray[np.int64]:
         return np.zeros(1, np.int64)
     changed = np.zeros(rows - 1, np.bool_)
     for name in names:
+        check_key(name, table.schema.field(name).type)
         changed |= _changes(flat(table, name))
     return np.concatenate(([0], np.flatnonzero(changed) + 1, [rows])).astype(np.int64)
 
 
 def _changes(column: pa.Array) -> NDArray[np.bool_]:
     """Per row but the first: whether it differs from the row before; null is equal to null."""
-    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type):
+    if pa.types.is_floating(column.type):
         codes = _key_codes(column).indices.to_numpy(zero_copy_only=False)
         changed: NDArray[np.bool_] = codes[1:] != codes[:-1]
         return changed
@@ -87,6 +90,7 @@ def group_codes(table: pa.Table, names: Sequence[str]) -> tuple[Codes, int]:
     """One code per row, equal where all partition columns are, and the number of codes."""
     combined, count = np.zeros(table.num_rows, np.int64), 1
     for name in names:
+        check_key(name, table.schema.field(name).type)
         encoded = _key_codes(flat(table, name))
         codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if count == 1:
@@ -148,6 +152,15 @@ def _ascending(column: pa.Array) -> Codes:
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
     indices = pc.fill_null(encoded.indices, 0).to_numpy()
     return ranks[indices] if len(ranks) else np.zeros(len(column), np.int64)
+
+
+def check_key(name: str, kind: pa.DataType) -> None:
+    """Refuse a column that can be neither a partition nor an order key."""
+    if pa.types.is_nested(kind):
+        raise errors.ColumnTypeError(
+            f"the column {name!r} of type {kind} cannot be a partition or order key",
+            remedy="use its fields, or a text of it: to_json(...)",
+        )
 
 
 def _check_comparable(kind: pa.DataType) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import FLAGS_PER_COLUMN, Plan, Test, bits_name
 from ensue.kernels import automaton, bits
+from ensue.operator.arrange import check_key
 from ensue.query import condition as c
 from ensue.query import nodes
 from ensue.query.query import Query, Window, WindowKind
@@ -151,12 +152,7 @@ def check_types(plan: Plan, schema: pa.Schema) -> None:
     empty = schema.empty_table()
     columns = {name: empty.column(name).combine_chunks() for name in schema.names}
     for name in (*plan.query.partition_by, *(key.column for key in plan.query.order_by)):
-        kind = schema.field(name).type
-        if pa.types.is_nested(kind):
-            raise errors.ColumnTypeError(
-                f"the column {name!r} of type {kind} cannot be a partition or order key",
-                remedy="use its fields, or a text of it: to_json(...)",
-            )
+        check_key(name, schema.field(name).type)
     window = plan.query.within
     if window is not None and window.kind is not WindowKind.ROWS:
         name = plan.query.order_by[0].column

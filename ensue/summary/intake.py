@@ -23,12 +23,12 @@ VALUE = "__ensue_value"  # of the total, beside the columns of an event
 
 def as_table(events: Any, reader: Reader | None, known: pa.Schema | None) -> pa.Table:
     """Arrow, a list of dicts (a name that is not there is null), or what the reader knows."""
-    if isinstance(events, pa.Table):
-        return events
-    if isinstance(events, pa.RecordBatch):
-        return pa.Table.from_batches([events])
     if isinstance(events, list):
         return _listed(events, known.names if known is not None else [])
+    if reader is None and isinstance(events, pa.Table):
+        return events
+    if reader is None and isinstance(events, pa.RecordBatch):
+        return pa.Table.from_batches([events])
     if reader is None:
         raise errors.UnsupportedInputError(
             f"{type(events).__name__} is not a table of events",

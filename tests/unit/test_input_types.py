@@ -27,9 +27,21 @@ ENCODED: dict[str, pa.Array] = {
     "string view": PLAIN.cast(pa.string_view()),
     "large string": PLAIN.cast(pa.large_string()),
     "runs": pc.run_end_encode(PLAIN),
+    "dictionary with a null": pa.DictionaryArray.from_arrays(
+        [0, 1, 0, 2, 3, 0], ["a", "b", None, "b"]
+    ),
     "extension": pa.array(["1", "2", "1", None, "2", "1"], pa.json_(pa.string())),
 }
+LETTERS = PLAIN.dictionary_encode()
 OTHERS: dict[str, pa.Array] = {
+    "list of a dictionary": pa.ListArray.from_arrays([0, 1, 2, 3, 4, 5, 6], LETTERS),
+    "list view": pa.array([[1], [2], [1], None, [], [1]], pa.list_view(pa.int64())),
+    "struct of a dictionary": pa.StructArray.from_arrays([LETTERS], ["f"]),
+    "struct of nothing": pa.array([{}] * 6, pa.struct([])),
+    "dictionary of structs": pa.DictionaryArray.from_arrays([0, 1, 0, None, 1, 0], [{"a": 1}, {}]),
+    "decimal32": pa.array([Decimal("1.5")] * 5 + [None], pa.decimal32(5, 2)),
+    "decimal64": pa.array([Decimal("1.5")] * 5 + [None], pa.decimal64(12, 2)),
+    "hundreds": pa.array([Decimal(1500)] * 5 + [None], pa.decimal128(10, -2)),
     "null": pa.nulls(6),
     "bool": pa.array([True, False, True, None, False, True]),
     "int8": pa.array([1, 2, 1, None, 2, 1], pa.int8()),
@@ -68,6 +80,8 @@ ASKED: dict[str, Any] = {
     "condition": ensue.pattern("A B").define(A="v IS NOT NULL", B="v = A.v").order_by("t"),
     "kept": ensue.pattern("A ->> B").define(B="v = A.v").order_by("t").measures(x="A.v", y="B.t"),
     "measure": ensue.pattern("A B").order_by("t").measures(x="FIRST(v)", n="COUNT(v)"),
+    "key of events": ensue.pattern("A ->> B").partition_by("v").order_by("t"),
+    "order of events": ensue.pattern("A ->> B").order_by("v", "t"),
 }
 
 
@@ -95,9 +109,11 @@ def test_encoded_columns_mean_their_values(place: str) -> None:
 @pytest.mark.parametrize("place", ASKED)
 def test_every_other_type_gives_an_answer_or_an_error_of_ensue(place: str) -> None:
     for name, column in OTHERS.items():
-        given = column.slice(0, 3) if place == "order" else column
+        given = column.slice(0, 3) if place.startswith("order") else column
         at_once, changes = ways(ASKED[place], table(given))
-        rejected = place == "order" and given.null_count  # a matcher rejects events without a time
+        rejected = (
+            place.startswith("order") and given.null_count
+        )  # a matcher rejects events without a time
         if isinstance(at_once, list) and isinstance(changes, int) and not rejected:
             assert len(at_once) == changes, name
 
@@ -123,6 +139,26 @@ def test_categories_of_pandas_and_polars(place: str) -> None:
             ASKED[place].matches(frame)
         except errors.EnsueError:
             continue
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_summaries_and_workloads_read_encoded_columns(name: str) -> None:
+    rows, query = table(ENCODED[name]), ASKED["key of events"]
+    summary = query.summarize(size=100)
+    counts = [told["count"] for told in summary.insert(rows).result().values()]
+    assert sum(counts) == query.count(rows)
+    both = ensue.workload(one=query, two=ASKED["order of events"])
+    with pytest.raises(errors.ColumnTypeError, match="of one name and different types"):
+        both.matches(rows)  # `first` is a number and a text
+
+
+def test_bytes_that_are_no_text_are_refused_by_name() -> None:
+    whole = pa.array([b"a", b"\xff", b"a"])
+    rows = table(pa.StringArray.from_buffers(3, *whole.buffers()[1:], whole.buffers()[0]))
+    query = ASKED["key of events"]
+    for take in (query.matches, query.matcher().insert, query.summarize(size=9).insert):
+        with pytest.raises(errors.DataError, match="the column 'v' holds bytes that are not UTF-8"):
+            take(rows)
 
 
 def test_shapes_of_tables() -> None:
