@@ -288,7 +288,10 @@ class Pattern(Looking):
             1
         """
         if self.query.row_semantics:
-            listing = self._plain()
+            name = "n"
+            while name in map(str.casefold, self.query.partition_by):
+                name += "_"
+            listing = self._plain().measures(**{name: "1"})  # nothing of a match is kept
             listing._notices = self._notices
             if not is_spark(data):
                 return len(listing.matches(to_arrow(data), as_of=as_of))

@@ -25,6 +25,7 @@ from ensue.operator.match_names import named_matches, with_names
 from ensue.query.query import Query
 from ensue.scalar.moments import value_of, values_of
 
+MAX_OUTPUT = 2 << 30  # bytes of the answer to one call; more where the rows given are more
 Key = tuple[object, ...]
 
 
@@ -122,7 +123,26 @@ class Output:
     timed_out: pa.Table | None = None
 
     def tables(self) -> Iterator[pa.Table]:
-        yield from self.matches
+        """What is kept together, and so has to fit into memory."""
+        yield from bounded(self.matches)
+
+
+def bounded(tables: Iterable[pa.Table], room: int = 0) -> Iterator[pa.Table]:
+    """Tables that are kept together: matches that overlap can list each row as often as there are.
+
+    `room`: bytes that they may have in any case.
+    """
+    size, most = 0, max(MAX_OUTPUT, room)
+    for table in tables:
+        size += table.nbytes
+        if size > most:
+            raise errors.LimitError(
+                f"the answer needs more than {most >> 20:,} MB",
+                remedy="let matches overlap less (AFTER MATCH SKIP PAST LAST ROW, within(...)), "
+                "list fewer of their rows (measures that aggregate), take some with limit=..., or "
+                "raise ensue.operator.protocol.MAX_OUTPUT",
+            )
+        yield table
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ensue.operator.budget import Budget, Unbounded
 from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.operator.prepare import finish, finish_totals, prepare
-from ensue.operator.protocol import Events, key_at
+from ensue.operator.protocol import Events, bounded, key_at
 from ensue.progress import progress
 from ensue.query import rules
 from ensue.query.binding import bind
@@ -58,18 +58,21 @@ def run(
     evaluator.open(planned, prepared.schema, budget)
     arranged, starts = arrange(prepared, bound.partition_by, bound.order_by)
     ties.check(planned, arranged, notices or Notices())
-    pieces = []
     with progress("matching", arranged.num_rows) as report:
         # Bounds on all matches (limit, budget) are of one insert, so those are not cut.
         cut = report is not None and bound.row_semantics and budget is None
         whole = Events(arranged, starts, np.ones(len(starts) - 1, np.bool_))
-        for events in _turns(arranged, starts, TURN) if cut else (whole,):
-            for found in evaluator.insert(events).tables():
-                pieces.append(found)
+
+        def listed() -> Iterator[pa.Table]:
+            for events in _turns(arranged, starts, TURN) if cut else (whole,):
+                for found in evaluator.insert(events).matches:
+                    yield found
+                    if report is not None:
+                        report(0, found.num_rows)
                 if report is not None:
-                    report(0, found.num_rows)
-            if report is not None:
-                report(events.table.num_rows, 0)
+                    report(events.table.num_rows, 0)
+
+        pieces = list(bounded(listed(), 4 * table.nbytes))
     if not pieces:
         pieces = [evaluator.no_matches(arranged.schema)]
     found = finish(planned, pa.concat_tables(pieces))

@@ -95,3 +95,28 @@ def test_too_many_matches_are_counted_and_never_kept(
     matcher.insert(rows)
     with pytest.raises(errors.LimitError, match="there are 1,099,511,627,775 matches"):
         matcher.end()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ensue.pattern("A+").after_match("next row"),
+        ensue.pattern("A+").after_match("next row").measures(x="COLLECT_LIST(A.t)"),
+        ensue.pattern("A -> B+", types="k"),
+    ],
+    ids=["rows", "lists", "events"],
+)
+def test_matches_that_overlap_fill_no_memory(
+    pattern: ensue.Pattern, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row stands in thousands of matches; the limit is met while they are listed."""
+    monkeypatch.setattr("ensue.operator.protocol.MAX_OUTPUT", 1 << 20)
+    table = pa.table({"t": range(3_000), "k": ["A", *"B" * 2_999]})
+    asked = pattern.order_by("t")
+    with pytest.raises(errors.LimitError, match="the answer needs more than 1 MB"):
+        asked.matches(table)
+    matcher = asked.matcher()
+    matcher.insert(table)
+    with pytest.raises(errors.LimitError, match="the answer needs more than 1 MB"):
+        matcher.end()
+    assert asked.count(table) >= 2_999

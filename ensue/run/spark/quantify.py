@@ -122,7 +122,7 @@ def run(
     def work(schema: pa.Schema, pieces: Iterator[Events]) -> Iterator[pa.Table]:
         mine = opened(schema)
         for events in pieces:
-            for table in mine.insert(events).tables():
+            for table in mine.insert(events).matches:
                 yield table.select(found.names).cast(found)
 
     return map_sorted(frame, query, work, found)

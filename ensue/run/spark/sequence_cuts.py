@@ -93,7 +93,7 @@ def matches(
             if worker is None:
                 worker = choose.sequences(listing, carried)
                 worker.open(planned, events.table.schema)
-            for table in worker.insert_cut(events, fresh, base).tables():
+            for table in worker.insert_cut(events, fresh, base).matches:
                 yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     matched = stretched.mapInArrow(shipped(work), found)

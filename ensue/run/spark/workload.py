@@ -187,8 +187,8 @@ def _started(
 
         def tables() -> Iterator[pa.Table]:
             for events in pieces:
-                yield from evaluator.insert(events).tables()
-            yield from evaluator.end().tables()
+                yield from evaluator.insert(events).matches
+            yield from evaluator.end().matches
 
         return tables(), lambda: _costs(evaluator.report())
 
@@ -276,7 +276,7 @@ class _Together:
         for events in pieces:
             for name, evaluator in evaluators.items():
                 own = replace(events, table=own_table(self.joined, self.plans[name], events.table))
-                for table in evaluator.insert(own).tables():
+                for table in evaluator.insert(own).matches:
                     if table.num_rows:
                         yield self._combined(name, table)
 
@@ -346,6 +346,6 @@ def rows(
         _, evaluator = new_evaluator(name, planned, budget, options, sketch)
         evaluator.open(planned, schema)
         for events in pieces:
-            yield from evaluator.insert(events).tables()
+            yield from evaluator.insert(events).matches
 
     return batch.with_measures(planned, map_sorted(prepared, query, work, shape))
