@@ -139,6 +139,8 @@ def sql(
     from ensue.run.spark import sql as runner
 
     session = spark if spark is not None else runner.active_session()
+    for part in texts if fence_of(trust) else ():
+        sql_fence.check_columns(part, dialect, lambda table: runner.columns(session, table))
     found = [_one(session, part, dialect, budget, as_of, len(texts)) for part in texts]
     return found[0] if isinstance(text, str) else found
 

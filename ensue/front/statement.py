@@ -58,6 +58,9 @@ def statement_dialect(name: str) -> type[Dialect]:
         }
         QUERY_MODIFIER_TOKENS: ClassVar[Any] = set(QUERY_MODIFIER_PARSERS)
 
+        def _warn_unsupported(self) -> None:
+            """Nothing on stderr: what sqlglot cannot read goes to Spark, or is refused here."""
+
     members = {"Parser": StatementParser, "Tokenizer": StatementTokenizer}
     return type(f"Statement{base.__name__}", (base,), members)
 

@@ -123,6 +123,17 @@ def test_views_tables_and_plain_statements(spark: Any, tmp_path: Any) -> None:
     assert not [t for t in spark.catalog.listTables() if "ensue" in t.name or "pyspark" in t.name]
 
 
+def test_behind_the_fence_a_name_is_a_column(spark: Any) -> None:
+    body = "FROM Ticks MATCH_RECOGNIZE (PARTITION BY s MEASURES COUNT(*) AS n PATTERN (A+)) m"
+    fenced = {"spark": spark, "trust": "pattern", "reads": "ticks"}
+    assert ensue.sql(f"SELECT max(m.n) AS most {body}", **fenced).collect()[0].most == 5
+    assert ensue.sql(f"SELECT user AS x {body}", spark=spark).collect()[0].x
+    spark.sql("DECLARE OR REPLACE VARIABLE hidden_word STRING DEFAULT 'x'")
+    for name in ("user", "hidden_word", "session.hidden_word"):
+        with pytest.raises(errors.UntrustedError, match="no column of the tables read"):
+            ensue.sql(f"SELECT {name} AS n {body}", **fenced)
+
+
 def test_the_active_session_is_used(spark: Any) -> None:
     spark.sql("SELECT 1").collect()
     assert ensue.sql("SELECT 2 AS two").collect()[0].two == 2

@@ -141,6 +141,9 @@ def test_every_function_of_the_catalogue_passes() -> None:
     {
         "SELECT * FROM secrets {}": "the table 'secrets'",
         "SELECT * FROM parquet.`/etc/passwd` {}": "passwd",
+        "SELECT * FROM \u017f {}": "the table",
+        "SELECT '\\044{env:HOME}' FROM t {}": "replace",
+        "SELECT CAST(m AS STRING COLLATE UNICODE) FROM t {}": "COLLATE",
         "SELECT * FROM range(10) {}": "table function",
         "SELECT * FROM read_files('/x') {}": "table function",
         "SELECT * FROM t {} JOIN secrets ON true": "secrets",
@@ -165,12 +168,40 @@ def test_every_function_of_the_catalogue_passes() -> None:
 )
 def test_no_door_around_the_clause(statement: str, word: str) -> None:
     text = statement.replace("{}", CLAUSE.format("COUNT(*)", "B AS x > 1"))
-    problem = refusal(lambda: sql_fence.check(text, "spark", ["t"]))
+    problem = refusal(lambda: sql_fence.check(text, "spark", ["t", "s"]))
     assert word in str(problem)
     assert problem.place is not None or "hint" in word
     # The same through the front door; nothing asks for a session before.
     refusal(lambda: ensue.sql(text, t=table(), trust="pattern"))
     refusal(lambda: ensue.sql(text, trust="pattern", reads="t"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    {
+        "SELECT user FROM t {}": "user",
+        "SELECT user AS user FROM t {}": "user",
+        "SELECT `current_timestamp` FROM t {}": "current_timestamp",
+        "SELECT upper(secret) FROM t {}": "secret",
+        "SELECT session.m FROM t {}": "session.m",
+        "SELECT m AS secret FROM t {} WHERE secret = 1": "secret",
+        "SELECT count(*) FROM t {} GROUP BY localtimestamp": "localtimestamp",
+        "SELECT max(m) OVER (ORDER BY grouping__id) FROM t {}": "grouping__id",
+        "SELECT * FROM t {} AS q ORDER BY q.m, m, T.x, s.f, ts LIMIT 3": None,
+        "SELECT q.z + 1 AS a, a + 1 AS b, u.name FROM t {} AS q(y, z) JOIN u ON y = k": None,
+        "SELECT count(*) AS n FROM t {} GROUP BY k HAVING n > 1 ORDER BY n": None,
+    }.items(),
+)
+def test_a_name_around_the_clause_is_a_column(statement: str, name: str | None) -> None:
+    text = statement.replace("{}", CLAUSE.format("COUNT(*)", "B AS x > 1"))
+    sql_fence.check(text, "spark", ["t", "u"])
+    columns = {"t": ["K", "ts", "x", "s"], "u": ["name"]}
+    if name is None:
+        sql_fence.check_columns(text, "spark", columns.__getitem__)
+        return
+    problem = refusal(lambda: sql_fence.check_columns(text, "spark", columns.__getitem__))
+    assert isinstance(problem, errors.UntrustedError) and f"{name!r}, which is no" in str(problem)
+    assert problem.line == 1 and name.split(".")[0] in text[problem.place.offset :][:20]
 
 
 def test_plain_statements_run_in_process() -> None:

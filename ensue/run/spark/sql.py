@@ -52,6 +52,12 @@ def frame(session: SparkSession, text: str, tables: Mapping[str, DataFrame]) -> 
         return session.sql(text, **given)
 
 
+def columns(session: SparkSession, table: str) -> list[str]:
+    """Of a table of the session."""
+    with asking():
+        return session.table(table).columns
+
+
 def input_frame(
     session: SparkSession, text: str, tables: Mapping[str, DataFrame], correlated: errors.EnsueError
 ) -> DataFrame:
