@@ -7,6 +7,7 @@ from typing import Any
 from ensue.api.tables import in_kind, is_spark, to_arrow
 from ensue.automaton.registers import RegisterAutomaton
 from ensue.operator.notices import Notices
+from ensue.query.timeout import Timeout, timed
 from ensue.revision.timing import Timing
 from ensue.run import why_automata
 from ensue.run.partition import EVERY
@@ -21,7 +22,8 @@ class AutomatonWhy:
     timing: Timing
     partition_by: tuple[str, ...]
 
-    def why(self, data: Any, per: str = "partition") -> Any:
+    @timed
+    def why(self, data: Any, per: str = "partition", *, timeout: Timeout | None = None) -> Any:
         """Why it did not match: one row per partition, about the attempt that got farthest.
 
         With `per="start"` one row per start row. `matched` are the arcs that took a row, `variable`
@@ -42,7 +44,8 @@ class AutomatonWhy:
             return on_spark.why(asked, data)
         return in_kind(why_automata.run(asked, to_arrow(data)), data)
 
-    def funnel_of_attempts(self, data: Any) -> Any:
+    @timed
+    def funnel_of_attempts(self, data: Any, *, timeout: Timeout | None = None) -> Any:
         """How many attempts took each arc (`reached`), and where and why they stopped.
 
         One row per arc and reason, `stopped` of them; the last row, with no variable, is of those
@@ -62,7 +65,8 @@ class AutomatonWhy:
             return on_spark.why_funnel(asked, data)
         return in_kind(why_automata.run_funnel(asked, to_arrow(data)), data)
 
-    def nearest(self, data: Any, n: int = 10) -> Any:
+    @timed
+    def nearest(self, data: Any, n: int = 10, *, timeout: Timeout | None = None) -> Any:
         """The `n` attempts that lack least, the nearest first, with the arcs that are `missing`.
 
         An attempt is a start row at which no match begins, and that an arc takes; it lacks the
@@ -82,7 +86,15 @@ class AutomatonWhy:
             return on_spark.why_nearest(asked, data, n)
         return in_kind(why_automata.run_nearest(asked, to_arrow(data), n), data)
 
-    def trace(self, data: Any, key: Any = EVERY, *, limit: int = MOST_STEPS) -> Any:
+    @timed
+    def trace(
+        self,
+        data: Any,
+        key: Any = EVERY,
+        *,
+        limit: int = MOST_STEPS,
+        timeout: Timeout | None = None,
+    ) -> Any:
         """The search through one partition, step by step: arcs tested and taken, and the register.
 
         `key` is the value of the partition column, a tuple of several, or a mapping. A table of the

@@ -46,6 +46,7 @@ from ensue.query.timeout import Timeout, timed
 
 
 @known_options
+@timed
 def graph(
     edges: Any,
     src: str = "subject",
@@ -60,6 +61,7 @@ def graph(
     missing: str = "note",
     worker_memory: str = "1 GB",
     plan: str = "auto",
+    timeout: Timeout | None = None,
 ) -> Graph:
     """A graph from a table of edges, a file of triples (.tsv, .nt) or a folder made by `save`.
 

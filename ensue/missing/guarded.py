@@ -17,6 +17,7 @@ from ensue.automaton.letters import START, LetterStates, Link
 from ensue.missing.conditions import MISSING, Conditions, Entry
 from ensue.missing.kernels.nodes import Nodes
 from ensue.missing.words import Answer, Pairs, extended, least
+from ensue.stopping import look
 
 MAX_NODES = 5_000_000
 Serialisations = dict[int, tuple[Entry, ...]]  # by node, as long as nodes keep their numbers
@@ -90,6 +91,7 @@ class GuardedNodes:
             self._count -= len(held) - len(alive)
             self._at[link.source] = held = alive
         for node in held:
+            look()
             if node.start < low or node.answer[0] + link.cost > self._states.bound:
                 continue
             entries = (*node.entries, *skipped, (label, row))

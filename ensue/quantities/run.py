@@ -34,6 +34,7 @@ from ensue.quantities.typing import Types
 from ensue.scalar.arrow_kinds import from_arrow, to_arrow
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.kinds import Kind
+from ensue.stopping import look
 
 
 def column_kinds(schema: pa.Schema) -> dict[str, Kind]:
@@ -202,6 +203,7 @@ class BoundAutomaton(Bound):
             truths = [_held(p, rows, events, first + begin) for p in predicates]
             values = [_listed(w, rows, events, first + begin) for w in weights]
             for row in range(piece.num_rows):
+                look()
                 yield (
                     {p: truth[row] for p, truth in zip(predicates, truths, strict=True)},
                     {w: value[row] for w, value in zip(weights, values, strict=True)},

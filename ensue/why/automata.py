@@ -30,6 +30,7 @@ from ensue.query.query import OrderKey, Query, Window, WindowKind
 from ensue.revision.evaluator import RevisionEvaluator
 from ensue.revision.tier import ArcReader
 from ensue.revision.timing import Timing
+from ensue.stopping import look
 from ensue.why import account as a
 from ensue.why import words
 from ensue.why.account import Account, Attempt
@@ -185,6 +186,7 @@ class _Partition:
         least, row, stop, matches = INFINITY, start, _END, 0
         longest: _Way | None = None
         while row < self.rows:
+            look()
             if row > start and self._le[row] >= least:
                 stop = _WITHIN
                 break

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ensue import errors
 from ensue.operator.notices import Notices
 from ensue.query.query import Query
+from ensue.stopping import look
 
 # A condition was asked; the row joined the partial match; it is in one place with a partial match
 # that is preferred; the row was left out; the partial match ended; it is a match, unless one that
@@ -25,6 +26,7 @@ ASK, TAKE, MERGE, SKIP, DROP = "ask", "take", "merge", "skip", "drop"
 COMPLETE, MATCH, CONSUMED = "complete", "match", "consumed"
 
 MOST_STEPS = 10_000
+MOST_CELLS = 20_000_000  # rows in the partial matches of all steps
 _COLUMNS = {
     "row": pa.int64(),
     "start": pa.int64(),
@@ -57,7 +59,7 @@ def cut(steps: Trace, notices: Notices) -> Iterator[None]:
     except FullError:
         notices.warn(
             CutTraceWarning(
-                f"the trace is cut after {steps.limit:,} steps: give a larger limit=, or fewer rows"
+                f"the trace is cut after {len(steps):,} steps: give a larger limit=, or fewer rows"
             )
         )
 
@@ -73,6 +75,10 @@ class Trace:
             )
         self.limit = limit
         self._steps: list[tuple[Any, ...]] = []
+        self._cells = 0
+
+    def __len__(self) -> int:
+        return len(self._steps)
 
     def add(
         self,
@@ -89,7 +95,9 @@ class Trace:
         partials: int = 1,
     ) -> None:
         """A step; `path` is what the partial match is now, `start` is given where it is empty."""
-        if len(self._steps) == self.limit:
+        look()
+        self._cells += len(path)
+        if len(self._steps) == self.limit or self._cells > MOST_CELLS:
             raise FullError
         first = path[0][1] if start is None and path else start
         labels, rows = [name for name, _ in path], [row for _, row in path]

@@ -78,6 +78,8 @@ CASES: dict[str, tuple[int, Call]] = {
     "a workload": (400_000, lambda t, o: TWO.matches(t, timeout=o)),
     "an automaton": (400_000, lambda t, o: MACHINE.matches(t, timeout=o)),
     "why": (400_000, lambda t, o: THREADS.why(t, timeout=o)),
+    "why of an automaton": (20_000, lambda t, o: MACHINE.why(t, timeout=o)),
+    "a trace": (20_000, lambda t, o: THREADS.trace(t, limit=10**8, timeout=o)),
     "SQL": (50_000, lambda t, o: ensue.sql(PRODUCT, x=t, timeout=o)),
 }
 
