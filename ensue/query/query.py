@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 
 from ensue.query import condition as c
 from ensue.query import nodes
@@ -146,7 +147,7 @@ class Query:
             ),
         )
 
-    @property
+    @cached_property  # it is asked for each variable of what may be thousands
     def labels(self) -> tuple[str, ...]:
         """Primary variables in order of appearance."""
         return nodes.labels(self.pattern) + self.without
@@ -168,7 +169,11 @@ class Query:
         return dict(self.subsets).get(variable, (variable,))
 
     def definition(self, label: str) -> c.Condition:
-        return dict(self.define).get(label, c.TRUE)
+        return self._defined.get(label, c.TRUE)
+
+    @cached_property
+    def _defined(self) -> dict[str, c.Condition]:
+        return dict(self.define)
 
     @property
     def row_semantics(self) -> bool:

@@ -38,6 +38,7 @@ from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.kinds import Kind
 
 MOST_VALUES = 10_000  # of a column, among which the nearest is looked for
+MOST_WHY = 20  # variables of which the solver is asked why; of thousands it would take minutes
 _NEAR = 0.5  # least likeness of two texts, from 0 to 1
 _TOLD = 5  # variables that one warning names
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
@@ -133,11 +134,9 @@ def reasons(planned: Plan, counted: Profile, kinds: Mapping[str, Kind]) -> list[
     if counted.rows == 0 or possible(planned, dead):
         return []
     hidden = planned.query.unseen
-    return [
-        f"{tier.label}: {_why(tier, counted, kinds)}"
-        for tier in planned.tiers
-        if tier.label in dead and tier.label not in hidden
-    ]
+    blamed = [tier for tier in planned.tiers if tier.label in dead and tier.label not in hidden]
+    told = [f"{tier.label}: {_why(tier, counted, kinds)}" for tier in blamed[:MOST_WHY]]
+    return told + [tier.label for tier in blamed[MOST_WHY:]]
 
 
 def possible(planned: Plan, dead: set[str]) -> bool:
