@@ -288,17 +288,14 @@ class Pattern(Looking):
             1
         """
         if self.query.row_semantics:
-            name = "n"
-            while name in map(str.casefold, self.query.partition_by):
-                name += "_"
+            name = "n" + "_" * max(map(len, self.query.partition_by), default=0)  # none of theirs
             listing = self._plain().measures(**{name: "1"})  # nothing of a match is kept
             listing._notices = self._notices
             if not is_spark(data):
                 return len(listing.matches(to_arrow(data), as_of=as_of))
-            found = listing.matches(data, as_of=as_of)
             from ensue.run.spark.raised import count
 
-            return self._checked(count(found), data)
+            return self._checked(count(listing.matches(data, as_of=as_of)), data)
         counted = self.aggregate(data, big="text", as_of=as_of, n="count(*)")
         if is_spark(data):
             from ensue.run.spark.raised import first
