@@ -248,7 +248,7 @@ class Encoder:
                 return _Term(z3.IntVal(value), false)
             case "date" | "timestamp":
                 return self._moment(node)
-            case "float" | "decimal" if not (isinstance(value, float) and math.isnan(value)):
+            case "float" | "decimal" if not isinstance(value, float) or math.isfinite(value):
                 return _Term(z3.RealVal(str(Fraction(value))), false)
             case _:
                 return self._unknown(_text(node), node.kind)

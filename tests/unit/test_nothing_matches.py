@@ -138,3 +138,9 @@ def test_sql_says_why_nothing_matches() -> None:
     text = f"SELECT * FROM clicks {clause} DEFINE A AS kind = 'CART')"
     with pytest.warns(errors.NothingMatchesWarning, match="the column has 'cart'"):
         assert len(ensue.sql(text, clicks=CLICKS)) == 0
+
+
+def test_a_number_beyond_all_numbers_is_no_crash() -> None:
+    pattern = ensue.pattern("A").order_by("t").define(A="t = 1e999 OR t BETWEEN 1e999 AND 2")
+    with pytest.warns(errors.NothingMatchesWarning):
+        assert pattern.count(pa.table({"t": [1, 2]})) == 0
