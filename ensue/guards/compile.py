@@ -27,6 +27,8 @@ from ensue.query import condition as c
 from ensue.scalar import kinds
 from ensue.scalar.infer import Typed
 
+# A value that comes twice changes nothing for these: DISTINCT is the aggregate itself.
+_EXTREMA = {"min": "min", "max": "max", "bool_and": "min", "bool_or": "max"}
 MAX_OFFSET = 16  # LAST(A.x, n) keeps n + 1 row numbers per partial match
 
 
@@ -205,6 +207,9 @@ class _Compiler(Operators):
         return list(range(first, first + count))
 
     def _aggregate(self, node: c.Aggregate) -> Value:
+        of_booleans = node.function in ("bool_and", "bool_or")
+        if node.function in _EXTREMA:
+            node = replace(node, function=_EXTREMA[node.function], distinct=False)
         if node.distinct or node.function not in ("count", "sum", "avg", "min", "max"):
             raise TooHardError(
                 f"{node.function}{' distinct' if node.distinct else ''} is kept as a list"
@@ -218,6 +223,8 @@ class _Compiler(Operators):
         column, kind = self._plain_input(node.arguments[0])
         if node.function == "avg" and kind.name == "decimal":
             raise TooHardError("the average of decimals is computed exactly")
+        if of_booleans and kind.name != "boolean":
+            raise TooHardError(f"it asks {kind} for true and false")
         count = self._count_register(node.variable, where, (column, kind.name == "float"))
         if node.function == "count":
             return self._value(vm.INT_REGISTER, kinds.BIGINT, count, -1)
