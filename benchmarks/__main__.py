@@ -92,6 +92,7 @@ QUICK: dict[str, int | None] = {
     "graph-large": 1_000_000,
     "long": 8_000_000,
     "growth": None,
+    "shapes": None,
     "cold": None,
 }
 
