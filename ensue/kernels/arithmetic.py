@@ -10,37 +10,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_inlined
 
 LEAST = -(2**63)
 _EXACT = 1 << 53  # whole numbers up to here are floats as they stand
 
 
-@inlined
+@inner_inlined
 def wrapped_sum(a: int, b: int) -> int:
     """a + b modulo 2**64."""
     return np.int64(np.uint64(a) + np.uint64(b))  # type: ignore[return-value]
 
 
-@inlined
+@inner_inlined
 def wrapped_difference(a: int, b: int) -> int:
     return np.int64(np.uint64(a) - np.uint64(b))  # type: ignore[return-value]
 
 
-@inlined
+@inner_inlined
 def checked_sum(a: int, b: int) -> tuple[int, bool]:
     """a + b, and whether it fits."""
     total = wrapped_sum(a, b)
     return total, ((a ^ total) & (b ^ total)) >= 0
 
 
-@inlined
+@inner_inlined
 def checked_difference(a: int, b: int) -> tuple[int, bool]:
     total = wrapped_difference(a, b)
     return total, ((a ^ b) & (a ^ total)) >= 0
 
 
-@inlined
+@inner_inlined
 def checked_product(a: int, b: int) -> tuple[int, bool]:
     product = np.int64(np.uint64(a) * np.uint64(b))
     size = abs(float(a) * float(b))
@@ -51,17 +51,17 @@ def checked_product(a: int, b: int) -> tuple[int, bool]:
     return product, product // b == a  # type: ignore[return-value]
 
 
-@inlined
+@inner_inlined
 def checked_negation(a: int) -> tuple[int, bool]:
     return wrapped_difference(0, a), a != LEAST
 
 
-@inlined
+@inner_inlined
 def checked_magnitude(a: int) -> tuple[int, bool]:
     return (wrapped_difference(0, a) if a < 0 else a), a != LEAST
 
 
-@inlined
+@inner_inlined
 def checked_quotient(a: int, b: int) -> tuple[int, bool]:
     """a / b cut to a whole number."""
     if b == -1:
@@ -72,7 +72,7 @@ def checked_quotient(a: int, b: int) -> tuple[int, bool]:
     return whole, True
 
 
-@inlined
+@inner_inlined
 def remainder(a: int, b: int) -> int:
     """The rest of a / b, with the sign of a."""
     if b == -1:
@@ -83,26 +83,26 @@ def remainder(a: int, b: int) -> int:
     return rest
 
 
-@inlined
+@inner_inlined
 def fits_bits(a: int, bits: int) -> bool:
     """Whether a narrower integer of so many bits holds the number."""
     top = np.int64(1) << np.int64(bits - 1)
     return bool(-top <= a < top)
 
 
-@inlined
+@inner_inlined
 def single(a: float) -> float:
     """Rounded to 32 bits; a sum, product or quotient of such numbers is then what they give."""
     return float(np.float32(a))
 
 
-@inlined
+@inner_inlined
 def unscaled_is_exact(a: int) -> bool:
     """Whether a decimal's digits, divided by a power of ten, are rounded once only."""
     return -_EXACT <= a <= _EXACT
 
 
-@inlined
+@inner_inlined
 def power(a: float, b: float) -> float:
     """Java's: no power of 1 or -1 is known where the exponent is not finite."""
     if b != b or (abs(a) == 1.0 and abs(b) == np.inf):
@@ -110,7 +110,7 @@ def power(a: float, b: float) -> float:
     return a**b
 
 
-@inlined
+@inner_inlined
 def compare_floats(a: float, b: float) -> int:
     """-1, 0 or 1."""
     if a != a:

@@ -16,7 +16,7 @@ _njit: Any = njit
 _without_value: Any = types.unliteral
 
 
-def _kernel(**options: Any) -> Callable[[Any], Any]:
+def with_options(**options: Any) -> Callable[[Any], Any]:
     """The decorator with these options, for arguments of any value.
 
     Where a kernel passes the literal 0 to another one, Numba compiles that for the literal and,
@@ -40,12 +40,14 @@ def _kernel(**options: Any) -> Callable[[Any], Any]:
     return decorated
 
 
-borrowing = _kernel(_nrt=False)
-inlined = _kernel(_nrt=False, forceinline=True)  # a call with many arrays costs more than it does
-allocating = _kernel(_nrt=True)
+borrowing = with_options(_nrt=False)
+inlined = with_options(
+    _nrt=False, forceinline=True
+)  # a call with many arrays costs more than it does
+allocating = with_options(_nrt=True)
 
 # What only kernels call needs no way in from Python, which unboxes every array: with many of them
 # that is most of what is compiled. Never to be called from Python.
-inner = _kernel(_nrt=False, no_cpython_wrapper=True)
-inner_inlined = _kernel(_nrt=False, no_cpython_wrapper=True, forceinline=True)
-inner_allocating = _kernel(_nrt=True, no_cpython_wrapper=True)
+inner = with_options(_nrt=False, no_cpython_wrapper=True)
+inner_inlined = with_options(_nrt=False, no_cpython_wrapper=True, forceinline=True)
+inner_allocating = with_options(_nrt=True, no_cpython_wrapper=True)

@@ -7,11 +7,12 @@ with linear probing; the caller grows the table at half load (`grown`), so probe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 
-@njit(cache=True, nogil=True)
+
+@inner_allocating
 def slot_of(keys: NDArray[np.int64], stamps: NDArray[np.int32], generation: int, key: int) -> int:
     """The slot that holds the key, or the free one where it belongs."""
     mask = keys.shape[0] - 1
@@ -25,7 +26,7 @@ def slot_of(keys: NDArray[np.int64], stamps: NDArray[np.int32], generation: int,
     return slot
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def grown(
     keys: NDArray[np.int64], stamps: NDArray[np.int32], values: NDArray[np.int64], generation: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:

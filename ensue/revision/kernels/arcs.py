@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import allocating, inner, inner_allocating, inner_inlined
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.layout import NONE, Numbers
 
@@ -63,7 +62,7 @@ class Book(NamedTuple):
     numbers: Numbers
 
 
-@inlined
+@inner_inlined
 def epoch_at(epochs_of: Numbers, epoch_since: Numbers, state: int, le: int) -> int:
     """The epoch of a state's arcs that holds a timestamp; nearly always that of the event before,
     or the next."""
@@ -90,7 +89,7 @@ def epoch_at(epochs_of: Numbers, epoch_since: Numbers, state: int, le: int) -> i
     return low
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _allowed(
     table: Numbers,
     epochs: Epochs,
@@ -151,7 +150,7 @@ def _allowed(
     return places
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def more_epochs(epochs: Epochs, book: Book, settled: int, fresh: Numbers, places: int) -> Epochs:
     """Room for so many more epochs and places, and then some; epochs that are over go."""
     size, wanted = 0, places
@@ -191,7 +190,7 @@ def more_epochs(epochs: Epochs, book: Book, settled: int, fresh: Numbers, places
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _turn(epochs: Epochs, book: Book, state: int, begin: int) -> int:
     """The epoch of a state that begins here, with its list at the end of `listed`."""
     last = epochs.of[state, at.END_EPOCH] - 1
@@ -212,7 +211,7 @@ def _turn(epochs: Epochs, book: Book, state: int, begin: int) -> int:
     return epoch
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _take_out(epochs: Epochs, book: Book, epoch: int, slot: int) -> None:
     """An arc that ends leaves the list at the end."""
     place, end = epochs.arcs[epoch, 0], epochs.arcs[epoch, 1]
@@ -224,7 +223,7 @@ def _take_out(epochs: Epochs, book: Book, epoch: int, slot: int) -> None:
     book.numbers[at.PLACES] = end - 1
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def begins_of(
     places: Numbers,  # per edit: how many events come before it
     now: int,
@@ -248,7 +247,7 @@ def begins_of(
     return found
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def enact(
     table: Numbers,
     epochs: Epochs,

@@ -14,10 +14,9 @@ node goes when the last of its derivations does.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.calls import allocating, inner, inner_allocating, inner_inlined
 from ensue.kernels.stop import asked
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.arcs import Arcs
@@ -61,7 +60,7 @@ from ensue.revision.kernels.store import (
 )
 
 
-@inlined
+@inner_inlined
 def _begins_by(store: Store, node: int, pivot: int) -> bool:
     """Whether the first event of a node stands at the pivot or before it."""
     start, le = store.nodes[node, at.START], store.events[pivot, at.LE]
@@ -70,7 +69,7 @@ def _begins_by(store: Store, node: int, pivot: int) -> bool:
     return not_after(store.events, store.nodes[node, at.START_SLOT], pivot)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def remove_spanning(
     store: Store, event: int, pivot: int, cause: int, rows: Numbers, counts: Numbers
 ) -> Numbers:
@@ -99,7 +98,7 @@ def remove_spanning(
     return rows
 
 
-@inlined
+@inner_inlined
 def _place_for(
     store: Store, keys: Numbers, change: int, sequenced: bool, unique: bool
 ) -> tuple[int, int, int, int, int]:
@@ -130,7 +129,7 @@ def _place_for(
     return at.EQUAL_TIME if unique and taken else at.DONE, previous, following, where, position
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _event_to_retract(store: Store, keys: Numbers, change: int, sequenced: bool) -> int:
     """The event with the same key and lifetime, or NONE."""
     le, tie, content = keys[change, at.LE], keys[change, at.TIE], keys[change, at.CONTENT]
@@ -150,7 +149,7 @@ def _event_to_retract(store: Store, keys: Numbers, change: int, sequenced: bool)
     return gone
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _retract(
     store: Store,
     gone: int,
@@ -207,7 +206,7 @@ def _retract(
     return count, stack, rows
 
 
-@inlined
+@inner_inlined
 def _insert(
     store: Store,
     keys: Numbers,
@@ -232,7 +231,7 @@ def _insert(
     return event
 
 
-@borrowing
+@inner
 def _walk(
     store: Store,
     arcs: Arcs,
@@ -355,7 +354,7 @@ def _walk(
     return stop
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def process(
     store: Store,
     arcs: Arcs,

@@ -9,11 +9,10 @@ its derivations does.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY
-from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.calls import inner, inner_allocating, inner_inlined
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.layout import NONE, OPEN, Numbers
 from ensue.revision.kernels.output import report
@@ -29,14 +28,14 @@ from ensue.revision.kernels.store import (
 )
 
 
-@inlined
+@inner_inlined
 def is_alive(store: Store, node: int, event: int) -> bool:
     """Whether a node that ends at the event or before it lasts to the event."""
     until = store.nodes[node, at.UNTIL]
     return until == OPEN or not_after(store.events, event, until)
 
 
-@borrowing
+@inner
 def raise_reach(store: Store, event: int, le: int) -> None:
     """An interval that begins at the event now lasts to `le`."""
     events = store.events
@@ -56,7 +55,7 @@ def raise_reach(store: Store, event: int, le: int) -> None:
         where -= 1
 
 
-@borrowing
+@inner
 def _true_reach(store: Store, event: int) -> int:
     found = MINUS_INFINITY
     node = store.events[event, at.HEAD]
@@ -70,7 +69,7 @@ def _true_reach(store: Store, event: int) -> int:
     return found
 
 
-@inlined
+@inner_inlined
 def listed_at(store: Store, event: int, found: Numbers, count: int) -> int:
     """The nodes that end at an event (the paper's S1), behind `count` others; there is room."""
     node = store.events[event, at.HEAD]
@@ -81,7 +80,7 @@ def listed_at(store: Store, event: int, found: Numbers, count: int) -> int:
     return count
 
 
-@borrowing
+@inner
 def alive_at(store: Store, event: int, found: Numbers) -> int:
     """Nodes whose interval holds the event (S2), and those that end at it."""
     events, nodes = store.events, store.nodes
@@ -109,7 +108,7 @@ def alive_at(store: Store, event: int, found: Numbers) -> int:
     return listed_at(store, event, found, count)
 
 
-@borrowing
+@inner
 def _opened_again(store: Store, last: int, found: Numbers) -> int:
     """The same for the newest event where `opened` is not known, in the order of first events."""
     nodes = store.nodes
@@ -129,7 +128,7 @@ def _opened_again(store: Store, last: int, found: Numbers) -> int:
     return count
 
 
-@inlined
+@inner_inlined
 def alive_at_last(store: Store, last: int, found: Numbers) -> int:
     """`alive_at` of the newest event; intervals that hold it are open-ended and listed.
 
@@ -155,7 +154,7 @@ def alive_at_last(store: Store, last: int, found: Numbers) -> int:
     return count
 
 
-@inlined
+@inner_inlined
 def keep_open(
     store: Store, source: Numbers, count: int, stays: NDArray[np.bool_], event: int
 ) -> None:
@@ -181,7 +180,7 @@ def keep_open(
             nodes[node, at.UNTIL] = last
 
 
-@borrowing
+@inner
 def keep_on(
     store: Store,
     source: Numbers,
@@ -204,7 +203,7 @@ def keep_on(
     return created
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def keep_apart(
     store: Store,
     source: Numbers,
@@ -230,7 +229,7 @@ def keep_apart(
     return stack, rows
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _lose(nodes: Numbers, child: int, stack: Numbers, depth: int) -> tuple[Numbers, int]:
     """One derivation less; a node without any goes on the stack, which may grow."""
     nodes[child, at.SUPPORT] -= 1
@@ -243,7 +242,7 @@ def _lose(nodes: Numbers, child: int, stack: Numbers, depth: int) -> tuple[Numbe
     return stack, depth
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def cascade(
     store: Store, stack: Numbers, depth: int, cause: int, rows: Numbers, counts: Numbers
 ) -> tuple[Numbers, Numbers]:
@@ -265,7 +264,7 @@ def cascade(
     return stack, rows
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def cut(
     store: Store,
     node: int,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.layout import Numbers
 from ensue.revision.kernels.store import Store, taller
 
 
-@inlined
+@inner_inlined
 def tell(
     store: Store,
     node: int,
@@ -48,7 +46,7 @@ def tell(
     counts[at.ROWS] += 1
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def report(
     store: Store,
     node: int,

@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.automaton.registers import MINUS_INFINITY
 from ensue.guards.machine import run_cells
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.arcs import Arcs, epoch_at
 from ensue.revision.kernels.layout import NONE, Numbers
@@ -37,14 +36,14 @@ class Cells(NamedTuple):
     no_nulls: NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def cells_of(arcs: Arcs) -> Cells:
     bits = arcs.cells.copy()
     no_nulls = np.zeros((1, 1), np.bool_)
     return Cells(bits, bits.view(np.float64), arcs.nulls.copy(), np.zeros((1, 1)), no_nulls)
 
 
-@inlined
+@inner_inlined
 def run_arc(arcs: Arcs, arc: int, event: int, cells: Cells) -> int:
     """TRUE, FALSE, OVERFLOW or BY_ZERO. The slow tier puts a Python function in its place."""
     begin, end = arcs.table[arc, at.BEGIN], arcs.table[arc, at.FINISH]
@@ -57,7 +56,7 @@ def run_arc(arcs: Arcs, arc: int, event: int, cells: Cells) -> int:
     )  # fmt: skip
 
 
-@inlined
+@inner_inlined
 def load_event(store: Store, event: int, arcs: Arcs, cells: Cells) -> None:
     marks = store.events[event, at.EVENT_NULLS]
     for column in range(arcs.inputs.shape[0]):
@@ -66,7 +65,7 @@ def load_event(store: Store, event: int, arcs: Arcs, cells: Cells) -> None:
         cells.nulls[cell] = (marks >> column) & 1
 
 
-@inlined
+@inner_inlined
 def load_register(
     rows: Numbers,  # nodes, or configurations before the first event
     row: int,
@@ -80,7 +79,7 @@ def load_register(
         cells.nulls[field] = (marks >> field) & 1
 
 
-@inlined
+@inner_inlined
 def store_register(
     rows: Numbers, row: int, place: int, outputs: Numbers, arc: int, cells: Cells
 ) -> int:
@@ -94,7 +93,7 @@ def store_register(
     return marks
 
 
-@inlined
+@inner_inlined
 def add_fault(faults: Numbers, counts: Numbers, event: int, arc: int, status: int) -> None:
     if counts[at.FAULTS] < faults.shape[0]:
         faults[counts[at.FAULTS], 0] = event
@@ -106,7 +105,7 @@ def add_fault(faults: Numbers, counts: Numbers, event: int, arc: int, status: in
 # -- events and nodes -----------------------------------------------------------------------------
 
 
-@inlined
+@inner_inlined
 def new_event(
     store: Store, keys: Numbers, values: Numbers, change: int, previous: int, following: int
 ) -> int:
@@ -129,7 +128,7 @@ def new_event(
     return event
 
 
-@inlined
+@inner_inlined
 def new_node(
     store: Store,
     event: int,
@@ -159,7 +158,7 @@ def new_node(
     return node
 
 
-@inlined
+@inner_inlined
 def begin_interval(store: Store, node: int, event: int) -> None:
     """What only intervals and closing arcs need of a node."""
     nodes, events = store.nodes, store.events
@@ -175,14 +174,14 @@ def begin_interval(store: Store, node: int, event: int) -> None:
 # -- lists of nodes, in the order of first events (Ordering) --------------------------------------
 
 
-@inlined
+@inner_inlined
 def begins_later(nodes: Numbers, node: int, start: int, start_event: int) -> bool:
     if nodes[node, at.START] != start:
         return nodes[node, at.START] > start
     return nodes[node, at.START_EVENT] > start_event
 
 
-@inlined
+@inner_inlined
 def place_in_list(store: Store, event: int, start: int, start_event: int, recent: int) -> int:
     """The last node of an event that does not begin later, or NONE; `recent`: one to try."""
     nodes = store.nodes
@@ -197,7 +196,7 @@ def place_in_list(store: Store, event: int, start: int, start_event: int, recent
     return before
 
 
-@inlined
+@inner_inlined
 def link_node(store: Store, node: int, event: int, before: int) -> None:
     """Into the list of an event, behind another node or first (NONE)."""
     events, nodes = store.events, store.nodes
@@ -216,7 +215,7 @@ def link_node(store: Store, node: int, event: int, before: int) -> None:
         events[event, at.TAIL] = node
 
 
-@inlined
+@inner_inlined
 def same_before(
     nodes: Numbers, node: int, start: int, start_event: int, arcs: Arcs, arc: int, cells: Cells
 ) -> int:
@@ -244,7 +243,7 @@ def same_before(
 # -- transitions ----------------------------------------------------------------------------------
 
 
-@inlined
+@inner_inlined
 def extend(
     store: Store,
     arcs: Arcs,

@@ -16,11 +16,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from ensue.automaton.registers import MINUS_INFINITY
-from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.calls import allocating, inner, inner_allocating, inner_inlined
 from ensue.kernels.copies import copy_row, copy_rows
 from ensue.kernels.hashing import slot_of
 from ensue.revision.kernels import layout as at
@@ -65,7 +64,7 @@ def new_store(columns: int, registers: int, hashed: bool) -> Store:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def taller(rows: Numbers, wanted: int) -> Numbers:
     """A copy with room for at least `wanted` rows, and half as many again."""
     size = max(wanted, rows.shape[0] + rows.shape[0] // 2 + 16)
@@ -74,14 +73,14 @@ def taller(rows: Numbers, wanted: int) -> Numbers:
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def longer(row: Numbers, wanted: int) -> Numbers:
     found = np.zeros(max(wanted, 2 * row.shape[0]), np.int64)
     copy_row(row, found)
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def with_room(store: Store, events: int, nodes: int, edges: int, opened: int) -> Store:
     """The store with room for so many more."""
     control = store.control
@@ -105,7 +104,7 @@ def with_room(store: Store, events: int, nodes: int, edges: int, opened: int) ->
 # -- order ----------------------------------------------------------------------------------------
 
 
-@inlined
+@inner_inlined
 def compare(events: Numbers, slot: int, le: int, tie: int, content: int) -> int:
     """-1, 0 or 1: where the event stands against a key."""
     if events[slot, at.LE] != le:
@@ -117,14 +116,14 @@ def compare(events: Numbers, slot: int, le: int, tie: int, content: int) -> int:
     return 0
 
 
-@inlined
+@inner_inlined
 def not_after(events: Numbers, a: int, b: int) -> bool:
     """Whether event a stands at b or before it; of equal ones the first to come stands first."""
     order = compare(events, a, events[b, at.LE], events[b, at.TIE], events[b, at.CONTENT])
     return order < 0 or (order == 0 and events[a, at.IDENTITY] <= events[b, at.IDENTITY])
 
 
-@borrowing
+@inner
 def place_of(store: Store, le: int, tie: int, content: int) -> tuple[int, int]:
     """(place of the block in order, rows of it with keys up to this one); block -1: before all."""
     events, blocks, order = store.events, store.blocks, store.order
@@ -148,7 +147,7 @@ def place_of(store: Store, le: int, tie: int, content: int) -> tuple[int, int]:
     return low - 1, begin
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def at_or_before(store: Store, le: int, tie: int, content: int) -> int:
     """The paper's Search≤: the last event with a key up to this one, or NONE."""
     where, count = place_of(store, le, tie, content)
@@ -157,7 +156,7 @@ def at_or_before(store: Store, le: int, tie: int, content: int) -> int:
     return store.blocks[store.order[where], count - 1]
 
 
-@borrowing
+@inner
 def _new_block(store: Store, where: int) -> int:
     """An empty block at a place in the order; there is room for it."""
     order, fill, control = store.order, store.fill, store.control
@@ -176,7 +175,7 @@ def _new_block(store: Store, where: int) -> int:
     return block
 
 
-@inlined
+@inner_inlined
 def put_in_index(store: Store, slot: int, where: int, count: int) -> None:
     """A new event behind the first `count` rows of a block; there is room for two more blocks."""
     blocks, fill = store.blocks, store.fill
@@ -189,7 +188,7 @@ def put_in_index(store: Store, slot: int, where: int, count: int) -> None:
     fill[block] += 1
 
 
-@borrowing
+@inner
 def _place_in_new_block(store: Store, where: int, count: int) -> tuple[int, int]:
     """The place of an event before all others, or in a block that is full, once that is cut."""
     blocks, fill, reach, control = store.blocks, store.fill, store.reach, store.control
@@ -213,7 +212,7 @@ def _place_in_new_block(store: Store, where: int, count: int) -> tuple[int, int]
     return (where + 1, count - half) if count > half else (where, count)
 
 
-@borrowing
+@inner
 def take_from_index(store: Store, slot: int) -> None:
     events = store.events
     where, count = place_of(
@@ -236,7 +235,7 @@ def take_from_index(store: Store, slot: int) -> None:
         _drop_block(store, where)
 
 
-@borrowing
+@inner
 def _drop_block(store: Store, where: int) -> None:
     control = store.control
     block = store.order[where]
@@ -247,7 +246,7 @@ def _drop_block(store: Store, where: int) -> None:
     control[at.FREE_BLOCK] = block
 
 
-@borrowing
+@inner
 def drop_from_front(store: Store, count: int) -> None:
     """The first `count` events leave the index."""
     control = store.control
@@ -272,7 +271,7 @@ def drop_from_front(store: Store, count: int) -> None:
 # -- rows -----------------------------------------------------------------------------------------
 
 
-@inlined
+@inner_inlined
 def free_event(store: Store, slot: int) -> None:
     store.events[slot, at.IDENTITY] = NONE
     store.events[slot, at.NEXT] = store.control[at.FREE_EVENT]
@@ -280,7 +279,7 @@ def free_event(store: Store, slot: int) -> None:
     store.control[at.EVENTS] -= 1
 
 
-@inlined
+@inner_inlined
 def unlink_node(store: Store, node: int) -> None:
     """Out of the list of its event."""
     nodes, events = store.nodes, store.events
@@ -295,7 +294,7 @@ def unlink_node(store: Store, node: int) -> None:
         events[event, at.TAIL] = before
 
 
-@inlined
+@inner_inlined
 def take_edge(store: Store, node: int, before: int, edge: int) -> None:
     """Out of the list of its node, where it stands behind another or first (NONE)."""
     edges, control = store.edges, store.control
@@ -309,7 +308,7 @@ def take_edge(store: Store, node: int, before: int, edge: int) -> None:
     control[at.EDGES] -= 1
 
 
-@inlined
+@inner_inlined
 def free_node(store: Store, node: int) -> None:
     """A node that is in no list."""
     nodes, control = store.nodes, store.control
@@ -321,7 +320,7 @@ def free_node(store: Store, node: int) -> None:
     control[at.NODES] -= 1
 
 
-@inlined
+@inner_inlined
 def free_nodes(store: Store, event: int) -> None:
     """All nodes of an event that goes, or is met again."""
     node = store.events[event, at.HEAD]
@@ -333,7 +332,7 @@ def free_nodes(store: Store, event: int) -> None:
     store.events[event, at.TAIL] = NONE
 
 
-@inlined
+@inner_inlined
 def free_row(rows: Numbers, control: Numbers, free: int, following: int) -> int:
     """A row to use: the first of the free ones, which column `following` lists, or the next that
     never was. In `control` stand the first free one, how many ever were, and how many are."""
@@ -347,7 +346,7 @@ def free_row(rows: Numbers, control: Numbers, free: int, following: int) -> int:
     return row
 
 
-@inlined
+@inner_inlined
 def add_edge(store: Store, parent: int, child: int, arc: int) -> None:
     """There is room."""
     edges = store.edges
@@ -361,7 +360,7 @@ def add_edge(store: Store, parent: int, child: int, arc: int) -> None:
 # -- sequence numbers -----------------------------------------------------------------------------
 
 
-@inlined
+@inner_inlined
 def event_of(store: Store, sequence: int) -> int:
     """The event of a sequence number, or NONE."""
     generation = store.control[at.GENERATION]
@@ -371,7 +370,7 @@ def event_of(store: Store, sequence: int) -> int:
     return store.slots[slot]
 
 
-@inlined
+@inner_inlined
 def set_event(store: Store, sequence: int, event: int) -> None:
     """There is room; a number whose event is gone stays, with NONE, until the table is rebuilt."""
     generation = store.control[at.GENERATION]
@@ -383,7 +382,7 @@ def set_event(store: Store, sequence: int, event: int) -> None:
     store.slots[slot] = event
 
 
-@inlined
+@inner_inlined
 def is_index_full(store: Store, sequenced: bool) -> bool:
     """Whether the index, or the hash table, may have no room for one event more."""
     control = store.control
@@ -392,7 +391,7 @@ def is_index_full(store: Store, sequenced: bool) -> bool:
     return max(control[at.BLOCKS], control[at.HIGH_BLOCK]) + 2 > store.order.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def with_index_room(store: Store, sequenced: bool) -> Store:
     """Twice the blocks; or a table of the numbers whose events are here, at most a quarter full."""
     blocks, order, fill, reach = store.blocks, store.order, store.fill, store.reach

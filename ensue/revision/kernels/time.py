@@ -9,10 +9,8 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import allocating, inner, inner_inlined
 from ensue.revision.kernels import layout as at
 from ensue.revision.kernels.arcs import Arcs
 from ensue.revision.kernels.intervals import is_alive
@@ -40,7 +38,7 @@ from ensue.revision.kernels.store import (
 )
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def close_windows(
     store: Store,
     arcs: Arcs,
@@ -97,13 +95,13 @@ def close_windows(
     return rows
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def cover(store: Store, time: int) -> int:
     """The latest event with a timestamp before `time`, or NONE."""
     return at_or_before(store, time - 1, INFINITY, INFINITY)
 
 
-@inlined
+@inner_inlined
 def _drop_edges(store: Store, node: int, pivot: int, later: bool) -> None:
     """Edges to nodes behind an event, or (not `later`) to those up to it; and to those gone."""
     nodes, edges = store.nodes, store.edges
@@ -117,7 +115,7 @@ def _drop_edges(store: Store, node: int, pivot: int, later: bool) -> None:
         edge = onward
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def clean(store: Store, time: int, ignoring: bool) -> None:
     """Events before cover(time) go with their nodes; intervals that reach it move to it."""
     events, nodes, control = store.events, store.nodes, store.control
@@ -157,7 +155,7 @@ def clean(store: Store, time: int, ignoring: bool) -> None:
                 control[at.STALE] = 1
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def clean_sequenced(store: Store, time: int) -> None:
     """With sequence numbers: of the events before `time`, only the last can get a successor."""
     events, control = store.events, store.control
@@ -191,7 +189,7 @@ def clean_sequenced(store: Store, time: int) -> None:
             _drop_numbered(store, event)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _drop_numbered(store: Store, event: int) -> None:
     events = store.events
     free_nodes(store, event)
@@ -203,7 +201,7 @@ def _drop_numbered(store: Store, event: int) -> None:
     free_event(store, event)
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def take_away(
     store: Store,
     after: int,  # NONE: everything
@@ -239,7 +237,7 @@ def take_away(
     return rows
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def clean_states(store: Store, covers: Numbers) -> int:
     """Nodes of a state whose event stands before the state's cover; the number that went.
 

@@ -25,6 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.kernels.copies import copy_row, copy_rows
 from ensue.kernels.stop import asked
 
@@ -111,7 +112,7 @@ def count_vector(
     return high, low, end
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _multiply(
     matrix: NDArray[np.int64],
     kind: int,
@@ -139,7 +140,7 @@ def _multiply(
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _waiting(
     front: NDArray[np.int64],
     matrix: NDArray[np.int64],

@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_inlined
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 
@@ -71,7 +71,7 @@ class Steps(NamedTuple):
     accepts: NDArray[np.bool_]
 
 
-@inlined
+@inner_inlined
 def join_nodes(nodes: Nodes, left: int, right: int, used: int) -> int:
     """Writes the union of two nodes at `used`."""
     newest, oldest = nodes.newest, nodes.oldest
@@ -85,7 +85,7 @@ def join_nodes(nodes: Nodes, left: int, right: int, used: int) -> int:
     return used
 
 
-@inlined
+@inner_inlined
 def event_node(nodes: Nodes, before: int, row: int, label: int, used: int) -> int:
     """Writes an event after those of `before` at `used`."""
     nodes.rows[used] = row
@@ -96,7 +96,7 @@ def event_node(nodes: Nodes, before: int, row: int, label: int, used: int) -> in
     return used
 
 
-@inlined
+@inner_inlined
 def note_live(walk: Walk, nodes: Nodes, node: int) -> None:
     """What a partial match holds when the rows of its partition are through."""
     partition = walk.place[0]
@@ -106,7 +106,7 @@ def note_live(walk: Walk, nodes: Nodes, node: int) -> None:
         walk.live[partition] = min(walk.live[partition], held)
 
 
-@inlined
+@inner_inlined
 def next_partition(walk: Walk) -> None:
     walk.place[0] += 1
     if walk.place[0] < walk.begins.shape[0]:

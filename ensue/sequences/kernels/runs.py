@@ -32,7 +32,7 @@ from ensue.guards.registers import (
     reset_registers,
     take_row,
 )
-from ensue.kernels.calls import borrowing, inlined, inner
+from ensue.kernels.calls import borrowing, inner, inner_inlined
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 from ensue.sequences.kernels.classes import (
@@ -129,7 +129,7 @@ def _range(machine: Machine, classes: Classes, state: int, value: int) -> tuple[
     return first_place(keys, count, value, False), count
 
 
-@inlined
+@inner_inlined
 def _verdict(
     machine: Machine,
     label: int,
@@ -150,7 +150,7 @@ def _verdict(
     return ask_guard(machine.guards, label, row, row, first, last, 0, ints, floats)
 
 
-@inlined
+@inner_inlined
 def _add(
     machine: Machine,
     classes: Classes,

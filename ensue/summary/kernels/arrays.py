@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ensue.kernels.calls import allocating, inner_allocating
 
 
 class Arcs(NamedTuple):
@@ -54,7 +55,7 @@ class Lanes(NamedTuple):
     spare: Any
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def make_lanes(room: int, arcs: Arcs) -> Lanes:
     """For so many events."""
     states = arcs.final.shape[0]
@@ -72,7 +73,7 @@ def make_lanes(room: int, arcs: Arcs) -> Lanes:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def keeping(lanes: Lanes, room: int, sums: bool) -> Lanes:
     """The same with space to keep so many numbers between the passes."""
     if room <= lanes.kept.shape[0]:

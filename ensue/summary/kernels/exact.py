@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ensue.kernels.calls import allocating, inner, inner_allocating
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 from ensue.summary.kernels.arrays import Arcs
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add(numbers: Any, target: int, given: Any, source: int, used: int) -> int:
     """numbers[target] += given[source]; returns the limbs in use."""
     carry = np.uint64(0)
@@ -40,7 +40,7 @@ def _add(numbers: Any, target: int, given: Any, source: int, used: int) -> int:
     return used
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_one(numbers: Any, target: int, used: int) -> int:
     for limb in range(used):
         numbers[target, limb] += np.uint64(1)
@@ -54,7 +54,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_limb(numbers: Any, target: int, limb: int, value: Any) -> int:
     """numbers[target] += value · 2^(64·limb); returns the limbs in use up to there."""
     while value:
@@ -66,7 +66,7 @@ def _add_limb(numbers: Any, target: int, limb: int, value: Any) -> int:
     return limb
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _add_product(
     sums: Any, target: int, numbers: Any, source: int, used: int, used_sum: int, value: Any
 ) -> int:
@@ -89,7 +89,7 @@ def _add_product(
     return used_sum
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _follow(
     numbers: Any,
     sums: Any,
@@ -127,7 +127,7 @@ def _follow(
     return used, used_sum
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _mark_used(
     begin: int, end: int, every_start: bool, classes: Any, arcs: Arcs, reached: Any, out: Any
 ) -> None:
@@ -160,7 +160,7 @@ def _mark_used(
         copy_row(fresh, ahead)
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def measure_keys(
     firsts: Any,
     wanted: Any,

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from ensue.kernels.calls import allocating, borrowing, inner
 from ensue.summary.kernels.arrays import Arcs, Tables
 
 # Places in `levels` that the rate of arrivals is read from.
@@ -29,7 +28,7 @@ _MOST_FORESIGHT = 30.0
 HOPE = 0.5
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def coefficients(probability: Any, arcs: Arcs, coefficient: Any, exponent: Any, rows: int) -> None:
     """`coefficient[t, z]`: expected matches out of one partial match in z after t arrivals.
 
@@ -48,20 +47,24 @@ def coefficients(probability: Any, arcs: Arcs, coefficient: Any, exponent: Any, 
             for a in range(arcs.offset[c], arcs.offset[c + 1]):
                 source, target = arcs.source[a], arcs.target[a]
                 coefficient[t, source] += probability[c] * coefficient[t - 1, target]
-        if coefficient[t].max() > _ROOM:
-            coefficient[t] /= _ROOM
+        most = 0.0
+        for z in range(states):
+            most = max(most, coefficient[t, z])
+        if most > _ROOM:
+            for z in range(states):
+                coefficient[t, z] /= _ROOM
             scale += 200.0
         exponent[t] = scale
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def retained_coefficients(tables: Tables, arcs: Arcs, rows: int) -> None:
     """`coefficients` where a step is an event that is kept: the shares are of relevant events."""
     relevant = max(tables.probability.sum(), _LEAST_SHARE)
     coefficients(tables.probability / relevant, arcs, tables.coefficient, tables.exponent, rows)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def arrival_rate(levels: Any, counted: bool) -> float:
     """Events per unit of time, from recent gaps; 1 where time counts rows."""
     if counted or levels[GAPS] <= 0.0:
@@ -69,13 +72,13 @@ def arrival_rate(levels: Any, counted: bool) -> float:
     return float(levels[GAP_WEIGHT] / levels[GAPS])
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def windows_held(size: float, reach: float, probability: Any) -> float:
     """How many windows of relevant events fit the summary; `reach`: arrivals in a window."""
     return float(size / max(reach * probability.sum(), 1.0))
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def claim(held: float, probability: Any) -> float:
     """Events to be kept per arrival to come.
 
@@ -89,7 +92,7 @@ def claim(held: float, probability: Any) -> float:
     return share * held * (1.0 + held) / 2.0
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def remaining(size: float, steps: int, others: int, fork: bool) -> float:
     """The share of `others`, events since a start, that is left once `steps` more were kept."""
     if not fork or steps + others <= size:
@@ -97,7 +100,7 @@ def remaining(size: float, steps: int, others: int, fork: bool) -> float:
     return max(size - steps, 0.0) / max(others, 1)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def foresight(held: float) -> float:
     """The weight of what is expected, by how many windows of events fit the summary.
 

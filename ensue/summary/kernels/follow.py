@@ -15,9 +15,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import allocating, inner
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 from ensue.summary.kernels.arrays import Arcs
@@ -41,7 +41,7 @@ class Followed(NamedTuple):
     ways: NDArray[np.float64]  # [state, lane]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def log_add(left: float, right: float) -> float:
     """log2(2^left + 2^right)."""
     if left < right:
@@ -51,7 +51,7 @@ def log_add(left: float, right: float) -> float:
     return left + math.log2(1.0 + 2.0 ** (right - left))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def drawn_of(start: int) -> float:
     """A number in [0, 1) by the number of the start (SplitMix64)."""
     z = np.uint64(start) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
@@ -61,7 +61,7 @@ def drawn_of(start: int) -> float:
     return float(z >> np.uint64(11)) / 9007199254740992.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def close(followed: Followed, lane: int, arcs: Arcs, sums: NDArray[np.float64]) -> None:
     """Adds what the start came to: to `sums[TOTAL]`, and to `sums[VARIANCE]` where starts count
     for others."""
@@ -77,7 +77,7 @@ def close(followed: Followed, lane: int, arcs: Arcs, sums: NDArray[np.float64]) 
             sums[VARIANCE] = log_add(sums[VARIANCE], 2.0 * told + math.log2(1.0 - rate))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _move(followed: Followed, place: int, lane: int) -> None:
     followed.times[place] = followed.times[lane]
     followed.drawn[place] = followed.drawn[lane]
@@ -86,7 +86,7 @@ def _move(followed: Followed, place: int, lane: int) -> None:
         followed.ways[z, place] = followed.ways[z, lane]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _make_room(followed: Followed) -> None:
     """Open lanes to the front; where they fill more than half of the arrays, half of them go."""
     numbers = followed.numbers
@@ -101,7 +101,7 @@ def _make_room(followed: Followed) -> None:
     numbers[LOW], numbers[HIGH] = 0, kept
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def follow(
     followed: Followed, arcs: Arcs, window: Any, times: Any, classes: Any, grows: bool
 ) -> int:
@@ -170,7 +170,7 @@ def follow(
     return int(times.shape[0])
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def told(followed: Followed, arcs: Arcs) -> NDArray[np.float64]:
     """`numbers` as if all windows closed now."""
     sums = np.empty(followed.numbers.shape[0])

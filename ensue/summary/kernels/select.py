@@ -22,9 +22,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from ensue.kernels.calls import borrowing
+from ensue.kernels.calls import allocating, borrowing, inner_allocating
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 from ensue.summary.kernels.arrays import Arcs, Lanes, Retained, Tables, keeping, make_lanes
@@ -53,7 +52,7 @@ _HUGE = 1e280
 _LARGE = 400.0  # log2 of the most that is expected before exponents are needed
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def refresh_tables(
     learn: bool, counted: bool, window: Any, levels: Any, tables: Tables, arcs: Arcs
 ) -> None:
@@ -80,11 +79,12 @@ def learn_class(event_class: int, decay: float, tables: Tables) -> None:
     learning[WEIGHT] *= decay
     class_weight[event_class] += learning[WEIGHT]
     if learning[WEIGHT] > 1e100:
-        class_weight /= learning[WEIGHT]
+        for c in range(class_weight.shape[0]):
+            class_weight[c] /= learning[WEIGHT]
         learning[WEIGHT] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def next_random(numbers: Any, below: int) -> int:
     """SplitMix64: a small generator whose state is one stored integer."""
     numbers[SEED] += np.int64(-7046029254386353131)
@@ -110,7 +110,7 @@ def drop(at: int, numbers: Any, events: Retained) -> None:
         numbers[SETTLED] -= 1
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def ending_at_last(count: int, events: Retained, window: Any, arcs: Arcs) -> float:
     """Matches among the first `count` events that end at the last of them."""
     times, classes = events.times, events.classes
@@ -137,7 +137,7 @@ def ending_at_last(count: int, events: Retained, window: Any, arcs: Arcs) -> flo
     return total
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def score(
     count: int,
     size: float,
@@ -254,7 +254,7 @@ def score(
     return lanes
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def resettle(
     removed: Any,
     numbers: Any,
@@ -292,7 +292,7 @@ def resettle(
     return lanes
 
 
-@njit(cache=True, nogil=True)
+@allocating
 def run(
     size: int,
     mode: int,

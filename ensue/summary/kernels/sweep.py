@@ -24,9 +24,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from ensue.kernels.calls import borrowing
+from ensue.kernels.calls import inner, with_options
 from ensue.summary.kernels.arrays import Arcs, Lanes, Retained
 from ensue.summary.kernels.follow import log_add
 
@@ -35,7 +34,7 @@ _EVERY = 8  # events between two looks at exponents
 _ROOM, _SHIFT = 2.0**200, 200.0
 
 
-@njit(cache=True, nogil=True)
+@inner
 def steps_left(window: Any, passed: Any, rate: float, most: int) -> int:
     """Expected arrivals in what is left of a window."""
     left = (window - passed) * rate
@@ -44,7 +43,7 @@ def steps_left(window: Any, passed: Any, rate: float, most: int) -> int:
     return int(left + 0.5) if left > 0 else 0
 
 
-@borrowing
+@inner
 def find_lanes(
     events: Retained, arcs: Arcs, low: int, high: int, count: int, window: Any, lanes: Lanes
 ) -> int:
@@ -62,7 +61,7 @@ def find_lanes(
     return width
 
 
-@borrowing
+@inner
 def lane_room(classes: Any, arcs: Arcs, lanes: Lanes, count: int) -> int:
     """Numbers the sweep keeps between its two passes."""
     room = 0
@@ -76,7 +75,7 @@ def lane_room(classes: Any, arcs: Arcs, lanes: Lanes, count: int) -> int:
     return room
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@with_options(_nrt=False, no_cpython_wrapper=True, fastmath=_FAST)
 def sweep(
     events: Retained,
     arcs: Arcs,
@@ -243,7 +242,7 @@ def sweep(
             out[i] += total
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@with_options(_nrt=False, no_cpython_wrapper=True, fastmath=_FAST)
 def _rescaled(values: Any, exponent: Any, low: int, high: int) -> bool:
     """Takes a power of two out of the lanes that grew; whether there were any."""
     states, found = values.shape[0], False
@@ -259,7 +258,7 @@ def _rescaled(values: Any, exponent: Any, low: int, high: int) -> bool:
     return found
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@with_options(_nrt=True, no_cpython_wrapper=True, fastmath=_FAST)
 def sweep_scaled(
     classes: Any,
     arcs: Arcs,
