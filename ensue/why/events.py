@@ -363,9 +363,8 @@ class Wait(Match):
             if low is not None and low[row] > path[0][0]:
                 return row, a.WITHIN, name, self.beyond(path[0][0], row)
             bits = self._bits(row, path)
-            halted = self._halted(bits)
-            if halted:
-                return row, a.FORBIDDEN, name, halted
+            if self._halted(bits):
+                return (row, *self._ended(path, row, waiting, wanted, bits, name))
             left = automaton.move(frozenset(waiting), bits).skip or ()
             onward = {p for p in cast(frozenset[Place], left) if waits.carries(p, wanted)}
             if not onward:
@@ -382,9 +381,6 @@ class Wait(Match):
         wanted = self._room.waits.wanted(places)
         waiting = {place for place in places if self._room.waits.carries(place, wanted)}
         name = self._names[wanted[1]] if wanted[0] else self._absent(waiting, bits)
-        halted = self._halted(bits)
-        if halted:
-            return a.FORBIDDEN, name, halted
         return self._ended(path, row, waiting, wanted, bits, name)
 
     def asked(self, label: int, row: int, path: Path) -> tuple[bool | None, str]:
@@ -417,17 +413,16 @@ class Wait(Match):
         bits: int,
         name: str,
     ) -> tuple[str, str, str]:
-        behind = self._room.waits.behind(places)
         takes = [
             (place, edge)
             for need, label, place, edge in self._room.waits.takes(places)
             if (need, label) == wanted
         ]
-        for _, edge in takes:
-            late = [atom for atom in atoms(edge.test) if atom >= len(self._names)]
-            if any(not bits >> atom & 1 for atom in late):
-                bound = self._room.automaton.bounds[late[0] - len(self._names)].within
-                return a.WITHIN, name, self.late(path[-1][0], row, bound)
+        if late := self._late(path, row, takes, bits):
+            return a.WITHIN, name, late
+        if halted := self._halted(bits):
+            return a.FORBIDDEN, name, halted
+        behind = self._room.waits.behind(places)
         came = self._absent(places, bits)
         if came.startswith("!"):
             return a.FORBIDDEN, name, f"{came[1:]} came"
@@ -452,6 +447,15 @@ class Wait(Match):
             away = f"the next row that fits comes {later - row:,} later"
             return a.NOT_ADJACENT, name, f"{told}; {away}"
         return reason, name, told
+
+    def _late(self, path: Path, row: int, takes: list[tuple[Place, Edge]], bits: int) -> str:
+        """How far the row lies behind the joint's own `within`, if it does."""
+        for _, edge in takes:
+            late = [atom for atom in atoms(edge.test) if atom >= len(self._names)]
+            if any(not bits >> atom & 1 for atom in late):
+                bound = self._room.automaton.bounds[late[0] - len(self._names)].within
+                return self.late(path[-1][0], row, bound)
+        return ""
 
     def _failure(self, label: int, row: int, path: Path) -> tuple[str, str]:
         self._pairs = (*path, (row, label))

@@ -111,7 +111,9 @@ def test_an_absence_before_what_may_be_left_out() -> None:
 
 
 def test_bounded_gaps() -> None:
-    check(ensue.pattern("A -> within 1 units B ->> within 2 units C", types="kind"))
+    pattern = ensue.pattern("A -> within 1 units B ->> within 2 units C", types="kind")
+    check(pattern)
+    check(pattern.without(stop="kind = 'X'"))
 
 
 @pytest.mark.parametrize("inner", ["consecutive", "allow_combinations", ""])
