@@ -29,7 +29,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import inner_inlined
+from ensue.kernels.calls import inlined, inner_inlined
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 
@@ -71,7 +71,7 @@ class Steps(NamedTuple):
     accepts: NDArray[np.bool_]
 
 
-@inner_inlined
+@inlined
 def join_nodes(nodes: Nodes, left: int, right: int, used: int) -> int:
     """Writes the union of two nodes at `used`."""
     newest, oldest = nodes.newest, nodes.oldest
@@ -85,7 +85,7 @@ def join_nodes(nodes: Nodes, left: int, right: int, used: int) -> int:
     return used
 
 
-@inner_inlined
+@inlined
 def event_node(nodes: Nodes, before: int, row: int, label: int, used: int) -> int:
     """Writes an event after those of `before` at `used`."""
     nodes.rows[used] = row
