@@ -17,12 +17,22 @@ df = spark.createDataFrame([("a", t, float(t)) for t in range(9)], "k string, t 
 df.createOrReplaceTempView("df")
 CLAUSE = "MATCH_RECOGNIZE (MEASURES nosuch(A.x) AS m PATTERN (A))"
 base = ensue.pattern("A B+").partition_by("k").order_by("t")
+pair = ensue.pattern("A -> B").partition_by("k").order_by("t").define(B="x > 1")
+wrong = pair.define(A="nosuch(x) > 1").measures(m="B.x")  # filtered before the shuffle
+rate = spark.readStream.format("rate").load().selectExpr("'a' AS k", "timestamp AS t", "value AS x")
+stream = rate.withWatermark("t", "1 second")
 refused = [
     lambda: base.define(B="nosuch(x) > 1").matches(df),
     lambda: base.define(B="x > 1").measures(m="nosuch(LAST(B.x))").matches(df),
     lambda: base.define(B="size(x) > 1").matches(df),
     lambda: ensue.sql(f"SELECT * FROM df {CLAUSE}"),
     lambda: ensue.sql(f"SELECT * FROM (SELECT y FROM df) {CLAUSE}"),
+    lambda: base.define(B="nosuch(x) > 1").explain(df),
+    lambda: base.define(B="nosuch(x) > 1").matches(stream),
+    lambda: wrong.matches(df),
+    lambda: wrong.count(df),
+    lambda: ensue.workload(one=wrong, two=pair.define(A="x > 2").measures(m="B.x")).matches(df),
+    lambda: pair.define(A="x > 2").aggregate(df, n="nosuch(count(*))"),
     lambda: base.define(B="x > 1").after_match("to first A").count(df),
     lambda: base.define(B="x > 1").after_match("to first A").matches(df).collect(),
 ]
@@ -39,6 +49,7 @@ for query in refused:
 
 
 COMPILING = "ensue: compil"  # lines of Ensue's that a first run has
+CONDITION = "ColumnTypeError: Spark rejects the condition NOSUCH(`x`) > 1: [UNRESOLVED_ROUTINE]"
 CHECK = "What to do: check column names, types and functions of this expression"
 SKIP = [
     "SkipTargetError: AFTER MATCH SKIP TO A: the row labelled A is the first row of the match, so "
@@ -72,7 +83,7 @@ def check(lines: list[str], beginnings: list[str]) -> None:
 
 def test_stderr_has_only_our_lines() -> None:
     expected = [
-        "ColumnTypeError: Spark rejects the condition NOSUCH(`x`) > 1: [UNRESOLVED_ROUTINE]",
+        CONDITION,
         CHECK,
         "ColumnTypeError: Spark rejects the measure m: [UNRESOLVED_ROUTINE]",
         CHECK,
@@ -83,6 +94,9 @@ def test_stderr_has_only_our_lines() -> None:
         "                   ^",
         CHECK,
         "AnalysisException: [UNRESOLVED_COLUMN",
+        *[CONDITION, CHECK] * 5,
+        "ColumnTypeError: Spark rejects the measure n: [UNRESOLVED_ROUTINE]",
+        CHECK,
         *SKIP,
         *SKIP,
     ]

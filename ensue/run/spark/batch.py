@@ -64,8 +64,9 @@ def run(
         bound = rename(bound, plain)
         df = df.toDF(*(plain.get(name, name) for name in df.columns))
     planned = plan(bound)
+    columns = input_columns(planned, df)  # first: it names what Spark rejects
     needed = df if budget is not None else prefilter.of_matches(planned, df, listing)
-    prepared = _prepare(planned, needed)
+    prepared = needed.select(*columns)
     if listing is not None and listing.as_of != END:
         prepared = with_time(bound, prepared, listing.as_of, df)
     if sequence_cuts.can_cut(planned, prepared, listing) and budget is None:
@@ -140,8 +141,9 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, as_of: Any = END) ->
     """Aggregates over all matches of an event pattern: parts where the rows are, then one sum."""
     bound = rules.check(bind(query, df.columns))
     planned = plan(bound)
+    columns = input_columns(planned, df)  # first: it names what Spark rejects
     needed = prefilter.of_totals(planned, df) if as_of in (END, LATEST) else df
-    prepared = _prepare(planned, needed)
+    prepared = needed.select(*columns)
     if as_of != END:
         prepared = with_time(bound, prepared, as_of, df)
     schema = arrow_schema(prepared)
@@ -166,20 +168,20 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, as_of: Any = END) ->
     summed = shuffled(found, grouping.by).mapInArrow(
         shipped(finished), spark_schema(finish.table([]).schema)
     )
-    columns = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
-    columns += [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
-    return summed.select(*columns)
+    kept = [F.col(quoted(n)) for n in summed.columns if not n.startswith(PREFIX)]
+    return summed.select(*kept, *measured(planned, summed).values())
 
 
 def prepared_schema(query: Query, df: DataFrame) -> tuple[Plan, pa.Schema]:
     """The plan bound to a DataFrame, and the Arrow schema its workers will see."""
     planned = plan(rules.check(bind(query, df.columns)))
-    return planned, arrow_schema(_prepare(planned, df))
+    return planned, arrow_schema(df.select(*input_columns(planned, df)))
 
 
 def profile(query: Query, df: DataFrame) -> tuple[Plan, nothing.Profile, pa.Schema]:
     """What `explain(df)` says of the data, counted by one aggregate."""
     planned = plan(rules.check(bind(query, df.columns)))
+    input_columns(planned, df)
     schema = arrow_schema(df)
     parts = {tier.label: [row_sql(p) for p in nothing.prefixes(tier)] for tier in planned.tiers}
     conditions = list(dict.fromkeys(text for found in parts.values() for text in found))
@@ -215,10 +217,6 @@ def profile(query: Query, df: DataFrame) -> tuple[Plan, nothing.Profile, pa.Sche
         ),
         schema,
     )
-
-
-def _prepare(planned: Plan, df: DataFrame) -> DataFrame:
-    return df.select(*input_columns(planned, df))
 
 
 def input_columns(planned: Plan, df: DataFrame) -> list[Column]:
@@ -284,10 +282,17 @@ def _worker(planned: Plan, listing: Listing | None) -> Work:
     return work
 
 
-def with_measures(planned: Plan, matches: DataFrame) -> DataFrame:
-    values = {m.name: F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer}
+def measured(planned: Plan, found: DataFrame) -> dict[str, Column]:
+    """The measures by name, over what the evaluator found."""
+    values = {}
     for measure in planned.outer:
         text = row_sql(measure.value)
-        analysed(matches, text, f"the measure {measure.name}")
+        analysed(found, text, f"the measure {measure.name}")
+        values[measure.name] = F.expr(text).alias(measure.name)
+    return values
+
+
+def with_measures(planned: Plan, matches: DataFrame) -> DataFrame:
+    values = measured(planned, matches)
     order = output_order(planned, matches.columns)
     return matches.select(*(values[n] if n in values else F.col(quoted(n)) for n in order))

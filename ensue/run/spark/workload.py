@@ -137,10 +137,11 @@ def _shared(
     union = unite(group.queries)
     waiting, now = time_for(group.queries.values(), as_of)
     measured = all(query.measures is not None for query in group.queries.values())
+    columns = batch.input_columns(union.plan, df)  # first: it names what Spark rejects
     needed = df
     if budget is None and measured and now in (END, LATEST):
         needed = prefilter.of_patterns([member.plan for member in union.members], df)
-    prepared = _prepared(union.plan, needed)
+    prepared = needed.select(*columns)
     if waiting is not None:
         prepared = batch.with_time(waiting, prepared, now, df)
     schema = arrow_schema(prepared)
