@@ -80,6 +80,14 @@ def rocks(spark: Any) -> Any:
     spark.conf.unset(PROVIDER)
 
 
+def test_one_answer_of_a_stream_is_refused(spark: Any, tmp_path: Path) -> None:
+    write(tmp_path, 0, *BATCHES)
+    stream = stream_of(spark, tmp_path)
+    for answer in (PAIR.count, PAIR.show, ensue.workload({"pair": PAIR}).show):
+        with pytest.raises(errors.UnsupportedError, match="a stream has no end"):
+            answer(stream)
+
+
 @pytest.fixture(scope="module")
 def ran(rocks: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A stream that has read all and is not closed: its folder, rows, progress and state."""

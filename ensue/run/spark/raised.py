@@ -96,6 +96,12 @@ def spoken_errors() -> Iterator[None]:
 @contextmanager
 def action(df: DataFrame, title: str) -> Iterator[None]:
     """An action that Ensue runs: its own errors, and its progress where somebody looks."""
+    if df.isStreaming:
+        raise errors.UnsupportedError(
+            f"{title} gives one answer, and a stream has no end",
+            remedy="write the stream (q.matches(df).writeStream, or q.aggregate(df).writeStream), "
+            "or give the rows that have arrived as a batch DataFrame (spark.read)",
+        )
     with own_errors(), watched(df.sparkSession, title):
         yield
 
