@@ -33,6 +33,9 @@ refused = [
     lambda: wrong.count(df),
     lambda: ensue.workload(one=wrong, two=pair.define(A="x > 2").measures(m="B.x")).matches(df),
     lambda: pair.define(A="x > 2").aggregate(df, n="nosuch(count(*))"),
+    lambda: pair.define(A="x > 2").aggregate(stream, n="nosuch(count(*))"),
+    lambda: pair.define(A="1 / t > 0").count(df),
+    lambda: base.define(B="1 / t > 0").matches(df).collect(),
     lambda: base.define(B="x > 1").after_match("to first A").count(df),
     lambda: base.define(B="x > 1").after_match("to first A").matches(df).collect(),
 ]
@@ -50,6 +53,7 @@ for query in refused:
 
 COMPILING = "ensue: compil"  # lines of Ensue's that a first run has
 CONDITION = "ColumnTypeError: Spark rejects the condition NOSUCH(`x`) > 1: [UNRESOLVED_ROUTINE]"
+GUARD = "What to do: guard the expression (nullif, try_cast, IF), or leave such rows out"
 CHECK = "What to do: check column names, types and functions of this expression"
 SKIP = [
     "SkipTargetError: AFTER MATCH SKIP TO A: the row labelled A is the first row of the match, so "
@@ -95,8 +99,8 @@ def test_stderr_has_only_our_lines() -> None:
         CHECK,
         "AnalysisException: [UNRESOLVED_COLUMN",
         *[CONDITION, CHECK] * 5,
-        "ColumnTypeError: Spark rejects the measure n: [UNRESOLVED_ROUTINE]",
-        CHECK,
+        *["ColumnTypeError: Spark rejects the measure n: [UNRESOLVED_ROUTINE]", CHECK] * 2,
+        *["DataError: Spark cannot compute 1 / `t`: [DIVIDE_BY_ZERO] Division by zero.", GUARD] * 2,
         *SKIP,
         *SKIP,
     ]

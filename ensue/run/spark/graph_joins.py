@@ -42,8 +42,8 @@ from ensue.run.spark.graph_clean import (
     without_repeats,
 )
 from ensue.run.spark.keyed import quoted
+from ensue.run.spark.raised import action
 from ensue.run.spark.versions import worker_schema
-from ensue.run.spark.watch import watched
 
 MAX_IN_PLAN = 8  # hops that are planned together
 MAX_LABELS = 100_000
@@ -400,7 +400,7 @@ class _Search:
         frontier = frontier.localCheckpoint()
         found = self._accepted(frontier)
         hop = 0
-        with watched(frontier.sparkSession, "following edges"):
+        with action(frontier, "following edges"):
             while (most is None or hop < most) and not frontier.isEmpty():
                 hop += 1
                 frontier = extend(self._crossed(frontier, entries, every), hop).localCheckpoint()

@@ -2,8 +2,10 @@
 
 Spark carries a worker's exception to the driver as text, inside an exception of its own. The text
 holds all that an `EnsueError` says, so the error can be made again from it: class, problem, place
-and remedy. Actions that Ensue runs do so by themselves; for those that users run there is
-`own_errors()`, and `own_error()` for what a stream's `exception()` gives.
+and remedy. Where Spark itself cannot compute an expression (a row divides by zero), its exception
+becomes the `DataError` that the same row is in process. Actions that Ensue runs do so by
+themselves; for those that users run there is `own_errors()`, and `own_error()` for what a stream's
+`exception()` gives.
 """
 
 from __future__ import annotations
@@ -26,22 +28,38 @@ _RAISED = re.compile(r"(?:^|\s)ensue\.errors\.(\w+): ")
 _BEHIND = re.compile(r"\n\s*(?:at [\w.$/<>]+\(|(?:JVM|Driver) stacktrace:|SQLSTATE: |== )")
 _PLACED = re.compile(r"line (\d+), column (\d+): (.*)\n  (.*)\n  ( *)\^", re.DOTALL)
 _REMEDY = "\nWhat to do: "
+_DATA = "22"  # how the SQLSTATE of a data exception begins
 
 
 def own_error(problem: BaseException | None) -> errors.EnsueError | None:
-    """The error of Ensue that a worker raised, or None where it was another."""
+    """The error of Ensue that a worker raised, or that a row's values are; None: another's."""
     if problem is None or isinstance(problem, errors.EnsueError):
         return problem
     text = str(problem)
     heads = [head for head in _RAISED.finditer(text) if _class_of(head.group(1)) is not None]
     if not heads:
-        return None
+        return _data_error(problem)
     # A worker's text may stand twice: once as the message, once among the causes.
     body = text[heads[0].end() :]
     behind = _BEHIND.search(body)
     kind = _class_of(heads[0].group(1))
     assert kind is not None
     return _read(kind, (body[: behind.start()] if behind else body).strip())
+
+
+def _data_error(problem: BaseException) -> errors.DataError | None:
+    """What an expression that Spark computes has against a row."""
+    if not isinstance(problem, PySparkException) or isinstance(problem, AnalysisException):
+        return None
+    if not (problem.getSqlState() or "").startswith(_DATA):
+        return None
+    fragments = [context.fragment() for context in problem.getQueryContext()]
+    where = f"Spark cannot compute {fragments[0]}" if fragments else "Spark cannot use a row"
+    said = str(problem).strip().splitlines()[0].partition(" SQLSTATE: ")[0]
+    return errors.DataError(
+        f"{where}: {said}",
+        remedy="guard the expression (nullif, try_cast, IF), or leave such rows out",
+    )
 
 
 def _class_of(name: str) -> type[errors.EnsueError] | None:
@@ -62,9 +80,13 @@ def _read(kind: type[errors.EnsueError], text: str) -> errors.EnsueError:
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Actions inside raise Ensue's own errors: `with own_errors(): found.collect()`."""
+    """Actions inside raise Ensue's own errors: `with own_errors(): found.collect()`.
+
+    What pyspark would log of them is not logged: they are raised.
+    """
     try:
-        yield
+        with asking():
+            yield
     except Exception as problem:
         own = own_error(problem)
         if own is None or own is problem:
@@ -76,7 +98,7 @@ def own_errors() -> Iterator[None]:
 def spoken_errors() -> Iterator[None]:
     """As `own_errors`, and errors of Spark by their first lines, for people at a terminal."""
     try:
-        with own_errors(), asking():
+        with own_errors():
             yield
     except (PySparkException, Py4JError) as problem:
         # Behind the message come a plan, which begins with a quote, and the stack.

@@ -132,7 +132,7 @@ def totals(query: Query, df: DataFrame, grouping: Grouping, options: StreamOptio
     work = totals_work(planned, grouping, *arguments)
     found = prepared.run(work)
     carried = [F.col(quoted(n)) for n in work.found.names if not n.startswith(PREFIX)]
-    values = [F.expr(row_sql(m.value)).alias(m.name) for m in planned.outer]
+    values = batch.measured(planned, found).values()
     ahead = [OP, MATCH_ID] if work.settings.speculative else []
     behind = list(BEHIND) if work.settings.late else []
     return found.select(*ahead, *carried, *values, *behind)

@@ -36,6 +36,7 @@ from ensue.rows.warm import warm_up as warm_rows
 from ensue.run import choose
 from ensue.run.spark import batch, budget_costs, prefilter
 from ensue.run.spark.keyed import arrow_schema, map_sorted, quoted
+from ensue.run.spark.raised import action
 from ensue.shared import given
 from ensue.shared.groups import Group, bounded, groups
 from ensue.shared.listing import PATTERN, combined_name
@@ -170,8 +171,10 @@ def _collected(
 ) -> tuple[pa.Table, NDArray[np.int64], NDArray[np.bool_]]:
     """Rows of the past as complete partitions."""
     query = planned.query
-    prepared = _prepared(planned, past).toArrow().combine_chunks()
-    table, starts = arrange(prepared, query.partition_by, query.order_by)
+    prepared = _prepared(planned, past)
+    with action(prepared, "reading the past"):
+        rows = prepared.toArrow().combine_chunks()
+    table, starts = arrange(rows, query.partition_by, query.order_by)
     return table, starts, np.ones(len(starts) - 1, np.bool_)
 
 
