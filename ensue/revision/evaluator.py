@@ -27,6 +27,7 @@ from ensue.operator.turns import Turns
 from ensue.query import condition as c
 from ensue.query import stored
 from ensue.query.duration import parse_duration
+from ensue.revision import limits
 from ensue.revision import state as revision_state
 from ensue.revision.arc_schedule import ArcSchedule
 from ensue.revision.kernels import layout
@@ -140,13 +141,22 @@ class RevisionEvaluator(intake.PutsAside, Turns):
 
     def _through(self, table: pa.Table, times: Times, operations: NDArray[np.int8]) -> pa.Table:
         """All partitions with their events."""
+        try:
+            return self._shown(self._through_partitions(table, times, operations))
+        except errors.LimitError:
+            self._cut = "insert" if (operations == layout.INSERT).all() else "retract"
+            raise
+
+    def _through_partitions(
+        self, table: pa.Table, times: Times, operations: NDArray[np.int8]
+    ) -> list[pa.Table]:
         if not self.partition_by:
-            return self._shown([self._changed(0, (), table, times, operations)])
+            return [self._changed(0, (), table, times, operations)]
         hashes = row_hashes(table, self.partition_by).view(np.int64)
         names, places = np.unique(hashes, return_inverse=True)
         order = np.argsort(places, kind="stable")
         bounds = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=len(names)))))
-        found = []
+        found, held, matches = [], self.partials, 0
         for index, name in enumerate(names.tolist()):
             rows = order[bounds[index] : bounds[index + 1]]
             part = table.take(pa.array(rows))
@@ -154,8 +164,13 @@ class RevisionEvaluator(intake.PutsAside, Turns):
             kept = Times(
                 *(getattr(times, n)[rows] for n in ("le", "re", "tie", "name", "sequence"))
             )
+            operator = self.operator(name, key)
+            operator.elsewhere = held - operator.partials
             found.append(self._changed(name, key, part, kept, operations[rows]))
-        return self._shown(found)
+            held = operator.elsewhere + operator.partials
+            matches += found[-1].num_rows
+            limits.check_matches(matches)
+        return found
 
     def change_with_edits(self, table: pa.Table, edits: ArcSchedule) -> tuple[pa.Array, pa.Table]:
         """Events with edits of arcs between them; when each edit begins to apply, all changes."""
@@ -229,7 +244,11 @@ class RevisionEvaluator(intake.PutsAside, Turns):
             return operator.revise(added, removed, begin, end, finals, starts)
 
         edit(self._first)  # refuses what does not fit, before any partition has changed
-        found = [self._output(name, op, edit(op)[2]) for name, op in self._all()]
+        try:
+            found = [self._output(name, op, edit(op)[2]) for name, op in self._all()]
+        except errors.LimitError:
+            self._cut = "revise"
+            raise
         self._edited = True
         told = None if begin == MINUS_INFINITY else self.clock.time(begin)
         until = None if end is None else self.clock.time(end)

@@ -20,6 +20,7 @@ from ensue import errors
 from ensue.automaton.registers import INFINITY, MINUS_INFINITY, Arc, RegisterAutomaton
 from ensue.guards import machine as guards
 from ensue.query import condition as c
+from ensue.revision import limits
 from ensue.revision.arc_book import ArcBook
 from ensue.revision.code import Code
 from ensue.revision.invariants import verify
@@ -71,6 +72,7 @@ class EventOperator(ABC):
         self._promises: dict[c.Condition, int] = {}
         self._retracted = False
         self._ignoring = False
+        self.elsewhere = 0  # partial matches that other partitions hold
         self._book: ArcBook | None = None
         self._rebuild()
         self.store = new_store(len(self.code.inputs), self.code.fields, settings.sequenced)
@@ -220,13 +222,14 @@ class EventOperator(ABC):
     def _process(self, operations: Any, keys: Any, cells: Any, resume: int = NONE) -> Delta:
         status = np.zeros(len(operations), np.int8)
         faults = np.zeros((MAX_FAULTS, 3), np.int64)
-        counts = np.zeros(layout.COUNTS, np.int64)
+        counts = limits.counts(self.elsewhere)
         rows = np.zeros((64, layout.OUTPUT_REGISTER + self.code.fields), np.int64)
         self.store, rows = self.kernels.process(
             self.store, self.table, operations, keys, cells, self.ignoring,
             self.settings.sequenced, self.settings.unique, resume, status, faults, counts, rows,
         )  # fmt: skip
         look()
+        limits.check(counts)
         return Delta(
             rows[: counts[layout.ROWS]],
             status,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,15 @@ from ensue import errors
 from ensue.automaton.registers import RegisterAutomaton
 from ensue.operator.identity import row_hashes
 from ensue.operator.intake import REASON
+from ensue.operator.protocol import bounded
+from ensue.revision import limits
 from ensue.revision.evaluator import RevisionEvaluator
+from ensue.revision.limits import OverfullError
 from ensue.revision.parts import DEFAULT, Settings
 from ensue.revision.timing import Timing
 
 CHUNK = 1 << 16  # rows after which a complete, ordered table lets go of the past
+LEAST_CHUNK = CHUNK >> 10
 
 
 def all_matches(
@@ -27,20 +31,16 @@ def all_matches(
     settings: Settings = DEFAULT,
 ) -> pa.Table:
     """All matches in a complete table, in the order of partitions and of their last events."""
-    evaluator = RevisionEvaluator(machine, timing, table.schema, partition_by, settings)
-    times = evaluator.times(table)
-    by_time = np.lexsort((times.name, times.tie, times.le))
-    if (np.diff(by_time) < 0).any():
-        table = table.take(pa.array(by_time))
-        times = evaluator.times(table)
-    found = []
-    for begin in range(0, table.num_rows, CHUNK):
-        part = table.slice(begin, CHUNK)
-        found.append(evaluator.insert(part))
-        edge = begin + CHUNK
-        if edge < table.num_rows:
-            found.append(evaluator.advance(evaluator.clock.time(int(times.le[edge]))))
-    found.append(evaluator.end())
+    chunk = CHUNK
+    while True:
+        evaluator = RevisionEvaluator(machine, timing, table.schema, partition_by, settings)
+        try:
+            found = _in_chunks(evaluator, table, chunk)
+            break
+        except OverfullError:
+            if chunk == LEAST_CHUNK or table.num_rows <= LEAST_CHUNK:
+                raise
+            chunk >>= 5  # the past is let go of earlier
     if evaluator.rejected.num_rows:
         problem = evaluator.rejected.column(REASON)[0].as_py()
         raise errors.DataError(
@@ -53,6 +53,26 @@ def all_matches(
     joined = joined.sort_by(order) if joined.num_rows else joined
     numbers = _numbers(joined, partition_by)
     return joined.add_column(len(partition_by), "match_number", pa.array(numbers))
+
+
+def _in_chunks(evaluator: RevisionEvaluator, table: pa.Table, chunk: int) -> list[pa.Table]:
+    """The changes that a table makes."""
+    times = evaluator.times(table)
+    by_time = np.lexsort((times.name, times.tie, times.le))
+    if (np.diff(by_time) < 0).any():
+        table = table.take(pa.array(by_time))
+        times = evaluator.times(table)
+
+    def changes() -> Iterator[pa.Table]:
+        for begin in range(0, table.num_rows, chunk):
+            yield evaluator.insert(table.slice(begin, chunk))
+            limits.check_matches(evaluator.metrics.matches)
+            edge = begin + chunk
+            if edge < table.num_rows:
+                yield evaluator.advance(evaluator.clock.time(int(times.le[edge])))
+        yield evaluator.end()
+
+    return list(bounded(changes()))
 
 
 def _numbers(table: pa.Table, partition_by: Sequence[str]) -> NDArray[np.int64]:

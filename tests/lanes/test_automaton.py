@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import ensue
+from ensue import errors
 from ensue.operator.buffer import CONTENT, KEY
 from ensue.operator.identity import row_hashes
 from ensue.operator.status import STATUS
@@ -131,3 +132,11 @@ def test_a_row_that_cannot_be_used_is_told() -> None:
     refused = [row for row in told if row[STATUS] == "rejected"]
     assert len(told) == 3 and len(refused) == 1
     assert "sequence number" in json.loads(refused[0]["event"])["reason"]
+
+
+def test_a_lane_meets_the_limit_of_partial_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = events(200, 1)
+    monkeypatch.setattr("ensue.revision.limits.MAX_PARTIALS", 50)
+    lane = work_of(automata()["for ever"], ready(table))
+    with pytest.raises(errors.LimitError, match="more than 50 partial matches are held"):
+        streams.step(lane, None, [ready(table)], None, (streams.CLOSE,), [])

@@ -227,3 +227,126 @@ def test_reserved_names_and_foreign_state() -> None:
     other = ensue.Automaton({"m": "int"}, order_by="ts").arc("q0", "q1").final("q1")
     with pytest.raises(errors.StateError, match="another query"):
         other.restore(matcher.snapshot())
+
+
+# -- limits ---------------------------------------------------------------------------------------
+
+
+def forking(**given: Any) -> ensue.Automaton:
+    """Each event doubles the partial matches, no two of which have the same register."""
+    return (
+        ensue.Automaton({"n": "bigint"}, order_by="ts", **given)
+        .arc("q0", "q1", when="kind = 'a'", set={"n": "x"})
+        .arc("q1", "q1", when="kind = 'a'", set={"n": "2 * n"})
+        .arc("q1", "q1", when="kind = 'a'", set={"n": "2 * n + 1"})
+        .arc("q1", "q2", when="kind = 'b'")
+        .final("q2")
+    )
+
+
+def alike(count: int) -> pa.Table:
+    return events(*((time, "a", 1) for time in range(1, count + 1)))
+
+
+def test_an_automaton_that_forks_meets_a_limit() -> None:
+    """Thousands of rows could have 2 ** 3,000 partial matches: a second and little memory."""
+    with pytest.raises(errors.LimitError, match=r"more than 16,384 .* begin with one event") as met:
+        forking().matches(alike(3_000))
+    assert "limits.MAX_OF_START" in str(met.value) and "within=" in str(met.value)
+    assert forking(within=8).matches(alike(100)).num_rows == 0
+
+
+@pytest.mark.parametrize("given", [{}, {"within": 1_000}, {"partition_by": "x"}])
+@pytest.mark.parametrize("step", ["in order", "late", "corrected", "revised", "held back"])
+def test_each_call_of_a_matcher_meets_the_limit(
+    step: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = alike(9)
+    held: dict[str, Any] = {"speculation": 0} if step == "held back" else {}
+    matcher = forking(**given).matcher(table.schema, **held)
+    if step == "late":
+        matcher.insert(events(*((time, "a", 1) for time in (1, 2, 3, 5, 6, 7, 8, 9))))
+        table = events((4, "a", 1))
+    elif step == "corrected":  # what stood between two halves goes
+        matcher.insert(pa.concat_tables([table.slice(0, 4), events((5, "c", 1)), table.slice(5)]))
+        table = events((5, "c", 1))
+    elif step == "revised":
+        matcher.insert(events(*((time, "c", 1) for time in range(1, 10))))
+    elif step == "held back":
+        matcher.insert(table)
+    monkeypatch.setattr("ensue.revision.limits.MAX_PARTIALS", 200)
+    before = matcher.snapshot()
+    with pytest.raises(errors.LimitError, match="more than 200 partial matches are held"):
+        if step == "corrected":
+            matcher.retract(table)
+        elif step == "revised":
+            onward = dict(source="q1", target="q1", when="kind = 'c'")
+            matcher.revise(
+                add={
+                    "begin": dict(source="q0", target="q1", when="kind = 'c'", set={"n": "x"}),
+                    "even": onward | {"set": {"n": "2 * n"}},
+                    "odd": onward | {"set": {"n": "2 * n + 1"}},
+                },
+                since=1,
+            )
+        elif step == "held back":
+            matcher.advance(100)
+        else:
+            matcher.insert(table)
+    with pytest.raises(errors.StateError, match="restore the last snapshot"):
+        matcher.insert(events((20, "b", 1)))
+    monkeypatch.undo()
+    again = forking(**given).restore(before, **held)
+    assert again.advance(100).num_rows == 0
+
+
+def test_keys_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = events(*((time, "a", key) for time in range(1, 5) for key in range(10)))
+    automaton = forking(partition_by="x")
+    matcher = automaton.matcher(table.schema)
+    monkeypatch.setattr("ensue.revision.limits.MAX_PARTIALS", 200)
+    with pytest.raises(errors.LimitError, match="more than 200 partial matches are held"):
+        matcher.insert(table)
+    monkeypatch.setattr("ensue.revision.limits.MAX_PARTIALS", 300)
+    assert automaton.matcher(table.schema).insert(table).num_rows == 0
+
+
+def test_a_table_lets_go_of_the_past_before_it_meets_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All events held at once would be too many partial matches; those still open are few."""
+    counting = (
+        ensue.Automaton({"n": "int"}, order_by="ts", within=5)
+        .arc("q0", "q1", when="kind = 'a'", set={"n": "n + 1"})
+        .arc("q1", "q1", when="kind = 'a'", set={"n": "n + 1"})
+        .arc("q1", "q2", when="kind = 'b'")
+        .final("q2")
+    )
+    table = pa.concat_tables([alike(2_000), events((2_001, "b", 0))])
+    expected = counting.matches(table)
+    monkeypatch.setattr("ensue.revision.limits.MAX_PARTIALS", 1_000)
+    assert counting.matches(table) == expected and expected.num_rows == 5
+    with pytest.raises(errors.LimitError, match="advance the watermark"):
+        counting.matcher(table.schema).insert(table)
+
+
+def test_matches_and_ways_meet_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = ensue.Automaton({"n": "int"}, order_by="ts").arc("q0", "q1", when="kind = 'a'")
+    every = every.arc("q1", "q1", when="kind = 'c'").arc("q1", "q1", when="x = 1").final("q1")
+    table = pa.concat_tables([alike(20), events((30, "c", 0))])
+    assert every.matches(table).num_rows == 230
+    with monkeypatch.context() as patch:
+        patch.setattr("ensue.operator.listing.MAX_MATCHES", 200)
+        with pytest.raises(errors.LimitError, match="more than 200 matches"):
+            every.matches(table)
+        with pytest.raises(errors.LimitError, match="more than 200 matches"):
+            every.matcher(table.schema).insert(table)
+    with monkeypatch.context() as patch:
+        patch.setattr("ensue.operator.protocol.MAX_OUTPUT", 1 << 10)
+        with pytest.raises(errors.LimitError, match="the answer needs more than"):
+            every.matches(table)
+    monkeypatch.setattr("ensue.revision.limits.MAX_DERIVATIONS", 10)
+    ways = ensue.Automaton({"n": "int"}, order_by="ts").arc("q0", "q1", when="kind = 'a'")
+    ways = ways.arc("q1", "q1", when="kind = 'c'").arc("q1", "q2", when="kind = 'a'").final("q2")
+    with pytest.raises(errors.LimitError, match="ways from one partial match"):
+        ways.matches(pa.concat_tables([events((0, "a", 0), (0, "c", 0)), table]))

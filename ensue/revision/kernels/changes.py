@@ -315,9 +315,10 @@ def _walk(
                 stays[:count] = False
             load_event(store, event, arcs, cells)
             most = min(
-                nodes.shape[0] - control[at.NODES] + counts[at.CREATED],
+                min(nodes.shape[0], counts[at.MOST_NODES]) - control[at.NODES] + counts[at.CREATED],
                 rows.shape[0] - counts[at.ROWS],
                 min(source.shape[0], frontier.shape[0]) - count,
+                counts[at.CREATED] + max(counts[at.WANTED], at.MADE),
             )
             index = extend(
                 store, arcs, cells, source, count, index, event, inserted or remaking, ignoring,
@@ -370,7 +371,10 @@ def process(
     counts: Numbers,
     rows: Numbers,
 ) -> tuple[Store, Numbers]:
-    """All changes in turn; output rows in the order in which they become known."""
+    """All changes in turn; output rows in the order in which they become known.
+
+    It leaves off where there is more of something than `counts` allows, and says so there.
+    """
     cells, control, walk = cells_of(arcs), store.control, np.zeros(at.WALK, np.int64)
     walk[at.CHANGE], walk[at.CHANGED], walk[at.MET] = NONE, NONE, resume
     walk[at.ONWARD] = walk[at.REMAKING] = resume != NONE
@@ -383,10 +387,16 @@ def process(
             frontier, stays, faults, counts, rows,
         )  # fmt: skip
         event, count = walk[at.MET], walk[at.METS]
-        if stop in (at.ENDED, at.ASKED):
+        wanted = counts[at.WANTED] if stop == at.ROOM else 0
+        if counts[at.ROWS] > counts[at.MOST_ROWS]:
+            counts[at.EXCEEDED] = at.MOST_ROWS
+        elif control[at.NODES] + wanted > counts[at.MOST_NODES]:
+            counts[at.EXCEEDED] = at.MOST_NODES
+        elif ignoring and control[at.EDGES] + wanted > counts[at.MOST_EDGES]:
+            counts[at.EXCEEDED] = at.MOST_EDGES
+        if stop in (at.ENDED, at.ASKED) or counts[at.EXCEEDED] > 0:
             return store, rows
         if stop == at.ROOM:
-            wanted = counts[at.WANTED]
             most = count + counts[at.CREATED] + wanted
             store = with_room(store, 0, wanted, wanted if ignoring else 0, count if ignoring else 0)
             if source.shape[0] < max(control[at.NODES], most):

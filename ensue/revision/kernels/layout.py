@@ -50,8 +50,12 @@ OPERATION, MATCH_ID, FIRST_LE, FIRST_EVENT, LAST_LE, LAST_EVENT, LIFETIME_LE, LI
 FINAL_STATE, NODE, CAUSE, OUTPUT_NULLS, FIRST_NAME, LAST_NAME, OUTPUT_REGISTER = range(8, 15)
 
 # Places in `counts`: rows put out, arcs that failed, nodes made at an event, and how many more may
-# come of the next partial match, for which there was no room.
-ROWS, FAULTS, CREATED, WANTED, COUNTS = range(5)
+# come of the next partial match, for which there was no room. Then how many there may be, of nodes,
+# of nodes of one start at one event, of edges and of rows; and which of these there are more of.
+ROWS, FAULTS, CREATED, WANTED, MOST_NODES, MOST_OF_START, MOST_EDGES, MOST_ROWS = range(8)
+EXCEEDED, COUNTS = 8, 9
+CROWDED = -2  # of a search among the nodes of one start: they are too many
+MADE = 1024  # nodes after which a walk looks whether it has to stop
 # Places in `walk`, where a batch of changes stands: the last change taken and its identity; the
 # event that is met, by how many, which of them is next, and the step. Then what is true or not:
 # the event is new, and there are events behind it; they too have to be met; all partial matches are

@@ -217,9 +217,17 @@ def link_node(store: Store, node: int, event: int, before: int) -> None:
 
 @inner_inlined
 def same_before(
-    nodes: Numbers, node: int, start: int, start_event: int, arcs: Arcs, arc: int, cells: Cells
+    nodes: Numbers,
+    node: int,
+    start: int,
+    start_event: int,
+    arcs: Arcs,
+    arc: int,
+    cells: Cells,
+    most: int,
 ) -> int:
-    """The same configuration reached by another way: this node or one before it, or NONE."""
+    """The same configuration reached by another way: this node or one before it, or NONE; CROWDED
+    where `most` others begin with the same event."""
     state = arcs.table[arc, at.TARGET]
     while (
         node >= 0 and nodes[node, at.START_EVENT] == start_event and nodes[node, at.START] == start
@@ -236,6 +244,9 @@ def same_before(
             field += 1
         if same:
             return node
+        most -= 1
+        if most <= 0:
+            return at.CROWDED
         node = nodes[node, at.BEFORE]
     return NONE
 
@@ -342,7 +353,12 @@ def extend(
                     stays[index] = True
                     continue
             before = place_in_list(store, event, start, start_event, recent)
-            node = same_before(nodes, before, start, start_event, arcs, arc, cells)
+            node = same_before(
+                nodes, before, start, start_event, arcs, arc, cells, counts[at.MOST_OF_START]
+            )
+            if node == at.CROWDED:
+                counts[at.CREATED], counts[at.EXCEEDED] = created, at.MOST_OF_START
+                return index
             if node < 0:
                 node = new_node(store, event, parent, arcs, arc, cells)
                 if keeping:
