@@ -78,5 +78,5 @@ def test_what_a_stream_refuses(spark: Any, tmp_path: Path) -> None:
         q.max("price").label(stream, partition_by="auction", order_by="at", color="red")
     with pytest.raises(errors.QueryError, match=r"lanes= is for streams"):
         q.max("price").eval(bids(5), lanes=3)
-    with pytest.raises(errors.DuplicateNameError, match="'price' already"):
+    with pytest.raises(errors.DuplicateNameError, match="already has a column 'price'"):
         q.max("price").label(stream, "price", partition_by="auction", order_by="at")
