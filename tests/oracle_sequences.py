@@ -12,7 +12,9 @@ The rules:
 - `until`: the loop takes no such event, and once begun skips none.
 - `!X`: no X is left out between the event before it and the event after it; an X that is taken as
   the event after it is not between. A strict joint before it forbids only the next row, as which
-  event ever. At the end it lasts as long as the window.
+  event ever. At the end it lasts as long as the window; before a step that is left out at the end,
+  as in `A -> !X -> B?`, nothing is waited for: the A alone is a match at once (FlinkCEP's rule, and
+  a case of its tests). The end of a group with `!X` waits all the same.
 - Inside a loop before it, X is forbidden while the loop waits for a further round. FlinkCEP decides
   the rest: a loop without an upper bound does not take an X there either; a loop of one label with
   a bound, in a round that it could do without, forbids X only right after its last event.
@@ -47,6 +49,7 @@ class State:
     barred: frozenset[str] = frozenset()  # neither left out nor taken
     not_first: frozenset[str] = frozenset()  # not left out as the very next row
     not_next: str | None = None
+    spared: frozenset[str] = frozenset()  # of these, what a step that was left out stands behind
     greed: str | None = None
 
     @property
@@ -107,7 +110,8 @@ class Oracle:
             case _:
                 raise AssertionError(node)
 
-    def _parts(self, parts, gaps, state, rest, after, rivals) -> None:  # type: ignore[no-untyped-def]
+    def _parts(self, parts, gaps, state, rest, after, rivals, own=frozenset()) -> None:  # type: ignore[no-untyped-def]
+        """`own`: what was negated in this sequence since its last event."""
         if not parts:
             rest(state)
             return
@@ -118,16 +122,21 @@ class Oracle:
         elif isinstance(parts[1], nodes.Negation) and gaps[1].policy is not Policy.STRICT:
             following = parts[1].part.name
 
-        def onward(state: State) -> None:
-            self._parts(parts[1:], gaps[1:], state, rest, after, ())
-
         if isinstance(first, nodes.Negation):
             name = first.part.name
+            negated = replace(state, spared=state.spared - {name})
             if gap.policy is Policy.STRICT:
-                onward(replace(state, not_next=name))
+                negated = replace(negated, not_next=name)
             else:
-                onward(replace(state, nots=state.nots | {name}))
+                negated = replace(negated, nots=state.nots | {name})
+            self._parts(parts[1:], gaps[1:], negated, rest, after, (), own | {name})
             return
+
+        def onward(reached: State) -> None:
+            still = own if reached.pairs == state.pairs else frozenset()
+            reached = replace(reached, spared=reached.spared | still)
+            self._parts(parts[1:], gaps[1:], reached, rest, after, (), still)
+
         self._walk(first, gap, state, onward, following, rivals)
 
     def _permute(self, node, parts, gap, state, rest, after, rivals) -> None:  # type: ignore[no-untyped-def]
@@ -238,11 +247,12 @@ class Oracle:
         if not state.pairs:
             return
         first = state.pairs[0][1]
-        if state.not_next is not None:
+        if state.not_next is not None and state.not_next not in state.spared:
             row = state.last + 1
             inside = row < len(self.rows) and self._in_window(first, row)
             if not inside or self._forbidden(row, state) or self._fits(state.not_next, row, state):
                 return
+        state = replace(state, nots=state.nots - state.spared)
         if state.nots:
             for row in range(state.last + 1, len(self.rows)):
                 if self._in_window(first, row) and self._forbidden(row, state):

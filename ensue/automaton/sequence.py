@@ -199,10 +199,8 @@ class _Compiler:
                 "the group that may be left out",
                 remedy="write the rounds with and without these steps as alternatives",
             )
-        if any(
-            gap.within is not None and _forbidden(p, gap)
-            for p, gap in zip(parts, gaps, strict=False)
-        ):
+        joined = zip(parts, gaps, strict=False)
+        if any(gap.within is not None and _forbidden(p, gap) for p, gap in joined):
             raise errors.UnsupportedError(
                 "a negated step with a bound of its own (-> within 5 minutes !X) ends a group",
                 remedy="leave its bound out, or write the negated step after the group",
@@ -226,6 +224,9 @@ class _Compiler:
         self, node: nodes.Permutation, gap: Gap, sink: Place, around: _Around
     ) -> Place:
         """One place per set of parts still to come."""
+        if around.nots and any(map(nullable, node.parts)):
+            told = f"!{around.nots[0].forbids} is before PERMUTE with a part that may be left out"
+            raise errors.UnsupportedError(told, remedy="write the orders as alternatives")
         known: dict[tuple[int, ...], Place] = {(): sink}
 
         def entry(left: tuple[int, ...], gap: Gap, around: _Around) -> Place:

@@ -157,7 +157,7 @@ def time_reasons(given: pa.Array, fitted: pa.Array) -> pa.Array:
         if is_there
         else NO_TIME
         if value is None
-        else f"the event time {value!r} is not a {fitted.type}"
+        else f"the event time {value!r} is not of type {fitted.type}"
         for is_there, value in zip(fitted.is_valid().to_pylist(), given.to_pylist(), strict=True)
     ]
     return pa.array(texts, pa.string())

@@ -89,7 +89,10 @@ def test_the_watermark_follows_at_a_delay_and_never_goes_back() -> None:
 def test_a_null_or_wrong_time_is_rejected_with_its_reason() -> None:
     stage = cleansed()
     found = stage.insert(pa.table({"k": ["a", "a", "a"], "t": ["1", "soon", None], "x": [1, 2, 3]}))
-    assert reasons(found) == ["the event time 'soon' is no int64", "the event time is null"]
+    assert reasons(found) == [
+        "the event time 'soon' is not of type int64",
+        "the event time is null",
+    ]
     assert stage.counts.rejected == 2
     assert shown(stage.end()) == [("a", 1, 1)]
 

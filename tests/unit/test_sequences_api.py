@@ -90,6 +90,12 @@ def test_a_trailing_not_needs_a_window() -> None:
         ensue.begin("a").not_followed_by("b").query
 
 
+def test_a_negation_before_a_permutation_of_optional_parts_is_refused() -> None:
+    pattern = ensue.pattern("A -> !X -> PERMUTE(B, C?)", types="kind").order_by("id")
+    with pytest.raises(errors.UnsupportedError, match="!X is before PERMUTE"):
+        pattern.matches(events("AXB"))
+
+
 @pytest.mark.parametrize(
     ("build", "problem"),
     [

@@ -30,6 +30,7 @@ PATTERNS = [
     "A -> PERMUTE(B, C)", "PERMUTE(A, B) -> C", "A ->> PERMUTE(B, C) ->> A",
     "A -> !X -> B", "A ->> !X ->> C", "A -> B+ -> !X -> C", "A !X -> B", "A -> !X -> B? -> C",
     "A -> !X -> B* -> C", "A ->> B+ -> !X ->> C", "A -> (B -> C)* -> A", "A -> (B? -> C)+ -> A",
+    "A -> !X -> B?", "A -> B? -> !X -> C?", "A !X B?", "A -> !X -> (B | C?)",
 ]  # fmt: skip
 
 
