@@ -56,6 +56,11 @@ class State:
     def last(self) -> int:
         return self.pairs[-1][1]
 
+    def at_end(self) -> State:
+        """Without what is spared."""
+        following = None if self.not_next in self.spared else self.not_next
+        return replace(self, nots=self.nots - self.spared, not_next=following)
+
 
 Rest = Callable[[State], None]
 
@@ -247,12 +252,12 @@ class Oracle:
         if not state.pairs:
             return
         first = state.pairs[0][1]
-        if state.not_next is not None and state.not_next not in state.spared:
+        state = state.at_end()
+        if state.not_next is not None:
             row = state.last + 1
             inside = row < len(self.rows) and self._in_window(first, row)
             if not inside or self._forbidden(row, state) or self._fits(state.not_next, row, state):
                 return
-        state = replace(state, nots=state.nots - state.spared)
         if state.nots:
             for row in range(state.last + 1, len(self.rows)):
                 if self._in_window(first, row) and self._forbidden(row, state):

@@ -100,6 +100,7 @@ class OfEvents(_Waits):
 
     def _complete(self, state: State) -> None:
         super()._complete(state)
+        state = state.at_end()
         if not self._searching and state.pairs in self.found:
             if state.nots:
                 self._lives(state.pairs, len(self.rows))
