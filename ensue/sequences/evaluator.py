@@ -55,6 +55,7 @@ from ensue.sequences.match_graph import (
 from ensue.sequences.output import Found
 from ensue.sequences.output import Output as Columns
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
+from ensue.sequences.strategy import Chosen, all_matches
 
 COMPACT = "the compact match graph"
 CHUNK = 1 << 14  # matches per output table
@@ -133,11 +134,16 @@ class SequencesEvaluator(InPieces):
             )
         self._open(plan, schema, state)
         self._machine: EventMachine | None = None
+        self._lister: EventMachine | None = None  # of the matches that a strategy chooses from
         self.engine = COMPACT
         if not countable(plan, self._subsets) or self._listing.timeouts:
             found = event_machine(plan, self._subsets, schema, self._listing.timeouts)
-            self._machine = None if isinstance(found, str) else found
-            self.engine = found if isinstance(found, str) else "compiled classes"
+            if isinstance(found, str):
+                self.engine = found
+            elif plan.query.skip.mode is SkipMode.NONE:
+                self._machine, self.engine = found, "compiled classes"
+            else:
+                self._lister, self.engine = found, "an after-match strategy goes by starts"
         self._columns = Columns(plan, self._listing.timeouts, carried=self._carried)
 
     def copy(self) -> Self:
@@ -233,6 +239,13 @@ class SequencesEvaluator(InPieces):
                 f"Python: {self.engine}",
                 remedy="leave compact out; q.explain() says which engine runs",
             )
+        every = None
+        if self._lister is not None:
+            check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
+            every = all_matches(self._plan.query, self._lister, batch)
+        if every is not None:
+            yield from self._chosen(batch, every, matches, carried)
+            return
         yield from self._by_classes(batch, live, matches, carried)
 
     def _graph_of(self, batch: EventBatch, live: NDArray[np.int64]) -> Graph | None:
@@ -243,6 +256,30 @@ class SequencesEvaluator(InPieces):
             return None
         return self._machine.graph(batch, live)
 
+    def _chosen(
+        self,
+        batch: EventBatch,
+        every: Chosen,
+        matches: NDArray[np.int64],
+        carried: list[Carried] | None,
+    ) -> Iterator[pa.Table]:
+        """Tables of the matches that an after-match strategy takes."""
+        limit, most = self._listing.limit, self._listing.max_matches
+        strategies = carried or [Carried() for _ in matches]
+        picks: list[int] = []
+        for partition, strategy in enumerate(strategies):
+            for match in every.of(partition, strategy):
+                if limit is not None and self._reported + len(picks) >= limit:
+                    break
+                picks.append(match)
+        if self._reported + len(picks) > most:
+            raise self._too_many(batch, self._reported, 0)
+        self._reported += len(picks)
+        self.metrics.matches += len(picks)
+        for begin in range(0, len(picks), CHUNK):
+            stretch = every.stretch(np.array(picks[begin : begin + CHUNK], np.int64))
+            yield self._columns.table(batch, _joined([stretch], batch, matches))
+
     def _by_classes(
         self,
         batch: EventBatch,
@@ -250,7 +287,7 @@ class SequencesEvaluator(InPieces):
         matches: NDArray[np.int64],
         carried: list[Carried] | None,
     ) -> Iterator[pa.Table]:
-        """In plain Python: after-match strategies, time-outs, absences, and what is too hard."""
+        """In plain Python: time-outs, absences, strategies in pieces, and what is too hard."""
         found = Found()
         query, most = self._plan.query, self._listing.max_matches
         counts = query.skip.mode is SkipMode.NONE and self._listing.limit is None

@@ -35,13 +35,19 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
         told.append("the events that conditions ahead read")
     apart = " and ".join(told) or "nothing else"
     lines.append(f"    because partial matches are distinguished by their state and {apart}")
+    skips = query.skip.mode is not SkipMode.NONE
+    if skips and not automaton.absences:
+        lines.append("  after-match strategy: applied to the list of complete partitions")
+        lines.append("    plain Python goes by starts in pieces, and of too many matches")
     if countable(plan, Subsets(automaton)):
         lines.append("  count: matrices of steps per event class, on all cores")
         lines.append("    because conditions read only the row and its physical neighbours")
     else:
         followed = "in plain Python"
-        if query.skip.mode is not SkipMode.NONE:
+        if skips:
             reason = "an after-match strategy depends on the matches before"
+            if not automaton.absences:
+                followed = "over the matches that the strategy takes"
         elif automaton.absences:
             reason = "the pattern ends with an absence"
         else:
@@ -49,6 +55,7 @@ def explain_sequence(plan: Plan, shuffle: str, reason: str) -> str:
             reason = "a joint is bounded in time"
             if plan.correlated:
                 reason = "conditions read the match so far"
-        lines.append(f"  count and aggregates: {followed}, never listing a match")
+        never = "" if skips else ", never listing a match"
+        lines.append(f"  count and aggregates: {followed}{never}")
         lines.append(f"    because {reason}")
     return "\n".join(lines) + "\n"

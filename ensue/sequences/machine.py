@@ -21,7 +21,6 @@ from ensue.guards.machine import MAX_FLOAT, MIN_FLOAT, SUM_FLOAT
 from ensue.guards.operators import TooHardError
 from ensue.guards.registers import GuardMachine
 from ensue.operator.guard_banks import load_banks
-from ensue.query.query import SkipMode
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.guard_code import EventGuards, compile_event_guards
@@ -207,8 +206,6 @@ def event_machine(
     plan: Plan, subsets: Subsets, schema: pa.Schema, timeouts: bool
 ) -> EventMachine | str:
     """The machine of a plan, or why there is none."""
-    if plan.query.skip.mode is not SkipMode.NONE:
-        return "an after-match strategy goes by starts"
     if timeouts:
         return "partial matches that run out of time are asked for"
     if subsets.automaton.absences:

@@ -40,6 +40,7 @@ from ensue.sequences.machine import GuardOverflowError, event_machine
 from ensue.sequences.match_graph import Graph, row_local_graph
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
 from ensue.sequences.runs import Key as RunKey
+from ensue.sequences.strategy import Chosen, all_matches
 
 TOTAL = f"{PREFIX}total"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
@@ -228,6 +229,7 @@ class Totals:
         timed = window is not None and window.kind is not WindowKind.ROWS
         size = window.size if window is not None and timed else None
         guards = Guards(self._plan, self.subsets, batch.columns)
+        every = self._every(batch)
         for index, part in enumerate(batch.partitions()):
             last = int(batch.starts[index + 1]) - 1
             sink = _Buckets(aggregates, *moments, self._grouping, last, part.fresh, size)
@@ -241,14 +243,18 @@ class Totals:
                 begin = max(begin, held)
                 classes = runs.classes
             else:
-                collector = Collector(query.skip, fresh=part.fresh)
-                listing: Runs[Node] = Runs(
-                    self.subsets, guards, GraphAlgebra(), collector, keep_first=True
-                )
-                listing.run(part)
-                collector.left((key[1], node) for key, node in listing.classes.items())
                 strategy = Carried() if carried is None else carried[index]
-                for pairs, _ in listed(query, collector, strategy):
+                if every is None:
+                    collector = Collector(query.skip, fresh=part.fresh)
+                    listing: Runs[Node] = Runs(
+                        self.subsets, guards, GraphAlgebra(), collector, keep_first=True
+                    )
+                    listing.run(part)
+                    collector.left((key[1], node) for key, node in listing.classes.items())
+                    chosen = (pairs for pairs, _ in listed(query, collector, strategy))
+                else:
+                    chosen = (every.pairs(match) for match in every.of(index, strategy))
+                for pairs in chosen:
                     value = aggregates.begin(*pairs[0])
                     for label, row in pairs[1:]:
                         value = aggregates.take(value, label, row)
@@ -293,6 +299,14 @@ class Totals:
             return row_local_graph(batch, self.subsets, live)
         machine = event_machine(self._plan, self.subsets, batch.table.schema, False)
         return None if isinstance(machine, str) else machine.graph(batch, live)
+
+    def _every(self, batch: EventBatch) -> Chosen | None:
+        """The matches that an after-match strategy chooses from, where kernels list them."""
+        query = self._plan.query
+        if query.skip.mode is SkipMode.NONE:
+            return None
+        machine = event_machine(self._plan, self.subsets, batch.table.schema, False)
+        return None if isinstance(machine, str) else all_matches(query, machine, batch)
 
     def _moments(self, batch: EventBatch) -> Moments:
         """The moment of each row, and which rows have one (None: all)."""

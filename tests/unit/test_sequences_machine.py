@@ -11,7 +11,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.sequences import evaluator as sequences
-from ensue.sequences import totals
+from ensue.sequences import strategy, totals
 
 PATTERNS = ["A ->> B ->> C", "A -> B+ -> C", "A ->> B+", "(A ->> B)+ ->> C", "A -> B? ->> C"]
 CONDITIONS = ["x > A.x", "x = A.x", "A.x >= x", "y > A.y", "s = A.s", "x = A.x AND y > A.y",
@@ -56,6 +56,53 @@ def test_random_conditions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         pattern = pattern.within(chooser.choice([3, 6]))
     table = events(chooser)
     assert listed(pattern, table) == in_python(pattern, table, monkeypatch)
+
+
+STRATEGIES = ["past last row", "to next row", "to first B", "to last B"]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_after_match(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice among listed matches is that of plain Python, in its order and with a limit."""
+    chooser = random.Random(seed)
+    text = chooser.choice([*PATTERNS, "A -> B ->> C", "A ->> B{1,2} ->> C"])
+    pattern = ensue.pattern(text, types="kind").order_by("i").partition_by("s")
+    if chooser.random() < 0.8:
+        pattern = pattern.define(B=chooser.choice(CONDITIONS))
+    if chooser.random() < 0.5:
+        pattern = pattern.within(chooser.choice([3, 6]))
+    pattern = pattern.after_match(chooser.choice(STRATEGIES))
+    tables = [events(chooser) for _ in range(3)]
+    table = pa.concat_tables(tables)
+    table = table.set_column(0, "i", pa.array(range(len(table)), pa.int64()))
+    given = {"limit": chooser.randrange(1, 6)} if chooser.random() < 0.3 else {}
+    calls = []
+    kept = sequences.all_matches
+    monkeypatch.setattr(sequences, "all_matches", lambda *g: calls.append(kept(*g)) or calls[-1])
+    found, count = pattern.matches(table, **given), pattern.count(table)
+    assert None not in calls
+    monkeypatch.setattr(sequences, "all_matches", lambda *given: None)
+    monkeypatch.setattr(totals, "all_matches", lambda *given: None)
+    assert found.equals(pattern.matches(table, **given))
+    assert count == pattern.count(table)
+
+
+def test_a_strategy_over_too_many_matches_is_followed_in_plain_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So is one whose kernels fail on what the strategy may leave out."""
+    table = pa.table({"i": range(9), "kind": list("ABBBCABBC"), "x": [1, 0, 2, 3, 4, 1, 2, 0, 5]})
+    pattern = ensue.pattern("A ->> B+ ->> C", types="kind").order_by("i").define(B="x > A.x")
+    found = {s: pattern.after_match(s).matches(table) for s in STRATEGIES}
+    monkeypatch.setattr(strategy, "MATCHES_PER_ROW", 0)
+    monkeypatch.setattr(strategy, "FEW", 2)
+    for name, rows in found.items():
+        assert pattern.after_match(name).matches(table).equals(rows)
+    divides = pattern.define(C="10 / (x - 5) < 0 OR A.x > 1").after_match("past last row")
+    once = table.set_column(1, "kind", pa.array(list("ABBBCXBBC")))
+    assert divides.matches(once).num_rows == 1  # its only start has matched before the division
+    with pytest.raises(errors.DataError, match="division by zero"):
+        divides.matches(table)
 
 
 PAST = ["A.x", "A.x + B.x", "A.y * B.y", "A.x - LAST(B.x)", "MAX(B.y)", "COUNT(B.*) + A.x", "-A.y",
