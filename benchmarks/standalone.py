@@ -24,7 +24,7 @@ import pyspark
 from ensue.java import ensure_java, find_java
 
 # Short lives: the JVM's second compiler never earns what it costs.
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _JOINED = "Successfully registered with master"
 _PATIENCE = 120

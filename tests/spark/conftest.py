@@ -25,8 +25,11 @@ SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 # Small queries in a short life: the JVM's second compiler never earns what it costs. Tests that
-# start processes of their own hand it on to them.
-os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# start processes of their own hand it on to them. Without it Java gives compiled code 48 MB, which
+# hundreds of tests fill: then nothing more is compiled, or even linked.
+os.environ["SPARK_SUBMIT_OPTS"] = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+)
 
 # Where an earlier Spark computes otherwise: a part of a test's name, the first Spark that computes
 # as Ensue does in process, and how those before it differ.
