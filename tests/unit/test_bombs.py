@@ -78,6 +78,7 @@ def test_a_matcher_keeps_to_a_limit_of_matches() -> None:
         matcher.end()
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("condition", [None, "x >= A.x"])
 def test_too_many_matches_are_counted_and_never_kept(
     condition: str | None, monkeypatch: pytest.MonkeyPatch
