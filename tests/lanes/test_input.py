@@ -362,18 +362,13 @@ def test_a_flipped_bit_is_found() -> None:
     stream.step(rows, None)
     assert stream.blob is not None
     chance = random.Random(1)
-    bits = [*range(17 * 8, 25 * 8)]  # what says how long the state is
+    bits = [*range(17 * 8, 25 * 8)]  # the checksum, and how the compressed state begins
     bits += [chance.randrange(8 * len(stream.blob)) for _ in range(300)]
     for bit in bits:
         blob = bytearray(stream.blob)
         blob[bit // 8] ^= 1 << bit % 8
-        lane = Lane(work, 0)
-        try:
-            lane.load(bytes(blob))
-        except errors.StateError as problem:
-            assert "damaged" in str(problem)
-        else:  # zstd has bits that say nothing
-            assert lane.save(always=True) == stream.blob
+        with pytest.raises(errors.StateError, match="damaged"):
+            Lane(work, 0).load(bytes(blob))
     with pytest.raises(errors.StateError, match="damaged"):
         Lane(work, 0).load(stream.blob[:-14])  # the checksum is cut off
 
