@@ -18,6 +18,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.spark.control import Control
+from ensue.spark.errors import own_error
 from ensue.spark.listener import Metrics, progress_line
 from tests.lanes import streams
 from tests.spark import batches
@@ -212,11 +213,13 @@ def test_observed_metrics_of_a_budget(spark: Any) -> None:
     assert seen.get["lanes"] == {"0": [0, 0, 5, 0], "2": [0, 0, 1, 0]}
 
 
-def test_an_exploding_key_and_a_null_time_may_fail(ran: Any, rocks: Any, tmp_path: Path) -> None:
+def test_rows_that_may_stop_a_stream(ran: Any, rocks: Any, tmp_path: Path) -> None:
+    """An exploding key, a null time, and a condition that Spark cannot compute."""
     folder = ran[0]
     made = {
         "limit": asked(rocks, folder, overflow="fail"),
         "null": asked(rocks, folder, nulls="fail"),
+        "zero": asked(rocks, folder, PAIR.define(B="1 / x > 0")),
     }
     queries = {n: writer(one, tmp_path, collect([]), n).start() for n, one in made.items()}
     told = {name: failure(query) for name, query in queries.items()}
@@ -224,6 +227,14 @@ def test_an_exploding_key_and_a_null_time_may_fail(ran: Any, rocks: Any, tmp_pat
     assert "bound the pattern with within(...), raise key_limit=" in told["limit"]
     assert "DataError: a row of the key ('n',) has no event time (ts is null)" in told["null"]
     assert "filter such rows before matching" in told["null"]
+    assert "DIVIDE_BY_ZERO" in told["zero"]
+    own = {name: own_error(query.exception()) for name, query in queries.items()}
+    assert {name: type(problem) for name, problem in own.items()} == {
+        "limit": errors.LimitError,
+        "null": errors.DataError,
+        "zero": errors.DataError,
+    }
+    assert str(own["zero"]).startswith("Spark cannot compute 1 / `x`: [DIVIDE_BY_ZERO] Division by")
 
 
 # -- checkpoints ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, Row
 
 from ensue import errors
@@ -29,6 +29,10 @@ _BEHIND = re.compile(r"\n\s*(?:at [\w.$/<>]+\(|(?:JVM|Driver) stacktrace:|SQLSTA
 _PLACED = re.compile(r"line (\d+), column (\d+): (.*)\n  (.*)\n  ( *)\^", re.DOTALL)
 _REMEDY = "\nWhat to do: "
 _DATA = "22"  # how the SQLSTATE of a data exception begins
+# The same in the text of a stream's exception, which has no SQLSTATE of its own; its fragment is
+# what the carets below the text point at.
+_TOLD = re.compile(rf"(\[[A-Z_.]+\] (?:(?!\[[A-Z_]{{4,}}).)*?) SQLSTATE: {_DATA}\w{{3}}", re.DOTALL)
+_POINTED = re.compile(r"== SQL \(line \d+, position \d+\) ==\n(.*)\n( *)(\^+)")
 
 
 def own_error(problem: BaseException | None) -> errors.EnsueError | None:
@@ -51,11 +55,19 @@ def _data_error(problem: BaseException) -> errors.DataError | None:
     """What an expression that Spark computes has against a row."""
     if not isinstance(problem, PySparkException) or isinstance(problem, AnalysisException):
         return None
-    if not (problem.getSqlState() or "").startswith(_DATA):
+    if isinstance(problem, StreamingQueryException):
+        told = _TOLD.search(str(problem))
+        if told is None:
+            return None
+        said = " ".join(told.group(1).split())
+        pointed = _POINTED.search(str(problem), told.end())
+        fragments = [pointed[1][len(pointed[2]) :][: len(pointed[3])]] if pointed else []
+    elif (problem.getSqlState() or "").startswith(_DATA):
+        said = str(problem).strip().splitlines()[0].partition(" SQLSTATE: ")[0]
+        fragments = [context.fragment() for context in problem.getQueryContext()]
+    else:
         return None
-    fragments = [context.fragment() for context in problem.getQueryContext()]
     where = f"Spark cannot compute {fragments[0]}" if fragments else "Spark cannot use a row"
-    said = str(problem).strip().splitlines()[0].partition(" SQLSTATE: ")[0]
     return errors.DataError(
         f"{where}: {said}",
         remedy="guard the expression (nullif, try_cast, IF), or leave such rows out",
