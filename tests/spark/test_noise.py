@@ -52,6 +52,7 @@ for query in refused:
 
 
 COMPILING = "ensue: compil"  # lines of Ensue's that a first run has
+ABOUT_PANDAS = "ignore:PySpark does not yet fully support pandas"  # Spark's word on pandas 3
 CONDITION = "ColumnTypeError: Spark rejects the condition NOSUCH(`x`) > 1: [UNRESOLVED_ROUTINE]"
 GUARD = "What to do: guard the expression (nullif, try_cast, IF), or leave such rows out"
 CHECK = "What to do: check column names, types and functions of this expression"
@@ -66,7 +67,7 @@ SKIP = [
 def lines_of(*arguments: str) -> list[str]:
     """What a Python with these arguments writes to standard error."""
     done = subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-W", ABOUT_PANDAS, *arguments],
         cwd=Path(__file__).parent.parent.parent,
         capture_output=True,
         text=True,

@@ -249,7 +249,8 @@ def stepped(
     if not state.hasTimedOut:
         for frame in frames:
             blobs += [blob for blob in frame[BLOB] if blob is not None]
-            orders += [text for text in frame[ORDER] if text is not None]
+            # pandas 3 has NaN where pandas 2 has None.
+            orders += [text for text in frame[ORDER] if isinstance(text, str)]
     if state.exists:
         lane.load(bytes(state.get[0]))
     milliseconds = state.getCurrentWatermarkMs()
