@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,16 +140,26 @@ def answers(folder: Path, table: pa.Table) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    log = (folder / "driver.log").open("ab")
-    return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.crash", "--drive", str(folder)],
-        cwd=HERE,
-        env={**os.environ, "PYTHONPATH": str(HERE)},
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+@contextmanager
+def started(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver, whose files go with the folder; it does not outlive the block."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    with (folder / "driver.log").open("ab") as log:
+        driver = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.crash", "--drive", str(folder)],
+            cwd=HERE,
+            env={**os.environ, "PYTHONPATH": str(HERE), "TMPDIR": str(temporary)},
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield driver
+    finally:
+        if driver.poll() is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+            driver.wait()
 
 
 def _failure(folder: Path) -> str:
@@ -165,15 +177,13 @@ def survive(folder: Path, kills: int, seed: int, files: int) -> int:
     chance = random.Random(seed)
     hit = 0
     while True:
-        driver = start(folder)
-        if hit < kills and _reached(folder, driver, kills - hit, files, chance):
-            os.killpg(driver.pid, signal.SIGKILL)
-            hit += 1
-            driver.wait()
-            continue
-        if driver.wait() != 0:
-            raise SystemExit(_failure(folder))
-        return hit
+        with started(folder) as driver:
+            if hit < kills and _reached(folder, driver, kills - hit, files, chance):
+                hit += 1
+                continue
+            if driver.wait() != 0:
+                raise SystemExit(_failure(folder))
+            return hit
 
 
 def _reached(
@@ -223,18 +233,18 @@ def kill_workers(folder: Path, kills: int, seed: int) -> int:
     from benchmarks.processes import tree
 
     chance = random.Random(seed)
-    driver = start(folder)
     hit = 0
-    while driver.poll() is None and hit < kills:
-        time.sleep(chance.uniform(1.5, 4.0))
-        below = tree(driver.pid)
-        daemons = {p.pid for p in below if p.name.startswith("python") and p.pid != driver.pid}
-        workers = [p for p in below if p.parent in daemons]
-        if workers and driver.poll() is None:
-            os.kill(chance.choice(workers).pid, signal.SIGKILL)
-            hit += 1
-    if driver.wait() != 0:
-        raise SystemExit(_failure(folder))
+    with started(folder) as driver:
+        while driver.poll() is None and hit < kills:
+            time.sleep(chance.uniform(1.5, 4.0))
+            below = tree(driver.pid)
+            daemons = {p.pid for p in below if p.name.startswith("python") and p.pid != driver.pid}
+            workers = [p for p in below if p.parent in daemons]
+            if workers and driver.poll() is None:
+                os.kill(chance.choice(workers).pid, signal.SIGKILL)
+                hit += 1
+        if driver.wait() != 0:
+            raise SystemExit(_failure(folder))
     return hit
 
 

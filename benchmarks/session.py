@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from typing import Any
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -27,6 +28,11 @@ def start(name: str, settings: dict[str, str], master: str = "local[2]") -> tupl
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(name)
-    for setting, value in (_SETTINGS | settings).items():
+    folder = tempfile.gettempdir()  # of this process: what is killed leaves its files there
+    files = {
+        "spark.local.dir": folder,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={folder}",
+    }
+    for setting, value in (_SETTINGS | files | settings).items():
         builder = builder.config(setting, value)
     return builder.getOrCreate(), java

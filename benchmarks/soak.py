@@ -1,19 +1,24 @@
 """A long stream over a sliding window: memory and batch time must stay flat.
 
     python -m benchmarks.soak --rows 20000000 --keys 100000
+    python -m benchmarks.soak --minutes 60
 
 Rows are made by Spark itself (`rate-micro-batch`, one micro-batch a step of event time); a pattern
 within a window runs over them with state in RocksDB. Reported are the time of a micro-batch and the
 memory of all processes in each tenth of the run; the last tenth is compared with the second, the
-first one that has full windows.
+first one that has full windows. A line a minute says how far it is; a run that is interrupted or
+told to end (SIGTERM) reports what it has seen.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,13 +40,17 @@ def pattern() -> Any:
     )
 
 
-def run(rows: int, keys: int, per_batch: int, folder: Path) -> bool:
+def _end(number: int, _: Any) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def run(rows: int, minutes: float, keys: int, per_batch: int, folder: Path) -> bool:
+    """Until so many rows have been read, or the time is over."""
     from pyspark.sql import functions as F  # noqa: N812
 
     progress = {"spark.sql.streaming.numRecentProgressUpdates": "10000"}
     settings = {"spark.driver.memory": "4g", **session.STORE, **progress}
     spark, _ = session.start("ensue soak", settings)
-    batches = -(-rows // per_batch)
     source = (
         spark.readStream.format("rate-micro-batch")
         .option("rowsPerBatch", per_batch)
@@ -63,21 +72,37 @@ def run(rows: int, keys: int, per_batch: int, folder: Path) -> bool:
         .start()
     )
     seen: dict[int, tuple[float, float, float]] = {}
-    while len(seen) < batches and query.exception() is None:
-        time.sleep(0.2)
-        memory = sum(process.resident for process in tree())
-        for progress in query.recentProgress:
-            number = progress["batchId"]
-            if number not in seen:
-                duration = progress["durationMs"].get("triggerExecution", 0) / 1000
-                kept = sum(s["memoryUsedBytes"] for s in progress["stateOperators"])
-                seen[number] = (duration, memory / 1e6, kept / 1e6)
-    problem = query.exception()
-    query.stop()
-    spark.stop()
+    begun = told = time.monotonic()
+    read, problem, why = 0, None, "ended"
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    try:
+        while read < rows and time.monotonic() - begun < 60 * minutes and problem is None:
+            time.sleep(0.2)
+            problem = query.exception()
+            memory = sum(process.resident for process in tree())
+            for progress in query.recentProgress:
+                number = progress["batchId"]
+                if number not in seen:
+                    duration = progress["durationMs"].get("triggerExecution", 0) / 1000
+                    kept = sum(s["memoryUsedBytes"] for s in progress["stateOperators"])
+                    seen[number] = (duration, memory / 1e6, kept / 1e6)
+                    read += progress["numInputRows"]
+            if time.monotonic() - told >= 60:
+                told = time.monotonic()
+                say(f"{(told - begun) / 60:.0f} min: {read:,} rows, {memory / 1e6:,.0f} MB")
+    except KeyboardInterrupt as stop:
+        why = f"stopped by {stop}"
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    say(f"{why} after {(time.monotonic() - begun) / 60:.1f} minutes")
+    flat = report(list(seen.values()), read, keys)
     if problem is not None:
-        raise SystemExit(f"the stream failed: {problem}")
-    return report(list(seen.values()), rows, keys)
+        say(f"the stream failed: {problem}")
+    with suppress(Exception):  # where the session is what failed
+        query.stop()
+        spark.stop()
+    return flat and problem is None
 
 
 def report(seen: list[tuple[float, float, float]], rows: int, keys: int) -> bool:
@@ -91,6 +116,9 @@ def report(seen: list[tuple[float, float, float]], rows: int, keys: int) -> bool
             f"{figures[2]:,.1f} MB in the state store"
         )
     targets = []
+    if len(seen) < 20:
+        say("  too few micro-batches to compare")
+        return False
     for index, name in enumerate(("batch time", "memory", "state store")):
         early = median(row[index] for row in tenths[1])
         late = median(row[index] for row in tenths[-1])
@@ -102,13 +130,17 @@ def report(seen: list[tuple[float, float, float]], rows: int, keys: int) -> bool
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--rows", type=int, help="until so many are read; 20,000,000")
+    parser.add_argument("--minutes", type=float, help="or until so many have passed")
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=100_000, help="rows of a micro-batch")
     parser.add_argument("--data", type=Path, help="keep the checkpoint here")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ensue-soak-") as temporary:
-        return 0 if run(given.rows, given.keys, given.batch, given.data or Path(temporary)) else 1
+        folder = given.data or Path(temporary)
+        rows = given.rows or (sys.maxsize if given.minutes else 20_000_000)
+        flat = run(rows, given.minutes or math.inf, given.keys, given.batch, folder)
+    return 0 if flat else 1
 
 
 if __name__ == "__main__":

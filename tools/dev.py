@@ -22,7 +22,7 @@ COMMANDS = {
     "lint": "ruff, mypy and import-linter; changes nothing",
     "fix": "let ruff repair and format the code",
     "chaos": "random trials under random trouble: ./dev chaos [--minutes N] [--seed S]",
-    "soak": "hours of a stream, with flat memory and time: ./dev soak [--rows N]",
+    "soak": "hours of a stream, with flat memory and time: ./dev soak [--rows N] [--minutes N]",
     "bench": "run benchmarks: ./dev bench NAME... [options]",
     "docs": "check the examples of the documentation and build it into build/docs",
     "matrix": "run the Spark tests on other versions of Spark: ./dev matrix --list",

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import ensue
 from benchmarks import crash, session
+from tests.chaos.report import COUNTED
 from tests.spark import batches
 
 EVERY = 40  # trials in one process for each on Spark
@@ -38,8 +39,22 @@ def spark() -> Any:
 
 
 def stop() -> None:
+    """Ends the session and its JVM, whatever state they are in; the next trial begins another."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
     if spark.cache_info().currsize:
-        spark().stop()
+        with suppress(Exception):
+            spark().stop()
+        spark.cache_clear()
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        SparkSession._instantiatedSession = SparkContext._active_spark_context = None
+        SparkContext._gateway = SparkContext._jvm = None
+        with suppress(Exception):
+            gateway.shutdown()
+        gateway.proc.kill()
+        gateway.proc.wait()
 
 
 def rows(chooser: random.Random) -> pa.Table:
@@ -100,11 +115,15 @@ def fails(asked: Any, folder: Path, **options: Any) -> str:
 
 @contextmanager
 def folder_of(parts: list[pa.Table]) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="ensue-chaos-") as name:
+    with tempfile.TemporaryDirectory(prefix="trial-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         batches.write(folder / "in", parts)
         (folder / "disk").mkdir()
-        yield folder
+        try:
+            yield folder
+        finally:
+            for running in spark().streams.active:  # the trial was cut
+                running.stop()
 
 
 def check(asked: Any, folder: Path, table: pa.Table) -> None:
@@ -224,13 +243,16 @@ def full_disk(chooser: random.Random) -> None:
 def killed(chooser: random.Random) -> None:
     """Drivers, or Python workers, are killed while a stream runs into two sinks."""
     seed, kills = chooser.randrange(10**6), chooser.choice((1, 2))
-    with tempfile.TemporaryDirectory(prefix="ensue-chaos-") as name:
+    with tempfile.TemporaryDirectory(prefix="trial-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         table = crash.prepare(folder, 4_000, seed, 6)
-        if chooser.random() < 0.5:
-            crash.survive(folder, kills, seed, 6)
-        else:
-            crash.kill_workers(folder, kills, seed)
+        try:
+            if chooser.random() < 0.5:
+                COUNTED["drivers killed"] += crash.survive(folder, kills, seed, 6)
+            else:
+                COUNTED["workers killed"] += crash.kill_workers(folder, kills, seed)
+        except SystemExit as problem:
+            raise AssertionError(str(problem)) from None
         found = crash.answers(folder, table)
         wanted = found.pop("batch")
         for sink, told in found.items():

@@ -16,8 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 import ensue
-from ensue import errors
+from ensue import errors, quantify
+from ensue.api.automaton_text import read_edit, register_fields
 from ensue.front.sql import read_order, read_query
+from ensue.front.statement import DIALECTS
 from ensue.operator.budget import read_bound
 from ensue.query import stored
 from ensue.query.duration import parse_duration
@@ -28,6 +30,7 @@ TABLE = pa.table(
 )
 EDGES = pa.table({"subject": ["a", "b"], "relation": ["r", "q"], "object": ["b", "a"]})
 GRAPH = ensue.graph(EDGES)
+FIELDS = register_fields({"n": "bigint"}, {})
 _TOKEN = re.compile(r"\s+|\w+|'[^']*'|.", re.DOTALL)
 EXTREMES = (
     *("", "0", "-1", "99999999999999999999", "1e999", "NaN", "''", "'", '"', "`", "\\", "\0"),
@@ -104,6 +107,47 @@ def _budget(text: str) -> Any:
     return read_bound("memory" if "B" in text else "latency", text)
 
 
+STATEMENTS = (
+    f"WITH m AS ({CLAUSE}) SELECT k, count(*) FROM m JOIN t USING (k) GROUP BY k HAVING max(n) > 1",
+    f"{CLAUSE} WHERE n > 1 ORDER BY m LIMIT 3",
+    "SELECT x, LAST(A.x) OVER w AS m FROM t WINDOW w AS (PARTITION BY k ORDER BY t ROWS BETWEEN "
+    "CURRENT ROW AND UNBOUNDED FOLLOWING PATTERN (A B+) DEFINE B AS x > A.x)",
+)
+PREDICATES = ("x > 0 AND s LIKE 'a%'", "x IN (1, 3) OR k = 'A'", "NOT x BETWEEN 1 AND 2")
+WEIGHTS = ("x * 2 + 1", "CASE WHEN x > 1 THEN x ELSE 0 END", "abs(x - 3)", "least(x, t)")
+ARCS = ("x > n", "k = 'A' AND n IS NULL", "s LIKE 'a%' OR x = n + 1")
+EDIT = (
+    '{"ensue arcs": 1, "add": {"e": {"source": "p", "target": "q", "when": "x > n"}}, "remove": []}'
+)
+
+
+def _sql(text: str) -> Any:
+    return ensue.sql(text, t=TABLE, timeout=60)
+
+
+def _dialect(text: str) -> Any:
+    return ensue.explain(text, dialect=DIALECTS[len(text) % len(DIALECTS)])
+
+
+def _fenced(text: str) -> Any:
+    return ensue.sql(text, t=TABLE, trust="pattern", timeout=60)
+
+
+def _arc(text: str) -> Any:
+    machine = ensue.Automaton({"n": "bigint"}, order_by="t").arc("p", "q", when="x > 0")
+    return machine.arc("q", "f", when=text, set={"n": "x"}).final("f").matches(TABLE)
+
+
+def _register(text: str) -> Any:
+    machine = ensue.Automaton({"n": "bigint"}, order_by="t").arc("p", "q", set={"n": text})
+    return machine.arc("q", "f", when="x > n").final("f").matches(TABLE)
+
+
+def _candidate(text: str) -> Any:
+    asked = ensue.Question("who made [a]", "a", [text])
+    return GRAPH.retrieve(asked, max_hops=3, unknown="error")
+
+
 PARSERS = (
     Parser("a pattern", PATTERNS, _pattern),
     Parser("SASE", SASE, ensue.sase),
@@ -117,6 +161,15 @@ PARSERS = (
     Parser("a duration", DURATIONS, parse_duration),
     Parser("a timeout", ("30 s", "1.5 minutes"), seconds_of),
     Parser("a budget", ("50 ms", "50%", "256 MB", "0.5 us"), _budget),
+    Parser("a statement", STATEMENTS, _sql),
+    Parser("a fenced statement", (CLAUSE, *STATEMENTS[1:]), _fenced),
+    Parser("a dialect", STATEMENTS, _dialect),
+    Parser("a predicate", PREDICATES, lambda text: quantify.event(text, "x").stream(TABLE)),
+    Parser("a weight", WEIGHTS, lambda text: quantify.event("x > 0", text).stream(TABLE)),
+    Parser("an arc", ARCS, _arc),
+    Parser("a register", ("x + 1", "n + x", "coalesce(n, 0) + 1"), _register),
+    Parser("an edit of arcs", (EDIT,), lambda text: read_edit(text, FIELDS)),
+    Parser("a candidate", ("r/^q", "(r|q)+/r{1,3}", "_*"), _candidate),
 )
 
 

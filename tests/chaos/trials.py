@@ -21,6 +21,7 @@ import ensue
 from ensue import errors
 from ensue.query.binding import bind
 from tests.chaos import texts
+from tests.chaos.report import COUNTED
 from tests.disorder import arrived, canonical, events, net
 from tests.generate import generated_case, query_texts, tables
 from tests.lanes import streams
@@ -150,6 +151,7 @@ def states(chooser: random.Random) -> None:
     matcher = PAIRS.matcher(schema=table.schema)
     matcher.insert(table)
     for blob in damaged(matcher.snapshot(), str(chooser.random()), 2, 6):
+        COUNTED["damaged states"] += 1
         try:
             ensue.restore(blob)
         except errors.EnsueError:
@@ -162,8 +164,10 @@ def parsers(chooser: random.Random) -> None:
     parser = chooser.choice(texts.PARSERS)
     for _ in range(20):
         text = texts.bent(chooser, parser.texts)
+        COUNTED[f"texts for {parser.name}"] += 1
         try:
-            texts.refused(parser, text)
+            if texts.refused(parser, text):
+                COUNTED["texts refused"] += 1
         except Exception as problem:
             raise AssertionError(f"{parser.name}: {text!r}: {problem!r}") from problem
 
