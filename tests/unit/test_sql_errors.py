@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
+import pyarrow as pa
 import pytest
+import sqlglot
 
+import ensue
 from ensue import errors
 from tests import sql_errors
 from tests.sql_errors import Case
@@ -21,7 +25,9 @@ _FOREIGN = re.compile(
 
 
 @pytest.mark.parametrize("case", sql_errors.cases(), ids=str)
-def test_a_refusal_says_what_where_and_what_to_do(case: Case) -> None:
+def test_a_refusal_says_what_where_and_what_to_do(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
     problem = sql_errors.said_of(case)
     assert isinstance(problem, errors.EnsueError), problem
     assert problem.remedy
@@ -31,6 +37,22 @@ def test_a_refusal_says_what_where_and_what_to_do(case: Case) -> None:
     ours = (said + problem.remedy).replace("'__ensue'", "the prefix")  # a name that is reserved
     foreign = _FOREIGN.search(ours)
     assert foreign is None or foreign[0] in case.sql, foreign
+    assert caplog.records == []
+
+
+def test_what_reads_sql_for_us_prints_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """A path that is none makes sqlglot log a warning, for Ensue not, for its own users as ever."""
+    text = "SELECT get_json_object(s, '$.[') FROM t"
+    with pytest.raises(errors.EnsueError):
+        ensue.sql(
+            text + " MATCH_RECOGNIZE (ORDER BY s PATTERN (A) DEFINE A AS", t=pa.table({"s": ["a"]})
+        )
+    with contextlib.suppress(errors.EnsueError):
+        asked = ensue.pattern("A").define(A="get_json_object(s, '$.[') = 'a'")
+        asked.order_by("s").count(pa.table({"s": ["a"]}))
+    assert caplog.records == []
+    sqlglot.parse_one(text, read="spark")
+    assert len(caplog.records) == 1
 
 
 def test_the_page_of_errors_is_that_of_the_cases() -> None:
