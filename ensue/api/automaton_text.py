@@ -144,6 +144,7 @@ def read_edit(text: str, fields: tuple[Field, ...]) -> tuple[list[Arc], list[str
     """Arcs that begin, names of arcs that end, and states that become final."""
     try:
         told = json.loads(text)
+        json.dumps(told, ensure_ascii=False).encode()  # half a pair of surrogates is in no text
     except ValueError as problem:
         raise errors.QueryError(f"the edit is not JSON: {problem}", remedy=_EDIT_REMEDY) from None
     if not isinstance(told, dict) or told.get(EDIT) != 1 or set(told) - {EDIT, "add", "remove"}:

@@ -373,7 +373,8 @@ class ClauseParser:
                 remedy="write ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
                 place=clause.place(self._prev.start),
             )
-        if end["value"] not in ("UNBOUNDED", "CURRENT ROW") and end["side"].upper() != "FOLLOWING":
+        side = end["side"] or ""  # none where the words after AND are no bound
+        if end["value"] not in ("UNBOUNDED", "CURRENT ROW") and side.upper() != "FOLLOWING":
             raise errors.QueryError(
                 "the frame of a row pattern must end at or after the current row",
                 remedy="write n FOLLOWING or UNBOUNDED FOLLOWING",

@@ -21,7 +21,7 @@ from ensue.front.dialect import FRAME, check_commas, is_aggregate, row_dialect, 
 from ensue.front.trees import CHAINED, function_name, literal, operands
 from ensue.front.tries import INSTEAD_OF_TRY, NO_TRY, tried
 from ensue.query import condition as c
-from ensue.query.depth import check_brackets, check_depth, roomy
+from ensue.query.depth import check_depth, check_text, roomy
 from ensue.query.variables import resolve
 
 MAX_TEXT = 4_000_000
@@ -64,7 +64,7 @@ def parse_sql(text: str, where: str, dialect: str = "spark") -> exp.Expression:
         )
     if not text.strip():
         raise errors.ConditionSyntaxError(f"{where} is empty", remedy="write an SQL expression")
-    check_brackets(text, where)
+    check_text(text, where)
     check_commas(text, where)
     with syntax_errors(text, f"{where} is not an SQL expression"):
         tree = sqlglot.parse_one(text, dialect=row_dialect(dialect))

@@ -18,7 +18,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 
 from ensue import errors
 from ensue.query import nodes
-from ensue.query.depth import roomy
+from ensue.query.depth import check_characters, roomy
 
 MAX_TEXT = 100_000
 QUANTIFIERS = ("STAR", "PLUS", "QUESTION", "LBRACE")  # tokens that begin one
@@ -52,6 +52,7 @@ class Grammar:
                 f"the {self.subject} has {len(text):,} characters; the limit is {MAX_TEXT:,}",
                 remedy=self.shorten,
             )
+        check_characters(text, f"the {self.subject}", self.error)
         if not text.strip():
             remedy = f"write at least one label, or () for {self.empty}"
             raise self._error(text, 0, f"the {self.subject} is empty", remedy)

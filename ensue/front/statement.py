@@ -20,7 +20,7 @@ from ensue import errors
 from ensue.front.clause import ClauseParser, MatchTable
 from ensue.front.dialect import check_commas, row_dialect, syntax_errors
 from ensue.front.places import check_places
-from ensue.query.depth import check_brackets, roomy
+from ensue.query.depth import check_text, roomy
 
 DIALECTS = (
     "spark", "databricks", "trino", "snowflake", "oracle", "flink", "duckdb", "bigquery",
@@ -73,7 +73,7 @@ def parse_statement(text: str, dialect: str = "spark") -> exp.Expression:
             f"the statement has {len(text):,} characters; the limit is {MAX_TEXT:,}",
             remedy="split it with views",
         )
-    check_brackets(text, "the statement")
+    check_text(text, "the statement")
     with syntax_errors(text, "the statement is not SQL"):
         trees = [tree for tree in sqlglot.parse(text, dialect=statement_dialect(dialect)) if tree]
     check_commas(text, "the statement")

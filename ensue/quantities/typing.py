@@ -76,7 +76,13 @@ class Types:
                     remedy=f"use one of {', '.join(self._names)}",
                 )
             for step in leaf.path:  # type: ignore[attr-defined]
-                kind = dict(kind.fields)[step]
+                inner = [found for field, found in kind.fields if field.lower() == step.lower()]
+                if len(inner) != 1:
+                    raise errors.UnknownColumnError(
+                        f"{expression} reads the field {step!r} of {kind}",
+                        remedy="check the name; a dot goes into a struct",
+                    )
+                kind = inner[0]
             return kind
 
         return infer(expression.tree, column)

@@ -24,14 +24,16 @@ _REMEDY = "compute parts of it into columns first"
 _BRACKETS = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[(\[{)\]}]", re.S
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _local = threading.local()
 
 
-def check_brackets(text: str, what: str) -> None:
-    """Refuses a text whose brackets nest too deeply, before anything recursive reads it."""
+def check_text(text: str, what: str) -> None:
+    """Refuses, before anything else reads it, a text with deep brackets or characters of none."""
+    check_characters(text, what)
     level = 0
     for found in _BRACKETS.finditer(text):
         mark = found[0]
@@ -41,6 +43,18 @@ def check_brackets(text: str, what: str) -> None:
                 raise too_deep(what, errors.Place.at_offset(text, found.start()))
         elif mark in ")]}":
             level -= 1
+
+
+def check_characters(
+    text: str, what: str, error: type[errors.EnsueError] = errors.ConditionSyntaxError
+) -> None:
+    """Half of a surrogate pair is in no column and in no table, and nothing can print it."""
+    if (found := _SURROGATE.search(text)) is not None:
+        raise error(
+            f"{what} has U+{ord(found[0]):04X}, which is half of a character",
+            remedy="write the character itself, or decode the bytes as what they are",
+            place=errors.Place.at_offset(_SURROGATE.sub("\ufffd", text), found.start()),
+        )
 
 
 def too_deep(what: str, place: errors.Place | None = None) -> errors.LimitError:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from ensue import errors
 from ensue.query import condition as c
 from ensue.query import nodes
+from ensue.query.depth import check_characters
 from ensue.query.event_rules import check_events
 from ensue.query.missing import check_missing
 from ensue.query.query import Query, Rows, SkipMode, WindowKind
@@ -33,6 +34,8 @@ MAX_REPETITION = 10_000
 
 def check(query: Query) -> Query:
     """The query itself, if it keeps every rule."""
+    for name in (*query.variables, *(measure.name for measure in query.measures or ())):
+        check_characters(name, "the name")
     _labels(query)
     _subsets(query)
     _definitions(query)

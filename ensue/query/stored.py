@@ -47,6 +47,7 @@ def from_json(text: str | bytes) -> query.Query:
     """The query of a JSON text; refused where it is none."""
     try:
         told = json.loads(text)
+        json.dumps(told, ensure_ascii=False).encode()  # half a pair of surrogates is in none
         version = told["ensue query"]
         if not isinstance(version, int) or version > VERSION:
             raise errors.StateError(

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import ensue
-from ensue import errors
+from ensue import errors, quantify
+from ensue.query import stored
 
 TABLE = pa.table({"k": ["a", "a"], "t": [1, 2], "price": [1.0, 2.0], "name": ["x", "y"]})
 
@@ -224,3 +225,34 @@ def test_texts_that_fuzzing_found_are_refused_or_work() -> None:
     assert ensue.sql(ordered, t=table).to_pylist() == [{"l": 1}]
     with pytest.raises(errors.ConditionSyntaxError, match=r"not \*"):
         ensue.sql(text.format("*"), t=table)
+
+
+def test_half_a_character_is_in_no_text_and_no_name() -> None:
+    """No column holds one, and whatever would print it would fail for a reason of its own."""
+    half, table = "\ud800", pa.table({"t": [1], "s": ["a"]})
+    asked = ensue.pattern("A").order_by("t")
+    machine = ensue.Automaton({"n": "bigint"}, order_by="t")
+    order = stored.to_json(asked.define(A="s = 'a'").query).replace('"a"', '"\\ud800"')
+    for call in (
+        lambda: asked.define(A=f"s = '{half}'").count(table),
+        lambda: asked.measures(m=f"`{half}`").matches(table),
+        lambda: asked.measures(**{half: "s"}).matches(table),
+        lambda: ensue.pattern(f"A{half}"),
+        lambda: ensue.begin(half).order_by("t").count(table),
+        lambda: ensue.sql(f"SELECT '{half}' FROM t", t=table),
+        lambda: quantify.event(f"s = '{half}'", "t").eval(table),
+        lambda: machine.arc("p", "q", when=f"s = '{half}'"),
+        lambda: ensue.graph(pa.table({"subject": "a", "relation": "b", "object": "c"})).paths(half),
+        lambda: stored.from_json(order),
+    ):
+        with pytest.raises(errors.EnsueError) as problem:
+            call()
+        str(problem.value).encode()
+
+
+def test_a_field_of_what_is_no_struct_is_refused_in_a_quantity() -> None:
+    table = pa.table({"x": [1], "s": pa.array([{"a": 1, "B": 2}])})
+    assert quantify.event("s.b > 1", "S.a").eval(table) == 1
+    for text in ("x.y > 0", "s.c > 0", "s.a.b > 0"):
+        with pytest.raises(errors.UnknownColumnError, match=r"reads the field '[ybc]' of"):
+            quantify.event(text, "1").eval(table)
