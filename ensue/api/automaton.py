@@ -177,7 +177,8 @@ class Automaton(AutomatonWhy):
             f"<ensue automaton: {len(self._machine.states)} states, {len(self._machine.arcs)} arcs>"
         )
 
-    def explain(self, data: Any = None) -> str:
+    @timed
+    def explain(self, data: Any = None, *, timeout: Timeout | None = None) -> str:
         """States and arcs, where each fence is evaluated, and which tier runs.
 
         Examples:

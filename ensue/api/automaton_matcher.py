@@ -201,7 +201,13 @@ class AutomatonMatcher(Turns):
         self._palette = self._palette.with_arcs(made)
 
     def revise_during(
-        self, events: Any, at: Any, add: Any = None, remove: Any = None
+        self,
+        events: Any,
+        at: Any,
+        add: Any = None,
+        remove: Any = None,
+        *,
+        timeout: Timeout | None = None,
     ) -> RevisedDuring:
         """Events with edits of arcs between them, without a call per edit.
 

@@ -333,6 +333,7 @@ class Graph(Questioned):
         """
         return Picture(PathPrograms.compile(queries_of(expression)[0]).view())
 
+    @timed
     def explain(
         self,
         expression: Expression,
@@ -345,6 +346,7 @@ class Graph(Questioned):
         shortest: str | None = None,
         weight: str | None = None,
         max_partials: int = engine.MAX_PARTIALS,
+        timeout: Timeout | None = None,
     ) -> str:
         """What would run for paths, end points and counts, and why.
 

@@ -94,7 +94,13 @@ class Live(Turns):
         """The matches that are settled when no more rows come."""
         return self._listed(self._evaluator.finished())
 
-    def revise(self, add: Mapping[str, Pattern] | None = None, remove: Sequence[str] = ()) -> None:
+    def revise(
+        self,
+        add: Mapping[str, Pattern] | None = None,
+        remove: Sequence[str] = (),
+        *,
+        timeout: Timeout | None = None,
+    ) -> None:
         """Add and remove patterns.
 
         An added pattern sees rows from now on; a removed pattern's partial matches are dropped.

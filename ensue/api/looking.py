@@ -25,6 +25,7 @@ from ensue.query.binding import bind
 from ensue.query.depth import roomy
 from ensue.query.query import Query
 from ensue.query.sql import definitions_sql, query_sql
+from ensue.query.timeout import Timeout, timed
 from ensue.query.words import clauses
 from ensue.rows.engine_choice import choose_row_engine
 from ensue.rows.engines import AutomatonEngine, Engine
@@ -87,7 +88,8 @@ class Looking(Why):
         return query_sql(self.query, dialect=dialect)
 
     @roomy
-    def explain(self, data: Any = None) -> str:
+    @timed
+    def explain(self, data: Any = None, *, timeout: Timeout | None = None) -> str:
         """What would run, where each condition is evaluated, and why; with data, exactly.
 
         Examples:

@@ -152,11 +152,7 @@ class Pattern(Looking):
     ) -> Frame: ...
     @overload
     def matches(
-        self,
-        data: str | Path,
-        budget: Budget | None = None,
-        timeouts: bool = False,
-        **options: Any,
+        self, data: str | Path, budget: Budget | None = None, timeouts: bool = False, **options: Any
     ) -> pa.Table: ...
     @overload
     def matches(
@@ -377,6 +373,7 @@ class Pattern(Looking):
             raise self._draft.placed(problem, index_names(data)) from None
 
     @roomy
+    @timed
     def summarize(
         self,
         data: Any = None,
@@ -390,6 +387,7 @@ class Pattern(Looking):
         seed: int = 0,
         detect: bool = False,
         counts: str = "decimal",
+        timeout: Timeout | None = None,
         **stream: Any,
     ) -> Any:
         """Aggregates over all matches from at most `size` retained events (docs/summaries.md).

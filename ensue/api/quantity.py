@@ -65,8 +65,14 @@ class Quantity:
 
     # -- looking at it ---------------------------------------------------------------------------
 
+    @timed
     def check(
-        self, table: Any = None, *, allow: str | None = None, assume: str | None = None
+        self,
+        table: Any = None,
+        *,
+        allow: str | None = None,
+        assume: str | None = None,
+        timeout: Timeout | None = None,
     ) -> Report:
         """What the query costs and why; raises, with a witness, where it cannot run.
 
@@ -82,7 +88,8 @@ class Quantity:
         reports = self.allowing(allow, assume).stage.reports(schema)
         return max(reports, key=lambda report: report.rank)
 
-    def checked(self) -> Quantity:
+    @timed
+    def checked(self, *, timeout: Timeout | None = None) -> Quantity:
         """The query itself, checked now as far as that is possible without its columns' types.
 
         Examples:
@@ -107,7 +114,8 @@ class Quantity:
             return self
         return Quantity(self.stage.allowing(allow, assume))
 
-    def explain(self, table: Any) -> str:
+    @timed
+    def explain(self, table: Any, *, timeout: Timeout | None = None) -> str:
         """How each part will be evaluated, and why.
 
         Examples:

@@ -27,6 +27,7 @@ from ensue.front.clause import Clause
 from ensue.front.sql import MatchQuery
 from ensue.query.nodes import pattern_text
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout, timed
 
 if TYPE_CHECKING:
     from ensue.run.spark.sql import Frame, Session
@@ -34,12 +35,14 @@ if TYPE_CHECKING:
 Asked = tuple[Query, Any, Hidden]  # a row pattern, and the rows it stands on where known
 
 
+@timed
 def explain(
     text: str,
     *,
     spark: Session | None = None,
     dialect: str = "spark",
     tables: Mapping[str, Any] | None = None,
+    timeout: Timeout | None = None,
     **named: Any,
 ) -> str:
     """How `ensue.sql` would match each row pattern of a statement, and why.

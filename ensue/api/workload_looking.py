@@ -15,6 +15,7 @@ from ensue.automaton.view import View
 from ensue.draw.diagram import Picture
 from ensue.draw.table import Explanation
 from ensue.query.query import Query
+from ensue.query.timeout import Timeout, timed
 from ensue.shared.options import Sharing
 
 
@@ -64,7 +65,8 @@ class WorkloadLooking(WorkloadWhy):
     def _repr_svg_(self) -> str:
         return self.plot().svg
 
-    def explain(self, data: Any = None) -> str:
+    @timed
+    def explain(self, data: Any = None, *, timeout: Timeout | None = None) -> str:
         """Groups, what they share, the pattern-sharing degrees, and what cannot be shared.
 
         Examples:

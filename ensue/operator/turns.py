@@ -25,7 +25,7 @@ from ensue import errors
 from ensue.query.timeout import seconds_of
 from ensue.stopping import Stopped, watch
 
-CHANGES = frozenset({"insert", "retract", "advance", "end", "revise"})
+CHANGES = frozenset({"insert", "retract", "advance", "end", "revise", "revise_during"})
 
 
 class Turns:

@@ -46,7 +46,7 @@ from ensue.quantities.memory import Indices, Memory
 from ensue.quantities.saved import fingerprint, load_memory, save_memory
 from ensue.quantities.stages import VALUE, WINDOW, Question
 from ensue.quantities.windows import Windows
-from ensue.query.timeout import Timeout
+from ensue.query.timeout import Timeout, timed
 from ensue.scalar.casts import micros_of
 
 OUTPUTS = ("every", "defined", "demand")
@@ -163,7 +163,8 @@ class QuantifyOperator(Turns, Exact, LaneDefaults):
         self.drop(chosen)
         return self._counted(*found)
 
-    def result(self) -> pa.Table:
+    @timed
+    def result(self, *, timeout: Timeout | None = None) -> pa.Table:
         """Key columns and the value of each key so far."""
         return self._result(list(self._places))
 

@@ -22,7 +22,7 @@ from ensue.operator.protocol import Capabilities, Events, Snapshot
 from ensue.operator.rerun import Ahead
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.query.timeout import Timeout
+from ensue.query.timeout import Timeout, timed
 from ensue.run import choose
 from ensue.run.branch import MatcherOptions
 from ensue.run.cleansed import Cleansed, CleansedCounts
@@ -112,19 +112,23 @@ class LateSummary(Cleansed):
 
     # -- looking at it ---------------------------------------------------------------------------
 
-    def result(self) -> Any:
+    @timed
+    def result(self, *, timeout: Timeout | None = None) -> Any:
         """Aggregates over the matches among the retained events; a dict by key if partitioned."""
         return self._summary.result()
 
-    def count(self) -> int:
+    @timed
+    def count(self, *, timeout: Timeout | None = None) -> int:
         """The number of matches over all keys."""
         return self._summary.count()
 
-    def events(self) -> pa.Table:
+    @timed
+    def events(self, *, timeout: Timeout | None = None) -> pa.Table:
         """The retained events in order of time."""
         return self._summary.events()
 
-    def contribution(self) -> pa.Table:
+    @timed
+    def contribution(self, *, timeout: Timeout | None = None) -> pa.Table:
         """The retained events with `matches`: how many each takes part in."""
         return self._summary.contribution()
 

@@ -26,7 +26,7 @@ from ensue.operator.cleanse import Released
 from ensue.operator.clock import LOWEST
 from ensue.operator.protocol import Capabilities, Events
 from ensue.query.query import Query
-from ensue.query.timeout import Timeout
+from ensue.query.timeout import Timeout, timed
 from ensue.run.asked import Asked
 from ensue.run.branch import MATCH_ID, NEW, OP, PATTERN, WITHDRAWN, Branch, Lifetime, MatcherOptions
 from ensue.run.cleansed import Cleansed, CleansedCounts
@@ -184,7 +184,8 @@ class Matcher(Cleansed):
         lifetimes = {branch.name: self._lifetime(branch) for branch in changed}
         return Revised(lifetimes, self._shown(found))
 
-    def result(self) -> pa.Table:
+    @timed
+    def result(self, *, timeout: Timeout | None = None) -> pa.Table:
         """The totals as they stand, in groups that are not final; after `end()`, the last ones."""
         if self._asked.totals is None:
             raise errors.UnsupportedError(

@@ -29,7 +29,7 @@ from ensue.operator.state import restoring
 from ensue.operator.turns import Turns
 from ensue.query.binding import bind
 from ensue.query.query import Query
-from ensue.query.timeout import Timeout
+from ensue.query.timeout import Timeout, timed
 from ensue.summary import intake, reading, saved
 from ensue.summary.answers import Answer, answer
 from ensue.summary.groups import GroupedStore, group_labels
@@ -246,7 +246,8 @@ class Summary(Turns, Refusing):
 
     # -- out -------------------------------------------------------------------------------------
 
-    def result(self) -> Any:
+    @timed
+    def result(self, *, timeout: Timeout | None = None) -> Any:
         """Aggregates over the matches among the retained events; a table by key if partitioned."""
         found = {key[0] if len(key) == 1 else key: told for key, told, _ in self.answered()}
         return found if self._query.partition_by else found[()]
@@ -257,11 +258,13 @@ class Summary(Turns, Refusing):
         valued, known = self._total is not None, self._stores.get
         return [(key, exact.as_dict(valued), known(key)) for key, exact in found.items()]
 
-    def count(self) -> int:
+    @timed
+    def count(self, *, timeout: Timeout | None = None) -> int:
         """The number of matches over all keys."""
         return sum(found.count for found in self._answers(valued=False).values())
 
-    def events(self) -> pa.Table:
+    @timed
+    def events(self, *, timeout: Timeout | None = None) -> pa.Table:
         """The retained events in order of arrival, with the columns they came with."""
         self._compact(always=True)
         if not self._held:
@@ -274,7 +277,8 @@ class Summary(Turns, Refusing):
         self._compact(always=True)
         return np.searchsorted(self._held[0][0], store.ids)
 
-    def contribution(self) -> pa.Table:
+    @timed
+    def contribution(self, *, timeout: Timeout | None = None) -> pa.Table:
         """The retained events with `matches`: how many each takes part in, as text of digits."""
         table = self.events()
         if "matches" in table.column_names:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from inspect import getattr_static, isclass, isfunction, signature
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,55 @@ def test_ctrl_c_in_a_process_of_its_own() -> None:
         timeout=900,
     )
     assert (done.stdout.split(), done.returncode) == (["stopped"] * 3, 0), done.stderr
+
+
+# What neither reads rows nor computes an answer, and so takes no timeout.
+WITHOUT = {
+    # queries, pictures and texts of queries
+    *("after_match", "allow_missing", "define", "measures", "order_by", "partition_by", "select"),
+    *("rows_per_match", "sql", "subset", "within", "without", "arc", "start", "final", "plot"),
+    *("of", "allowing", "prepare", "begin", "pattern", "sase", "workload", "tune"),
+    # objects that take events, and their state; `show` and `studio` hand their options on
+    *("matcher", "live", "operator", "snapshot", "restore", "save", "show", "studio"),
+    *("take_late", "take_rejected", "expand", "with_row_ids"),
+}
+
+
+INSIDE = {  # what evaluators are asked by runners, and what is refused or answered from the plan
+    *(
+        "AutomatonMatcher.take_over",
+        "LateSummary.go_on",
+        "LateSummary.explain",
+        "LateSummary.revise",
+    ),
+    *(
+        "Summary.answered",
+        "Summary.drop",
+        "Summary.insert_read",
+        "Summary.places",
+        "Summary.retract",
+    ),
+    *("Summary.revise", "Summary.snapshot_keys", "Matcher.explain", "Workload.revise"),
+    *("Live.retract", "Quantity.stream", "Matcher.why", "LateSummary.why", "EnsueError.at"),
+}
+
+
+def test_every_verb_takes_a_timeout() -> None:
+    """Found, not listed: a verb that users gain has to take one, or stand above."""
+    from ensue.api.automaton_matcher import AutomatonMatcher
+    from ensue.api.live import Live
+    from ensue.api.quantity import Quantity
+    from ensue.run.late_summary import LateSummary
+    from ensue.run.matcher import Matcher
+    from ensue.summary.evaluator import Summary
+
+    holders = [v for name in ensue.__all__ if isclass(v := getattr(ensue, name))]
+    holders += [AutomatonMatcher, Live, Quantity, LateSummary, Matcher, Summary]
+    every = {(ensue, name) for name in ensue.__all__}
+    every |= {(holder, name) for holder in holders for name in dir(holder) if name[0] != "_"}
+    without = set()
+    for holder, name in every - {(holder, name) for holder, name in every if name in WITHOUT}:
+        verb = getattr(getattr_static(holder, name), "__func__", getattr(holder, name))
+        if isfunction(verb) and "timeout" not in signature(verb).parameters:
+            without.add(f"{holder.__name__}.{name}")
+    assert without == INSIDE
