@@ -35,7 +35,7 @@ from ensue.operator.hold import Carried, Piece, cut_piece
 from ensue.operator.listing import Listing
 from ensue.operator.pieces import InPieces
 from ensue.operator.protocol import Capabilities, Events, Metrics, Output, Snapshot
-from ensue.operator.status import MATCHED
+from ensue.operator.status import MATCHED, OPEN, TIMEOUT
 from ensue.query.query import Query, Rows, SkipMode
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.compact import Subgraphs, compact_table, subgraphs
@@ -49,6 +49,7 @@ from ensue.sequences.match_graph import (
     Graph,
     Stretch,
     list_roots,
+    list_with_timeouts,
     list_within,
     row_local_graph,
 )
@@ -59,6 +60,7 @@ from ensue.sequences.strategy import Chosen, all_matches
 
 COMPACT = "the compact match graph"
 CHUNK = 1 << 14  # matches per output table
+STATUSES = np.array([MATCHED, TIMEOUT, TIMEOUT, OPEN], object)  # by the kind of root
 MANY = 1 << 18  # once so many are listed, all are counted, to know early whether they are too many
 
 
@@ -140,6 +142,10 @@ class SequencesEvaluator(InPieces):
             found = event_machine(plan, self._subsets, schema, self._listing.timeouts)
             if isinstance(found, str):
                 self.engine = found
+            elif self._listing.timeouts and self._listing.compact:
+                self.engine = "a graph of matches has no time-outs"
+            elif self._listing.timeouts and plan.query.skip.mode is not SkipMode.NONE:
+                self.engine = "an after-match strategy beside time-outs goes by starts"
             elif plan.query.skip.mode is SkipMode.NONE:
                 self._machine, self.engine = found, "compiled classes"
             else:
@@ -228,6 +234,7 @@ class SequencesEvaluator(InPieces):
                 return
             if graph is not None:
                 lister = list_within if self._listing.limit is None else list_roots
+                lister = list_with_timeouts if self._listing.timeouts else lister
                 yield from self._compact(batch, graph.stretches(self._most(), lister), matches)
                 return
         except GuardOverflowError as problem:
@@ -287,7 +294,7 @@ class SequencesEvaluator(InPieces):
         matches: NDArray[np.int64],
         carried: list[Carried] | None,
     ) -> Iterator[pa.Table]:
-        """In plain Python: time-outs, absences, strategies in pieces, and what is too hard."""
+        """In plain Python: absences, strategies in pieces, and what is too hard."""
         found = Found()
         query, most = self._plan.query, self._listing.max_matches
         counts = query.skip.mode is SkipMode.NONE and self._listing.limit is None
@@ -326,14 +333,15 @@ class SequencesEvaluator(InPieces):
 
     def _too_many(self, batch: EventBatch, before: int, timed_out: int) -> errors.LimitError:
         query = self._plan.query
-        timed_out += sum(total(query, each, complete=False) for each in self.collect(batch))
+        if self._listing.timeouts:
+            timed_out += sum(total(query, each, complete=False) for each in self.collect(batch))
         return too_many(before + self._exact(batch), self._listing.max_matches, timed_out)
 
     def _most(self) -> int:
         """How many more matches can be listed: one beyond the limit tells that it is passed."""
-        most = self._listing.max_matches + 1 - self._reported
+        most = self._listing.max_matches + 1 - self._listed()
         if self._listing.limit is not None:
-            most = min(most, self._listing.limit - self._reported)
+            most = min(most, self._listing.limit - self._listed())
         return most
 
     def _compact(
@@ -341,7 +349,7 @@ class SequencesEvaluator(InPieces):
     ) -> Iterator[pa.Table]:
         """Tables of what the kernels list."""
         check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
-        before = self._reported
+        before, timed_out = self._reported, self._timed_out
         held: list[Stretch] = []
         waiting = 0
         overflow: GuardOverflowError | None = None
@@ -349,16 +357,20 @@ class SequencesEvaluator(InPieces):
             for stretch in found:
                 size = len(stretch.lengths)
                 asked = (
-                    self._reported <= MANY < self._reported + size and self._listing.limit is None
+                    self._reported <= MANY < self._reported + size
+                    and self._listing.limit is None
+                    and not self._listing.timeouts
                 )
-                self._reported += size
+                late = 0 if stretch.roots is None else int((stretch.roots[:, 2] < 0).sum())
+                self._reported += size - late
+                self._timed_out += late
                 self.metrics.matches += size
                 if asked and self._counts_fast(batch):
                     everything = before + self._exact(batch)
                     if everything > self._listing.max_matches:
                         raise too_many(everything, self._listing.max_matches)
-                if self._reported > self._listing.max_matches:
-                    raise too_many(before + self._exact(batch), self._listing.max_matches)
+                if self._listed() > self._listing.max_matches:
+                    raise self._too_many(batch, before, timed_out)
                 held.append(stretch)
                 waiting += size
                 if waiting >= CHUNK:
@@ -437,7 +449,7 @@ def _from(batch: EventBatch, partition: int, row: int) -> EventBatch:
     """The batch with everything before a row of a partition reported."""
     reach = batch.reach
     fresh = reach.fresh.copy()
-    fresh[:partition] = reach.stops[:partition]
+    fresh[:partition] = reach.stops[:partition] + 1  # what their ends settle too
     fresh[partition] = max(fresh[partition], row)
     return replace(batch, pieces=replace(reach, fresh=fresh))
 
@@ -451,10 +463,16 @@ def _joined(held: list[Stretch], batch: EventBatch, matches: NDArray[np.int64]) 
     before = matches - (np.cumsum(here) - here)
     number = before[partition] + np.arange(1, len(partition) + 1)
     matches += here
+    status = None
+    if held[0].roots is not None:
+        ends = np.concatenate(
+            [stretch.roots[:, 2] for stretch in held if stretch.roots is not None]
+        )
+        status = STATUSES[-ends.clip(max=0)]
     return Found(
         partition,
         number,
-        None,
+        status,
         lengths,
         np.concatenate([stretch.labels for stretch in held]),
         rows,

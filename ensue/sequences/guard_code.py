@@ -55,6 +55,7 @@ class EventGuards:
     reads: tuple[tuple[frozenset[int], frozenset[int]], ...]  # per atom: int and float registers
     indexes: tuple[Index | None, ...]  # per label
     last_register: int  # row of the last event; -1 where no joint is bounded
+    first_register: int = -1  # row of the first event, where classes are told apart by it
 
     def live(
         self, subsets: Subsets, states: list[int]
@@ -66,23 +67,31 @@ class EventGuards:
             for atom in subsets.labels_ahead(state):
                 ints[row, list(self.reads[atom][0])] = True
                 floats[row, list(self.reads[atom][1])] = True
+        if self.first_register >= 0:
+            ints[:, self.first_register] = True
         return ints, floats
 
 
 def compile_event_guards(
-    plan: Plan, input_kind: Mapping[str, kinds.Kind], bounds: int
+    plan: Plan, input_kind: Mapping[str, kinds.Kind], bounds: int, by_start: bool = False
 ) -> EventGuards:
-    """Code for the correlated parts of an event pattern, or `TooHardError`."""
-    return _EventCompiler(plan, input_kind).compile_events(bounds)
+    """Code for the correlated parts of an event pattern, or `TooHardError`.
+
+    `by_start`: partial matches of different starts are never one class.
+    """
+    return _EventCompiler(plan, input_kind).compile_events(bounds, by_start)
 
 
 class _EventCompiler(_Compiler):
     _side_by_side = False
 
-    def compile_events(self, bounds: int) -> EventGuards:
+    def compile_events(self, bounds: int, by_start: bool) -> EventGuards:
         indexes: list[Index | None] = []
         self._offsets = self._verdicts()
-        last_register = -1
+        last_register = first_register = -1
+        if by_start:
+            self._label, self._reads[-1] = -1, set()
+            first_register = self._row_register(None, c.Anchor.FIRST, 0)
         if bounds:
             last = len(self._plan.tests)
             self._label, self._reads[last] = last, set()
@@ -97,7 +106,7 @@ class _EventCompiler(_Compiler):
         guards = self._finish(self._offsets)
         reads = [self._registers_of(index) for index in range(len(self._plan.tests))]
         reads += [self._registers_of(len(self._plan.tests))] * bounds
-        return EventGuards(guards, tuple(reads), tuple(indexes), last_register)
+        return EventGuards(guards, tuple(reads), tuple(indexes), last_register, first_register)
 
     def _registers_of(self, label: int) -> tuple[frozenset[int], frozenset[int]]:
         found = [self._registers[key] for key in self._reads.get(label, ())]

@@ -66,6 +66,8 @@ class Collector:
 
     def timeout(self, first: int, row: int, value: Node, status: str = TIMEOUT) -> None:
         """Partial matches that are no match themselves: a match that might have grown is done."""
+        if row < self.fresh and self.skip.mode is SkipMode.NONE:
+            return
         stack = [value]
         while stack:
             node = stack.pop()

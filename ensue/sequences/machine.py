@@ -20,6 +20,7 @@ from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.guards.machine import MAX_FLOAT, MIN_FLOAT, SUM_FLOAT
 from ensue.guards.operators import TooHardError
 from ensue.guards.registers import GuardMachine
+from ensue.operator.as_of import AS_OF
 from ensue.operator.guard_banks import load_banks
 from ensue.scalar.arrow_kinds import from_arrow
 from ensue.sequences.batch import EventBatch
@@ -28,7 +29,9 @@ from ensue.sequences.kernels import classes as event_classes
 from ensue.sequences.kernels import match_graph
 from ensue.sequences.kernels import runs as kernels
 from ensue.sequences.kernels.sorting import EQUAL, Sorting, offers
+from ensue.sequences.kernels.timeouts import Timeouts
 from ensue.sequences.match_graph import NODES, Graph
+from ensue.sequences.runs import NEVER
 
 MAX_ENTRIES = 1 << 16  # states times combinations of the atoms that each tests
 MAX_CLASSES = 2_000_000
@@ -55,6 +58,7 @@ class EventMachine:
     states: list[int]  # subset states, in the order of their places
     steps: kernels.Steps
     most_takes: int
+    timeouts: bool = False  # partial matches that run out of time are roots too
 
     def graph(self, batch: EventBatch, live: NDArray[np.int64]) -> ClassGraph:
         """The match graph of a batch; GuardOverflowError where its numbers do not fit."""
@@ -126,14 +130,34 @@ class EventMachine:
                     sorting.offered[number] = list(waiting).index(label)
                 break
         rows = batch.table.num_rows
-        if not waiting or rows * len(waiting) > MAX_OFFERS or batch.reach.is_open.any():
-            sorting.offered[:] = -1  # what is dropped here might wait for rows to come
+        waits = self.timeouts or batch.reach.is_open.any()  # for its time, or for rows to come
+        if not waiting or rows * len(waiting) > MAX_OFFERS or waits:
+            sorting.offered[:] = -1
             return sorting
         sorting = sorting._replace(best=np.empty((len(waiting), rows), np.int64))
         bits = batch.words[:, 0].astype(np.int64)
         for best, number in zip(sorting.best, waiting.values(), strict=True):
             offers(values, sorting, number, bits, batch.starts, best)
         return sorting
+
+    def timeouts_of(self, batch: EventBatch) -> Timeouts | None:
+        """What the kernel has to know to find them; None: they are not asked for."""
+        if not self.timeouts:
+            return None
+        reach, bounded = batch.reach, bool(self.subsets.automaton.bounds)
+        timed = batch.low is not None
+        floors = reach.floors
+        if not timed:
+            floors = np.where(~reach.is_open & (AS_OF not in batch.columns), floors, NEVER)
+        now = [batch.now] if bounded and batch.now is not None else []
+        return Timeouts(
+            np.array([self.subsets.bounds[state] for state in self.states], np.int64),
+            timed,
+            np.ascontiguousarray(floors, np.int64),
+            reach.is_open,
+            np.array(now, np.float64),
+            np.zeros(1, np.int64),
+        )
 
     def _waits_for(self, number: int, label: int) -> bool:
         """Whether an event that does not join under the label leaves the state as it is."""
@@ -159,6 +183,7 @@ class ClassGraph(Graph):
         super().__init__(batch, live, min(NODES, 4096 + 16 * batch.table.num_rows))
         self._machine, self._rows = machine, rows
         self._classes = _classes(len(machine.states), CLASSES, rows)
+        self._timeouts = machine.timeouts_of(batch)
         self._status = kernels.DONE
 
     def advance(self) -> int:
@@ -172,10 +197,13 @@ class ClassGraph(Graph):
             self.roots,
             self._machine.most_takes,
             self.effort.visits,
+            self._timeouts,
         )
-        if self._status == kernels.GUARD_OVERFLOW:  # plain Python lists what the row completes
-            return int(np.searchsorted(self.roots[:found, 0], self.walk.place[1]))
         return int(found)
+
+    @property
+    def low(self) -> int:
+        return 0 if self._machine.timeouts else super().low  # they are told before they are gone
 
     def make_room(self) -> None:
         if self._status == kernels.PAUSED:
@@ -206,22 +234,23 @@ def event_machine(
     plan: Plan, subsets: Subsets, schema: pa.Schema, timeouts: bool
 ) -> EventMachine | str:
     """The machine of a plan, or why there is none."""
-    if timeouts:
-        return "partial matches that run out of time are asked for"
     if subsets.automaton.absences:
         return "the pattern ends with an absence"
     if len(plan.marks.labels) + len(subsets.automaton.bounds) > 62:
         return "it has more than 62 labels and bounds"
     kinds = {field.name: from_arrow(field.type) for field in schema}
     try:
-        guards = compile_event_guards(plan, kinds, len(subsets.automaton.bounds))
+        bounds = len(subsets.automaton.bounds)
+        guards = compile_event_guards(plan, kinds, bounds, by_start=timeouts)
     except TooHardError as problem:
         return f"a condition needs plain Python: {problem}"
     found = _steps(subsets)
     if found is None:
         return "its states test too many conditions"
     states, steps, most_takes = found
-    return EventMachine(plan, subsets, guards, states, steps, most_takes)
+    if timeouts and steps.skip_accept.any():
+        return "matches that an event completes which is none of theirs, beside time-outs"
+    return EventMachine(plan, subsets, guards, states, steps, most_takes, timeouts)
 
 
 def _steps(subsets: Subsets) -> tuple[list[int], kernels.Steps, int] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import thread_time
 from typing import Protocol, TypeVar
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ensue.automaton.subsets import NOWHERE, START, Subsets
 from ensue.sequences.batch import EventBatch
 from ensue.sequences.kernels import match_graph as kernels
+from ensue.sequences.kernels import timeouts
 from ensue.sequences.kernels.match_graph import Nodes, Steps, Walk
 from ensue.stopping import look
 
@@ -37,6 +38,7 @@ class Stretch:
     lengths: NDArray[np.int64]
     labels: NDArray[np.int32]
     rows: NDArray[np.int64]
+    roots: NDArray[np.int64] | None = None  # where asked for: of each (row, node, low)
 
 
 def build_steps(
@@ -233,8 +235,28 @@ def list_within(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) -
     yield from list_roots(nodes, roots, found, most)
 
 
-def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) -> Iterator[Stretch]:
-    """The matches of the first `found` roots, at most `most`."""
+def list_with_timeouts(
+    nodes: Nodes, roots: NDArray[np.int64], found: int, most: int
+) -> Iterator[Stretch]:
+    """As `list_roots`; partial matches that ran out of time too, each with its root."""
+    place = np.zeros(2, np.int64)
+    stack = np.empty(1024, np.int64)
+    while place[0] < found and most > 0:
+        look()
+        ends = np.empty((ROOTS, 3), np.int64)
+        count = timeouts.leaves(nodes, roots, found, place, stack, ends)
+        if count < 0:
+            stack = np.concatenate((stack, np.empty_like(stack)))
+            continue
+        for part in list_roots(nodes, ends, count, most, rooted=True):
+            yield replace(part, labels=part.labels & (timeouts.COMPLETE - 1))
+            most -= len(part.lengths)
+
+
+def list_roots(
+    nodes: Nodes, roots: NDArray[np.int64], found: int, most: int, rooted: bool = False
+) -> Iterator[Stretch]:
+    """The matches of the first `found` roots, at most `most`; `rooted`: each with its root."""
     place = np.zeros(2, np.int64)
     stack = np.empty((1024, 2), np.int64)
     path_rows, path_labels = np.empty(1024, np.int64), np.empty(1024, np.int32)
@@ -242,7 +264,7 @@ def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) ->
     while most > 0:
         look()
         out_rows, out_labels = np.empty(room, np.int64), np.empty(room, np.int32)
-        lengths = np.empty(MATCHES, np.int64)
+        lengths, owners = np.empty(MATCHES, np.int64), np.empty(MATCHES, np.int64)
         matches, events, done = kernels.list_matches(
             roots,
             found,
@@ -254,11 +276,13 @@ def list_roots(nodes: Nodes, roots: NDArray[np.int64], found: int, most: int) ->
             out_rows,
             out_labels,
             lengths,
+            owners,
             most,
         )
         most -= matches
         if matches:
-            yield Stretch(lengths[:matches], out_labels[:events], out_rows[:events])
+            of = roots[owners[:matches]] if rooted else None
+            yield Stretch(lengths[:matches], out_labels[:events], out_rows[:events], of)
         elif not done:
             stack = np.concatenate((stack, np.empty_like(stack)))
             path_rows = np.concatenate((path_rows, np.empty_like(path_rows)))

@@ -57,6 +57,7 @@ PATTERNS = [
     "(A -> B)+ -> C", "A ->> (B | C) ->> A", "A -> PERMUTE(B, C)", "A ->> !X ->> B -> C",
     "A -> B* -> !X -> C", "A ->> B{1,2} C",
 ]  # fmt: skip
+JOINTS = ["A -> within 3 units B ->> C", "A ->> B+ -> within 2 units C", "A ->> within 3 units B+"]
 STRATEGIES = ["past last row", "to next row", "to first B", "to last B"]
 CONDITIONS = ["x > A.x", "SUM(B.x) < 6", "x >= LAST(B.x, 1) OR COUNT(B.*) = 1", "x > PREV(x)",
               "x < NEXT(x)"]  # fmt: skip
@@ -96,17 +97,20 @@ def test_random_patterns(seed: int) -> None:
         check(query, table, [chooser.randrange(1, 5) for _ in range(3)])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(30))
 def test_absence_and_time_outs(seed: int) -> None:
     chooser = random.Random(seed)
     text = chooser.choice(
-        ["A -> !X", "A ->> B+ -> !X", "A -> B !X", "A ->> B -> !C", "A -> B -> C"]
+        ["A -> !X", "A ->> B+ -> !X", "A -> B !X", "A ->> B -> !C", "A -> B -> C", *JOINTS]
     )
     pattern = ensue.pattern(text, types="kind").partition_by("key").order_by("t", "i")
-    pattern = pattern.within(chooser.choice([1, 3, 6]))
-    if chooser.random() < 0.4:
+    if text in JOINTS and chooser.random() < 0.5:
+        pattern = pattern.define(B=chooser.choice(CONDITIONS))
+    if text not in JOINTS or chooser.random() < 0.5:
+        pattern = pattern.within(chooser.choice([1, 3, 6]))
+    if text not in JOINTS and chooser.random() < 0.4:
         pattern = pattern.after_match(chooser.choice(STRATEGIES[:2]))
-    listing = Listing(timeouts=chooser.random() < 0.5)
+    listing = Listing(timeouts=text in JOINTS or chooser.random() < 0.5)
     check(pattern.query, events(chooser), [1, 3, 2], listing)
 
 

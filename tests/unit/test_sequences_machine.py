@@ -58,6 +58,75 @@ def test_random_conditions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert listed(pattern, table) == in_python(pattern, table, monkeypatch)
 
 
+BOUNDED = ["A -> within 2 units B ->> C", "A ->> within 3 units B+ -> C?", "A ->> B ->> C?",
+           "(A ->> B | B ->> C) -> A?", "A -> !X -> B ->> C"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_time_outs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chooser = random.Random(seed)
+    text = chooser.choice([*PATTERNS, *BOUNDED])
+    pattern = ensue.pattern(text, types="kind").order_by("i")
+    if chooser.random() < 0.7:
+        pattern = pattern.define(B=chooser.choice(CONDITIONS))
+    if "within" not in text or chooser.random() < 0.5:
+        pattern = pattern.within(chooser.choice([0, 3, 6, "4 rows"]))
+    if chooser.random() < 0.5:
+        pattern = pattern.partition_by("s")
+    table = pa.concat_tables([events(chooser) for _ in range(2)])
+    table = table.set_column(0, "i", pa.array(range(len(table)), pa.int64()))
+    given: dict[str, Any] = chooser.choice([{}, {"as_of": "end"}, {"as_of": len(table) + 2}])
+    if (
+        given.get("as_of") != "end"
+        and pattern.query.within
+        and "rows" in repr(pattern.query.within)
+    ):
+        given = {}
+
+    def told() -> list[Any]:
+        found = pattern.matches(table, timeouts=True, **given).to_pylist()
+        events_of = [tuple((e["row"], e["label"]) for e in match["events"]) for match in found]
+        return sorted(
+            (str(match.get("s")), match["status"], taken)
+            for match, taken in zip(found, events_of, strict=True)
+        )
+
+    fast = told()
+    kept = pattern.matches(table, timeouts=True, limit=3, **given).num_rows
+    assert kept == min(3, len(fast))
+    with monkeypatch.context() as context:
+        context.setattr(sequences, "event_machine", lambda *given: "left out, to compare")
+        assert told() == fast
+
+
+def test_time_outs_where_a_number_leaves_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine listed before stays listed, and is not listed again."""
+    big = 2**62
+    table = pa.table(
+        {"i": range(11), "u": [0] * 5 + [1] * 6, "kind": list("ABCABXABABC"),
+         "x": [1, 2, 9, 1, 3, 0, 1, big, big, big, 0]}
+    )  # fmt: skip
+    pattern = ensue.pattern("A ->> B ->> C", types="kind").partition_by("u").order_by("i").within(9)
+    pattern = pattern.define(C="x > 5 AND A.x + B.x < x")
+    handed = []
+    by_classes = sequences.SequencesEvaluator._by_classes
+    monkeypatch.setattr(
+        sequences.SequencesEvaluator, "_by_classes", lambda *g: handed.append(1) or by_classes(*g)
+    )
+
+    def told() -> list[str]:
+        return sorted(
+            f"{match['u']} {match['status']} {[event['row'] for event in match['events']]}"
+            for match in pattern.matches(table, timeouts=True, as_of="end").to_pylist()
+        )
+
+    found = told()
+    assert handed
+    assert len(found) == 11
+    monkeypatch.setattr(sequences, "event_machine", lambda *given: "left out, to compare")
+    assert told() == found
+
+
 STRATEGIES = ["past last row", "to next row", "to first B", "to last B"]
 
 

@@ -235,6 +235,7 @@ def list_matches(
     out_rows: NDArray[np.int64],
     out_labels: NDArray[np.int32],
     out_lengths: NDArray[np.int64],
+    out_owners: NDArray[np.int64],  # per match, the number of its root
     most: int,
 ) -> tuple[int, int, bool]:
     """Writes matches until an array is full: (matches, events, whether all roots are done).
@@ -283,7 +284,7 @@ def list_matches(
         for index in range(depth):
             out_rows[events + index] = path_rows[depth - 1 - index]
             out_labels[events + index] = path_labels[depth - 1 - index]
-        out_lengths[matches] = depth
+        out_lengths[matches], out_owners[matches] = depth, place[0]
         events += depth
         matches += 1
         place[1] = height

@@ -67,6 +67,7 @@ from ensue.sequences.kernels.sorting import (
     in_vain,
     side_key,
 )
+from ensue.sequences.kernels.timeouts import COMPLETE, LATE, Timeouts, expire, left_open
 
 DONE, FULL, GUARD_OVERFLOW, GUARD_BY_ZERO, PAUSED = range(5)
 
@@ -242,6 +243,55 @@ def _settle(
     return used
 
 
+@inner
+def _dead(steps: Steps, entry: int) -> bool:
+    """Whether nothing goes on, and nothing is complete."""
+    takes = steps.take_offset[entry + 1] > steps.take_offset[entry]
+    return not takes and steps.skip[entry] < 0 and not steps.skip_accept[entry]
+
+
+@inner
+def _end(
+    steps: Steps,
+    machine: Machine,
+    classes: Classes,
+    nodes: Nodes,
+    roots: NDArray[np.int64],
+    found: int,
+    timeouts: Timeouts,
+    partition: int,
+    row: int,
+) -> int:
+    """The time-outs before `row`, when those of a partition are through; what is left is open."""
+    floor, is_open = timeouts.floors[partition], timeouts.is_open[partition]
+    found = expire(timeouts, classes, nodes, roots, found, row, floor, True)
+    if is_open:
+        return found
+    if timeouts.now.shape[0] > 0:
+        for state in range(1, classes.ids.shape[0]):
+            kept = 0
+            for index in range(classes.counts[state]):
+                slot = classes.ids[state, index]
+                since = classes.ints[slot, machine.last_register]
+                bits = 0
+                for index_of in range(machine.bounds.shape[0]):
+                    gap = timeouts.now[0] - machine.order[since] if since >= 0 else 0.0
+                    if gap <= machine.bounds[index_of]:
+                        bits |= 1 << (machine.labels + index_of)
+                dead = timeouts.bounds[state] != 0 and _dead(steps, _entry(steps, state, bits))
+                if dead:
+                    node = classes.node[slot]
+                    roots[found, 0], roots[found, 1], roots[found, 2] = row, node, LATE
+                    found += 1
+                    forget(classes, slot)
+                    continue
+                classes.ids[state, kept] = slot
+                classes.keys[state, kept] = classes.keys[state, index]
+                kept += 1
+            classes.counts[state] = kept
+    return left_open(timeouts, classes, nodes, roots, found, row)
+
+
 @borrowing
 def advance(
     steps: Steps,
@@ -253,11 +303,13 @@ def advance(
     roots: NDArray[np.int64],
     most_takes: int,
     visits: NDArray[np.int64],  # so far, and how many until the caller is asked
+    timeouts: Timeouts | None,  # None: they are not asked for
 ) -> tuple[int, int, int]:
     """Rows from `walk.place` on: (status, nodes used, roots found).
 
     A row is begun only if everything it may need has room, so that the caller can make room and go
-    on; roots are those of `match_graph.advance`.
+    on; roots are those of `match_graph.advance`, and of `timeouts.py`. Where a number overflows,
+    they are those of the rows before.
     """
     states = classes.ids.shape[0]
     found = 0
@@ -265,6 +317,11 @@ def advance(
     while place[0] < walk.begins.shape[0]:
         partition, row = place[0], place[1]
         if row >= walk.stops[partition]:
+            if timeouts is not None:
+                if found + classes.counts[states] > roots.shape[0]:
+                    return FULL, used, found
+                end = walk.stops[partition]
+                found = _end(steps, machine, classes, nodes, roots, found, timeouts, partition, end)
             walk.live[partition] = walk.stops[partition]
             for state in range(states):
                 for index in range(classes.counts[state]):
@@ -277,7 +334,7 @@ def advance(
         amount = classes.counts[states] + 1
         if (
             used + 2 * amount * (most_takes + 1) > nodes.rows.shape[0]
-            or found + amount * (most_takes + 1) > roots.shape[0]
+            or found + amount * (most_takes + 2) > roots.shape[0]
             or amount * (most_takes + 2) > classes.node.shape[0]
         ):
             return FULL, used, found
@@ -286,6 +343,9 @@ def advance(
         plain = machine.bits[row]
         low = walk.lows[row] if walk.lows.shape[0] else 0
         reported = row >= walk.fresh[partition]
+        before = found
+        if timeouts is not None and low > timeouts.edge[0]:
+            found = expire(timeouts, classes, nodes, roots, found, row, low, reported)
         added = 0
         for state in range(states):
             count = classes.counts[state]
@@ -321,7 +381,7 @@ def advance(
                     guards.initial_floats,
                 )
                 if not fits:
-                    return GUARD_OVERFLOW, used, found
+                    return GUARD_OVERFLOW, used, before
                 begin, end = _range(machine, classes, state, value)
                 if begin >= end:
                     continue
@@ -362,7 +422,7 @@ def advance(
                                     return (
                                         GUARD_OVERFLOW if overflow else GUARD_BY_ZERO,
                                         used,
-                                        found,
+                                        before,
                                     )
                     for index_of in range(machine.bounds.shape[0]):
                         since = ints[machine.last_register] if machine.last_register >= 0 else -1
@@ -370,6 +430,11 @@ def advance(
                         if gap <= machine.bounds[index_of]:
                             bits |= 1 << (machine.labels + index_of)
                     entry = _entry(steps, state, bits)
+                    if timeouts is not None and reported and state > 0:
+                        late = timeouts.bounds[state] & ~(bits >> machine.labels)
+                        if late != 0 and _dead(steps, entry):
+                            roots[found, 0], roots[found, 1], roots[found, 2] = row, node, LATE
+                            found += 1
                 if steps.skip_accept[entry] and state > 0 and reported:
                     roots[found, 0], roots[found, 1], roots[found, 2] = row, node, low
                     found += 1
@@ -379,7 +444,8 @@ def advance(
                     if target < 0 and not accepted:
                         continue
                     label = steps.take_label[take]
-                    event_node(nodes, node, row, label, used)
+                    mark = COMPLETE if timeouts is not None and steps.take_accept[take] else 0
+                    event_node(nodes, node, row, label | mark, used)
                     if accepted:
                         roots[found, 0], roots[found, 1], roots[found, 2] = row, used, low
                         found += 1
@@ -387,7 +453,7 @@ def advance(
                         if not _add(
                             machine, classes, added, target, used, ints, floats, label, row
                         ):
-                            return GUARD_OVERFLOW, used, found
+                            return GUARD_OVERFLOW, used, before
                         added += 1
                     used += 1
                 if state == 0:
@@ -410,7 +476,7 @@ def advance(
                 classes.counts[state] = kept
         settled = _settle(machine, classes, nodes, added, used, low, partition, row)
         if settled < 0:
-            return GUARD_OVERFLOW, used, found
+            return GUARD_OVERFLOW, used, before
         used = settled
         place[1] += 1
     return DONE, used, found
