@@ -12,6 +12,7 @@ so a task of Spark knows the time of the whole table without having seen it. Nul
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -103,10 +104,13 @@ def moment(key: OrderKey | None, table: pa.Table, as_of: Any) -> pa.Scalar:
 
 
 def given(name: str, kind: pa.DataType, as_of: Any) -> pa.Scalar:
-    """A caller's time as a value of the order column."""
+    """A caller's time as a value of the order column, in whose zone one without a zone is read."""
     try:
         if isinstance(as_of, (str, bool)):
             raise TypeError
+        if isinstance(as_of, datetime) and as_of.tzinfo is None and pa.types.is_timestamp(kind):
+            zone = kind.tz and pa.lib.string_to_tzinfo(kind.tz)
+            as_of = as_of.replace(tzinfo=zone or None)
         return pa.scalar(as_of, kind)
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         form = " (a datetime)" if pa.types.is_timestamp(kind) else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -51,6 +52,21 @@ def test_every_way_gives_the_carts_counted_by_hand(spark: Any, tasks: int) -> No
         assert counted is not None and counted[0] == len(known)
     finally:
         spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_a_time_without_a_zone_is_of_the_session(spark: Any, kind: str) -> None:
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.sql(f"SELECT 1 AS u, 'cart' AS k, {kind} '2026-05-01 10:00:00' AS t")
+        asked = BOUGHT.within("1 hour")
+        for minute, status in ((59, "open"), (61, "timeout")):
+            now = datetime(2026, 5, 1, 10) + timedelta(minutes=minute)
+            found = asked.matches(frame, timeouts=True, as_of=now)
+            assert [row.status for row in found.collect()] == [status]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
 
 
 def told(found: Any) -> list[tuple[int, int, str]]:

@@ -207,6 +207,14 @@ def test_times_fractions_and_descending_order() -> None:
         )
         expected_late = Counter(s for *_, s in by_hand(rows, 300))
         assert Counter(late["status"].to_pylist()) == expected_late
+        # A time without a zone is one of the column's zone, here four hours behind.
+        there = pa.timestamp("us", "America/New_York")
+        late = BOUGHT.within("1 hour").matches(
+            timed.set_column(1, "t", timed["t"].cast(there)),
+            timeouts=True,
+            as_of=start.replace(tzinfo=None) + timedelta(minutes=300, hours=-4),
+        )
+        assert Counter(late["status"].to_pylist()) == expected_late
         halves = given.set_column(1, "t", pa.array([t / 2 for _, t, _ in rows]))
         found = BOUGHT.within(30.0).matches(halves, timeouts=True).to_pylist()
         assert Counter(m["status"] for m in found) == expected

@@ -9,6 +9,7 @@ Nothing here touches the JVM gateway, so Spark Connect runs the same code.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -116,8 +117,10 @@ def with_time(query: Query, df: DataFrame, as_of: Any, every: DataFrame | None =
         return df.withColumn(AS_OF, F.lit(None).cast("boolean"))
     column = quoted(key.column)
     if as_of is not LATEST:
-        given(key.column, arrow_schema(df.select(column)).field(0).type, as_of)
-        return df.withColumn(AS_OF, F.lit(as_of).cast(df.select(column).schema[0].dataType))
+        value = given(key.column, arrow_schema(df.select(column)).field(0).type, as_of).as_py()
+        # Text keeps a time's zone, or that it has none; Spark's literals depend on local time.
+        literal = F.lit(value.isoformat() if isinstance(value, datetime) else value)
+        return df.withColumn(AS_OF, literal.cast(df.select(column).schema[0].dataType))
     furthest = F.min(column) if key.descending else F.max(column)
     rows = df if every is None else every
     return df.crossJoin(F.broadcast(rows.agg(furthest.alias(AS_OF))))
