@@ -56,6 +56,7 @@ from ensue.sequences.match_graph import (
 from ensue.sequences.output import Found
 from ensue.sequences.output import Output as Columns
 from ensue.sequences.runs import GraphAlgebra, Node, Runs
+from ensue.sequences.samples import draw
 from ensue.sequences.strategy import Chosen, all_matches
 
 COMPACT = "the compact match graph"
@@ -400,9 +401,14 @@ class SequencesEvaluator(InPieces):
 
     def _sampled(self, batch: EventBatch, size: int) -> Iterator[pa.Table]:
         found = Found()
-        parts = list(self.collect(batch))
         seed = self._listing.seed if self._seed is None else self._seed
-        sample, self.drawn_from = drawn(self._plan.query, parts, size, seed)
+        taken = None
+        if not self._listing.timeouts and len(batch.reach.begins):
+            check_unbounded(self._plan, int(np.diff(batch.starts).max(initial=0)))
+            taken = draw(batch, self._graph_of, self._lister, size, seed)
+        if taken is None:
+            taken = drawn(self._plan.query, list(self.collect(batch)), size, seed)
+        sample, self.drawn_from = taken
         for number, (partition, pairs) in enumerate(sample, 1):
             found.add(partition, number, pairs)
         if len(found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -172,6 +173,31 @@ def test_a_strategy_over_too_many_matches_is_followed_in_plain_python(
     assert divides.matches(once).num_rows == 1  # its only start has matched before the division
     with pytest.raises(errors.DataError, match="division by zero"):
         divides.matches(table)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_samples_are_uniform(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chooser = random.Random(seed)
+    pattern = ensue.pattern(chooser.choice(PATTERNS), types="kind").order_by("i").partition_by("s")
+    if chooser.random() < 0.6:
+        pattern = pattern.define(B=chooser.choice(CONDITIONS))
+    if chooser.random() < 0.6:
+        pattern = pattern.within(chooser.choice([3, 6]))
+    if chooser.random() < 0.3:
+        pattern = pattern.after_match(chooser.choice(STRATEGIES))
+    table = pa.concat_tables([events(chooser) for _ in range(3)])
+    table = table.set_column(0, "i", pa.array(range(len(table)), pa.int64()))
+    monkeypatch.setattr(sequences, "drawn", None)  # plain Python is not asked
+    every = pattern.matches(table).drop_columns("match_number").to_pylist()
+    size = 40 * min(len(every), 60)
+    found = pattern.matches(table, sample=max(1, size), seed=seed)
+    assert found.num_rows == size
+    drawn = Counter(map(str, found.drop_columns("match_number").to_pylist()))
+    assert set(drawn) <= set(map(str, every))
+    if every:
+        expected = size / len(every)
+        squares = sum((drawn[str(match)] - expected) ** 2 / expected for match in every)
+        assert squares < len(every) + 6 * (2 * len(every)) ** 0.5  # chi-squared
 
 
 PAST = ["A.x", "A.x + B.x", "A.y * B.y", "A.x - LAST(B.x)", "MAX(B.y)", "COUNT(B.*) + A.x", "-A.y",
