@@ -192,19 +192,13 @@ def test_observed_metrics_of_a_budget(spark: Any) -> None:
 
     from ensue.run.spark import stream_operator as operator
 
-    none = dict.fromkeys(operator._COUNTS, 0) | {"promised": 0.0, "followed": 0.0}
-    first = {"rows": 10, "matches": 2, "shed": 2, "promised": 4.0, "followed": 3.0, "keys": 5}
-    rows = [
-        none | first | {operator.PATTERNS: '{"a@0 matches": 2}', operator.LANE: 0},
-        none | {operator.PATTERNS: None, operator.LANE: -1},
-        none
-        | {"rows": 10, operator.PATTERNS: '{"a@0 matches": 1, "b@3 matches": 4}'}
-        | {operator.LANE: 2, "keys": 1},
-    ]
-    frame = spark.createDataFrame(
-        [tuple(row.values()) for row in ({operator.BLOB: None} | row for row in rows)],
-        operator._STEPPED,
-    )
+    def counts(**told: float) -> list[float]:
+        return [float(told.get(name, 0)) for name in operator._COUNTS]
+
+    first = counts(rows=10, matches=2, shed=2, promised=4, followed=3, keys=5)
+    again = (None, first, '{"a@0 matches": 2}', 0)  # a task that ran twice
+    other = (None, counts(rows=10, keys=1), '{"a@0 matches": 1, "b@3 matches": 4}', 2)
+    frame = spark.createDataFrame([again, (None, None, None, -1), other, again], operator._STEPPED)
     seen = Observation("ensue")
     frame.observe(seen, *operator._metrics()).collect()
     assert seen.get["rows"] == 20 and seen.get["keys"] == 6

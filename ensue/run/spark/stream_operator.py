@@ -21,7 +21,8 @@ import gc
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, fields
+from dataclasses import fields
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -47,10 +48,8 @@ DELAY = "spark.watermarkDelayMs"  # in the metadata of a column that has a water
 _PACKED = f"{LANE} int, {BLOB} binary, {ORDER} string"
 _COUNTS = [item.name for item in fields(Counts)]
 _KINDS = {item.name: "double" if item.type == "float" else "bigint" for item in fields(Counts)}
-PATTERNS, LANES, RECALL = "patterns", "lanes", "recall"
-_STEPPED = ", ".join(
-    [f"{BLOB} binary", *(f"{n} {k}" for n, k in _KINDS.items()), f"{PATTERNS} string, {LANE} int"]
-)
+COUNTS, PATTERNS, LANES, RECALL = "counts", "patterns", "lanes", "recall"
+_STEPPED = f"{BLOB} binary, {COUNTS} array<double>, {PATTERNS} string, {LANE} int"
 _TALLY = "map<string,bigint>"
 _VALUE = "value"
 _STATE = "state binary"
@@ -97,52 +96,64 @@ def _metrics() -> list[Column]:
     """What a micro-batch did: counts of all lanes together, by pattern, and the state of each.
 
     A lane counts once, however often Spark runs it: a sink with two actions, a task that is tried
-    again and a speculative one all observe the same step.
+    again and a speculative one all observe the same step. Spark goes through these expressions many
+    times in every micro-batch, so they are kept small.
     """
     none = F.lit(0).cast("bigint")
-    total = {name: _sum(_by_lane(F.col(name)), F.lit(0).cast(k)) for name, k in _KINDS.items()}
-    kept = 1 - total["shed"] / F.greatest(total["rows"], total["shed"], F.lit(1))
-    followed = F.when(total["promised"] > 0, total["followed"] / total["promised"])
+    count = {name: F.col(COUNTS)[place] for place, name in enumerate(_COUNTS)}
 
-    def added(left: Column, right: Column) -> Column:
-        tally = F.from_json(right[_VALUE], _TALLY)
+    def added(total: Column, text: Column) -> Column:
+        tally = F.from_json(text, _TALLY)
         return F.map_zip_with(
-            left, tally, lambda _, a, b: F.coalesce(a, none) + F.coalesce(b, none)
+            total, tally, lambda _, a, b: F.coalesce(a, none) + F.coalesce(b, none)
         )
 
-    by_pattern = F.reduce(_by_lane(F.col(PATTERNS)), F.create_map().cast(_TALLY), added)
-    gauges = F.transform(
-        _by_lane(F.array(*GAUGES)), lambda pair: F.struct(pair[LANE].cast("string"), pair[_VALUE])
+    by_pattern = _over_lanes(F.col(PATTERNS), F.create_map().cast(_TALLY), added)
+    gauges = F.array(*(count[name].cast("bigint") for name in GAUGES))
+    state = _over_lanes(
+        F.struct(F.col(LANE).cast("string").alias(LANE), gauges.alias(LANES)),
+        F.create_map().cast("map<string,array<bigint>>"),
+        lambda total, one: F.map_concat(total, F.create_map(one[LANE], one[LANES])),
     )
-    told = [value.alias(name) for name, value in total.items()]
-    recall = kept * F.coalesce(followed, F.lit(1.0))
+    sums = [
+        _over_lanes(count[name].cast(kind), F.lit(0).cast(kind), lambda total, one: total + one)
+        for name, kind in _KINDS.items()
+    ]
+    recall = _over_lanes(
+        F.array(*(count[name] for name in ("rows", "shed", "promised", "followed"))),
+        F.array(*[F.lit(0.0)] * 4),
+        lambda total, one: F.zip_with(total, one, lambda a, b: a + b),
+        _recall,
+    )
     return [
-        *told,
+        *(value.alias(name) for value, name in zip(sums, _COUNTS, strict=True)),
         recall.alias(RECALL),
         by_pattern.alias(PATTERNS),
-        F.map_from_entries(gauges).alias(LANES),
+        state.alias(LANES),
     ]
 
 
-def _by_lane(value: Column) -> Column:
-    """Lanes with what each observed, every lane once."""
+def _recall(total: Column) -> Column:
+    rows, shed, promised, followed = (total[place] for place in range(4))
+    kept = 1 - shed / F.greatest(rows, shed, F.lit(1.0))
+    return kept * F.when(promised > 0, followed / promised).otherwise(1.0)
+
+
+def _over_lanes(
+    value: Column,
+    zero: Column,
+    add: Callable[[Column, Column], Column],
+    finish: Callable[[Column], Column] = lambda total: total,
+) -> Column:
+    """What the lanes observed together, every lane once."""
     seen = F.collect_list(F.when(F.col(LANE) >= 0, F.struct(F.col(LANE), value.alias(_VALUE))))
 
-    def once(pairs: Column) -> Column:
-        following = F.concat(F.slice(pairs, 2, F.size(pairs)), F.array(F.lit(None)))
-        last = F.zip_with(
-            pairs,
-            following,
-            lambda pair, after: F.when(~pair[LANE].eqNullSafe(after[LANE]), pair),
-        )
-        return F.filter(last, lambda pair: pair.isNotNull())
+    def step(total: Column, pair: Column) -> Column:
+        more = F.struct(pair[LANE].alias(LANE), add(total[_VALUE], pair[_VALUE]).alias(_VALUE))
+        return F.when(pair[LANE] == total[LANE], total).otherwise(more)
 
-    # A list of the one list: the lambda names it, so that it is collected and sorted once.
-    return F.flatten(F.transform(F.array(F.array_sort(seen)), once))
-
-
-def _sum(pairs: Column, zero: Column) -> Column:
-    return F.reduce(pairs, zero, lambda total, pair: total + F.coalesce(pair[_VALUE], zero))
+    start = F.struct(F.lit(-1).alias(LANE), zero.alias(_VALUE))
+    return F.reduce(F.sort_array(seen), start, step, lambda total: finish(total[_VALUE]))
 
 
 # -- before and after the shuffle -----------------------------------------------------------------
@@ -225,18 +236,18 @@ def _steps(work: Work) -> Steps:
     return step
 
 
+@cache  # gc.get_freeze_count() would go through all that is frozen
 def _settle_in() -> None:
     """Once per worker, when all is imported: leave what stays anyway out of garbage collection.
 
     Spark's daemon collects after every task of a worker, and going through the modules and the
     compiled kernels takes longer than a small micro-batch does.
     """
-    if not gc.get_freeze_count():
-        # Spark fills its answer up with empty rows; pandas warns of that, lane after lane.
-        padding = "The behavior of DataFrame concatenation with empty"
-        warnings.filterwarnings("ignore", padding, FutureWarning)
-        gc.collect()
-        gc.freeze()
+    # Spark fills its answer up with empty rows; pandas warns of that, lane after lane.
+    padding = "The behavior of DataFrame concatenation with empty"
+    warnings.filterwarnings("ignore", padding, FutureWarning)
+    gc.collect()
+    gc.freeze()
 
 
 def stepped(
@@ -265,10 +276,11 @@ def stepped(
     if saved is not None:
         state.update((saved,))
     _wake(state, lane.wake_at(watermark), milliseconds)
-    counts = asdict(lane.counts) | {PATTERNS: json.dumps(lane.patterns), LANE: number}
-    nothing = dict.fromkeys(_COUNTS, 0) | {PATTERNS: None, LANE: -1}
+    told = [float(getattr(lane.counts, name)) for name in _COUNTS]
+    counts: dict[str, Any] = {COUNTS: told, PATTERNS: json.dumps(lane.patterns), LANE: number}
+    nothing = {COUNTS: None, PATTERNS: None, LANE: -1}
     # Bytes even where nothing was found: pandas complains about a column of nothing.
-    rows = [{BLOB: blob, **nothing} for blob in found] or [{BLOB: b""}]
+    rows: list[dict[str, Any]] = [{BLOB: blob, **nothing} for blob in found] or [{BLOB: b""}]
     rows[0] |= counts
     yield pd.DataFrame(rows)
 
