@@ -6,11 +6,16 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import pyspark
 import pytest
 
 from ensue.java import ensure_java
 from ensue.run.spark.session import free_port
 
+VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_PLACE = "checkpointing." if VERSION >= (4, 1) else ""
+_FILES = f"{_STREAMING}.{_PLACE}FileSystemBasedCheckpointFileManager"
 SETTINGS = {
     # Progress is asked of the page.
     "spark.ui.port": free_port(),
@@ -21,8 +26,10 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "tests.spark.daemon",
-    # A checkpoint has many small files: no second one beside each with its checksum.
+    # A checkpoint has many small files: no second one beside each with its checksum, and fewer
+    # processes, which Hadoop starts to look for links.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILES,
 }
 # Small queries in a short life: the JVM's second compiler never earns what it costs. Tests that
 # start processes of their own hand it on to them. Without it Java gives compiled code 48 MB, which
@@ -57,14 +64,13 @@ LONGEST = ("test_a_killed_driver", "test_a_declarative_pipeline", "test_streams"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out, by name, what the Spark at hand is known to compute otherwise."""
-    from pyspark import __version__
-
     items.sort(key=lambda item: item.name not in LONGEST)
-    version = tuple(int(part) for part in __version__.split(".")[:2])
     for item in items:
         for name, since, difference in SINCE:
-            if name in item.nodeid and version < since:
-                item.add_marker(pytest.mark.skip(reason=f"Spark {__version__}: {difference}"))
+            if name in item.nodeid and since > VERSION:
+                item.add_marker(
+                    pytest.mark.skip(reason=f"Spark {pyspark.__version__}: {difference}")
+                )
 
 
 @pytest.fixture(scope="session")
