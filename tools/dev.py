@@ -49,12 +49,23 @@ def main(arguments: Sequence[str]) -> int:
         # Combinations have environments of their own.
         if given.command != "matrix":
             HOME.prepare(["-e", f".[{EXTRAS}]"], ROOT / "constraints.txt")
+        if given.command not in ("matrix", "package"):  # these fill environments of their own
+            keep_bytecode()
         return int(globals()[given.command.replace("-", "_")](given.rest))
     except DevError as error:
         print(f"dev: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def keep_bytecode() -> None:
+    """Where Python is to write no bytecode beside modules, keep it in the environment.
+
+    Without any, every process of a test run compiles each module that it imports.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+        os.environ.setdefault("PYTHONPYCACHEPREFIX", str(HOME.folder / "bytecode"))
 
 
 def demo(rest: list[str]) -> int:
