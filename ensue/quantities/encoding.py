@@ -72,6 +72,8 @@ class Encoder:
             term = self._untyped(tree)
         else:
             require_boolean(tree, node.kind, "the predicate")
+            if node.kind.name != "boolean":  # a bare NULL
+                return self._z3.BoolVal(False)
             term = self._term(node)
         return self._true(term)
 

@@ -190,6 +190,8 @@ def test_type_mismatch_names_the_argument_and_the_types() -> None:
 def test_unsatisfiable_predicates_and_useless_states() -> None:
     with raised(errors.UnsatisfiableError, "no event satisfies", "x > 1"):
         q.event("x > 1 AND x < 1", 1).eval(EVENTS)
+    with raised(errors.UnsatisfiableError, "no event satisfies", "NULL"):
+        q.event("NULL", 1).eval(EVENTS)
     lost = q.automaton("sum").initial("p", 0).final("p").skip("p", "q", None).build()
     with raised(errors.UnsatisfiableError, "q", "nothing is accepted from it"):
         lost.check()
