@@ -149,6 +149,7 @@ def _event_patterns() -> None:
             query.matches(events)
             query.matches(events, limit=5)
             query.matches(events, sample=5)
+            query.matches(events, timeouts=True)
             query.count(events)
             query.aggregate(events, by="k", n="count(*)", s="sum(A.n)", a="avg(A.x)", m="max(A.x)")
             _live(query.matcher(**_ORDER), events)
