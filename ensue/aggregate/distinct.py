@@ -49,6 +49,8 @@ class Distinct(Aggregate):
         return state
 
     def finish(self, state: Seen) -> Any:
+        if self.inner.name == "count":
+            return len(state)
         inside: State = self.inner.identity()
         for values in state.values():
             inside = self.inner.absorb(inside, *values)

@@ -8,15 +8,17 @@ conditions do not tell its paths apart.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ensue import errors
+from ensue import aggregate, errors
+from ensue.aggregate.base import Aggregate
 from ensue.automaton.plan import Plan
 from ensue.automaton.program import AT_END, AT_START
 from ensue.automaton.walks import gathered
@@ -110,8 +112,22 @@ def _matches(entries: list[list[int]], positions: list[int]) -> Matches:
 UNDECIDED: list[int] = []  # distinguished by identity
 
 
+class Path(list[int]):
+    """States of the rows of a match; `kept` of them were never taken back since it was set."""
+
+    kept = 0
+
+    def pop(self, index: SupportsIndex = -1) -> int:
+        self.kept = min(self.kept, len(self) - 1)
+        return super().pop(index)
+
+
 class Search(Match):
-    """The matches of one partition."""
+    """The matches of one partition.
+
+    Rows of a variable and states of aggregates are kept along the path, so that a row costs what it
+    adds. A state is that of all rows but the last one, which may be taken back.
+    """
 
     def __init__(
         self,
@@ -132,8 +148,18 @@ class Search(Match):
         self._head = bool(batch.heads[partition])
         self._open = bool(batch.is_open[partition])
         self._least = least
-        self._path: list[int] = []
+        self._path = []
         self._start = 0
+
+    @property
+    def _path(self) -> list[int]:
+        return self._walked
+
+    @_path.setter
+    def _path(self, states: list[int]) -> None:
+        self._walked, self._known = Path(states), 0
+        self._rows: dict[str | None, tuple[list[int], int]] = {}  # and how far along the path
+        self._folded: dict[int, tuple[c.Aggregate, Any, int]] = {}  # by id: state, rows in it
 
     def preferred(self, start: int, limit: int, number: int) -> list[int] | None:
         """States of the preferred match from `start`; None: no match; or `UNDECIDED`."""
@@ -178,7 +204,7 @@ class Search(Match):
             if self._least[row, target] > limit:
                 continue
             self._path.append(target)
-            if not self._holds(target, row) or self._place(row + 1) in failed:
+            if not self._holds(target, row) or (failed and self._place(row + 1) in failed):
                 self._path.pop()
                 continue
             stack.append(iter(self._program.arcs_of(target)))
@@ -210,18 +236,55 @@ class Search(Match):
     def rows_read(self, node: c.Navigate | c.Aggregate) -> list[int]:
         return self._rows_of(node.variable)
 
-    def _rows_of(self, variable: str | None) -> list[int]:
-        members = self._members(variable)
-        return [self._start + i for i, state in enumerate(self._path) if members[state]]
+    def aggregate(self, node: c.Aggregate) -> Any:
+        function = aggregate.get(node.function, node.distinct)
+        rows = self.rows_read(node)
+        _, state, used = self._folded.get(id(node), (node, function.identity(), 0))
+        if used == len(rows):
+            return function.finish(state)
+        for place in range(used, len(rows) - 1):
+            state = self._absorbed(function, state, node, rows[place])
+        self._folded[id(node)] = node, state, len(rows) - 1
+        return function.finish(self._absorbed(function, copy(state), node, rows[-1]))
 
-    def _members(self, variable: str | None) -> NDArray[np.bool_]:
+    def _absorbed(self, function: Aggregate, state: Any, node: c.Aggregate, row: int) -> Any:
+        if node.where is not None and self.value(node.where, row) is not True:
+            return state
+        return function.absorb(state, *(self.value(a, row) for a in node.arguments))
+
+    def _rows_of(self, variable: str | None) -> list[int]:
+        """Not to be changed: it is kept."""
+        path = self._walked
+        if path.kept < self._known:
+            self._take_back(path.kept)
+        path.kept = self._known = len(path)
+        rows, covered = self._rows.get(variable, ([], 0))
+        members = self._members(variable)
+        for place in range(covered, len(path)):
+            if members[path[place]]:
+                rows.append(self._start + place)
+        self._rows[variable] = rows, len(path)
+        return rows
+
+    def _take_back(self, kept: int) -> None:
+        """Forgets what was kept of the rows beyond."""
+        end = self._start + kept
+        for variable, (rows, covered) in self._rows.items():
+            while rows and rows[-1] >= end:
+                rows.pop()
+            self._rows[variable] = rows, min(covered, kept)
+        for known, (node, _, used) in list(self._folded.items()):
+            if used > len(self._rows[node.variable][0]):
+                del self._folded[known]
+
+    def _members(self, variable: str | None) -> list[bool]:
         found = self._member_cache.get(variable)
         if found is None:
-            found = self._member_cache[variable] = self._program.members(variable)
+            found = self._member_cache[variable] = self._program.members(variable).tolist()
         return found
 
     @cached_property
-    def _member_cache(self) -> dict[str | None, NDArray[np.bool_]]:
+    def _member_cache(self) -> dict[str | None, list[bool]]:
         return {}
 
     # -- memory of failures ----------------------------------------------------------------------

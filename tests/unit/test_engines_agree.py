@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
+
 import pyarrow as pa
 import pytest
 
+import ensue
 from ensue.automaton.plan import Plan
 from ensue.guards.compile import compile_guards
 from ensue.guards.operators import TooHardError
+from ensue.guards.reader import Match
 from ensue.query.query import Query
 from ensue.rows import evaluator as rows
 from ensue.rows.engines import Engine
-from ensue.rows.python_engine import PythonEngine
+from ensue.rows.python_engine import PythonEngine, Search
 from ensue.rows.thread_engine import ThreadEngine
 from ensue.run import local
 from ensue.scalar.arrow_kinds import from_arrow
@@ -40,3 +44,33 @@ def test_spec(case: specs.Case, force: object, monkeypatch: pytest.MonkeyPatch) 
         return result.column_names, result.to_pylist()
 
     specs.check(case, run)
+
+
+TEXTS = ["A+", "A+ B+", "(A | B)+ C", "A B* C?", "(A B?)+ C", "A+? B", "(A | B | C)+"]
+FOLDS = ["COUNT(DISTINCT A.x)", "MAX_BY(x, y)", "COUNT(DISTINCT x)", "SUM(DISTINCT A.x)",
+         "size(ARRAY_AGG(A.x))", "MIN_BY(A.x, A.y)", "COUNT(DISTINCT B.x)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_is_kept_along_the_path(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and states of aggregates that are kept are those worked out anew for each condition."""
+    chooser = random.Random(seed)
+    size, text = chooser.randrange(3, 14), chooser.choice(TEXTS)
+    columns = {"x": [None, 0, 1, 2, 3], "y": [0, 1, 2, 3]}
+    table = pa.table({n: [chooser.choice(v) for _ in range(size)] for n, v in columns.items()})
+    table = table.append_column("i", pa.array(range(size)))
+    define = {}
+    for label in (label for label in "ABC" if label in text):
+        side = chooser.choice([f for f in FOLDS if "B." not in f or "B" in text] + ["x"])
+        define[label] = f"{side} {chooser.choice(['<', '>', '<=', '='])} {chooser.randrange(4)}"
+    query = ensue.pattern(text).define(**define).order_by("i")
+    query = query.after_match(chooser.choice(["past last row", "to next row"]))
+    kept = query.matches(table)
+
+    def rows_of(search: Search, variable: str | None) -> list[int]:
+        members = search._members(variable)
+        return [search._start + place for place, s in enumerate(search._path) if members[s]]
+
+    monkeypatch.setattr(Search, "_rows_of", rows_of)
+    monkeypatch.setattr(Search, "aggregate", Match.aggregate)
+    assert query.matches(table).equals(kept)
