@@ -30,6 +30,8 @@ SETTINGS = {
     # processes, which Hadoop starts to look for links.
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     "spark.sql.streaming.checkpointFileManagerClass": _FILES,
+    # A stream with nothing to do lists its folders again after so many milliseconds, not 10.
+    "spark.sql.streaming.pollingDelay": "100",
 }
 # Small queries in a short life: the JVM's second compiler never earns what it costs. Tests that
 # start processes of their own hand it on to them. Without it Java gives compiled code 48 MB, which

@@ -1,13 +1,12 @@
 """What runs where on Spark: every cell of batches, streams and SQL is called.
 
-All streams run at once over the same two files, rows out of order; the order to end makes
-everything final.
+All streams run over the same two files, rows out of order; the order to end makes everything
+final.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,47 +64,27 @@ def test_a_batch(spark: Any, task: Task) -> None:
     assert answer([row.asDict(recursive=True) for row in found.collect()]) == wanted
 
 
-@dataclass
-class _Running:
-    query: Any
-    control: Control
-    rows: where.Rows = field(default_factory=list)
-
-
 def _source(spark: Any, folder: Path) -> Any:
     return spark.readStream.schema(SCHEMA).parquet(str(folder)).withWatermark("ts", "5 seconds")
 
 
 def test_streams(spark: Any, tmp_path: Path) -> None:
     batches.write(tmp_path / "in", [EVENTS.take([6, 4, 3, 0]), EVENTS.take([5, 2, 1])])
-    running: dict[tuple[Task, Way], _Running] = {}
-    for number, (task, (run, _, _)) in enumerate(ASKED.items()):
+    for number, (task, (run, answer, wanted)) in enumerate(ASKED.items()):
         for way, emit in zip(STREAMS, ("final", "changes"), strict=True):
             control = Control(tmp_path / f"control-{number}-{emit}")
             options = {"control": str(control.folder), "lanes": 1, "emit": emit}
             found = run(_source(spark, tmp_path / "in"), **options)
-            started = _Running(None, control)
+            rows: where.Rows = []
 
-            def sink(part: Any, _: int, rows: list[Any] = started.rows) -> None:
+            def sink(part: Any, _: int, rows: where.Rows = rows) -> None:
                 rows.extend(row.asDict(recursive=True) for row in part.collect())
 
             place = str(tmp_path / f"checkpoint-{number}-{emit}")
             writer = found.writeStream.foreachBatch(sink).option("checkpointLocation", place)
-            started.query = writer.start()
-            running[task, way] = started
-    try:
-        for started in running.values():
-            started.query.processAllAvailable()
-            started.control.end()
-        for started in running.values():
-            started.query.processAllAvailable()
-    finally:
-        for started in running.values():
-            started.query.stop()
-    for (task, way), started in running.items():
-        _, answer, wanted = ASKED[task]
-        rows = where.net(started.rows) if way is Way.STREAM_CHANGES else started.rows
-        assert answer(rows) == wanted, (task, way)
+            control.finish(writer.start())
+            told = where.net(rows) if way is Way.STREAM_CHANGES else rows
+            assert answer(told) == wanted, (task, way)
 
 
 def _sql(spark: Any, text: str) -> list[dict[str, Any]]:
