@@ -1,8 +1,10 @@
 """Row patterns under a bound on time: how many start rows to try, and whether to leave out any.
 
 Choosing takes time itself, and so do rows of which no start row is tried. So the first rows are
-matched in full and timed, behind a few that load the kernels. Where all start rows fit into the
-bound, or leaving some out would hardly be cheaper, all are tried, and the report tells why.
+matched in full and timed. Where all start rows fit into the bound, or leaving some out would hardly
+be cheaper, all are tried, and the report tells why. Every piece takes some time whatever its rows;
+the unbounded run has one piece, so that time is measured once in a process, on a few rows behind
+those that load the kernels (`Piece`), and does not count for what rows take.
 Elsewhere what a block takes is a line, so much per row and so much per start row, fitted to what
 blocks took; what one leaves of its time is there for the next ones.
 """
@@ -10,17 +12,26 @@ blocks took; what one leaves of its time is there for the next ones.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ensue.operator.budget import Bound
 
 WARM, FIRST, BLOCK, LARGE = 64, 1024, 2048, 1 << 15  # rows of pieces
 PAYS = 0.9  # of the time of all start rows: shedding has to take less
-CHEAP = 1.5e-6  # seconds: less than that, and reading rows and choosing among them takes most of it
+CHEAP = 3e-6  # seconds: less than that, and reading rows and choosing among them takes most of it
 PER_ROW = 0.3  # of that time is guessed to be per row, before a block was shed
 SAVED = 4 * BLOCK  # rows whose time can be saved up, or owed
 REPAID = 4  # blocks over which that is spread
 LEAST = 0.02  # of the start rows are tried in any case
 _FADE, _APART = 0.5, 0.05
+_LEAST_ROWS = 0.25  # of a piece's time is of its rows in any case
+
+
+class Piece:
+    """What pieces take in this process, whatever their rows."""
+
+    loads: ClassVar[bool] = True  # the next one loads the kernels
+    seconds: ClassVar[float | None] = None
 
 
 @dataclass
@@ -66,9 +77,9 @@ class Pace:
     @property
     def piece(self) -> int:
         """Rows of the next piece."""
-        if not self.whole:
-            return FIRST if self.rows else WARM
-        if self.teaches:
+        if Piece.seconds is None:
+            return WARM
+        if not self.whole or self.teaches:
             return FIRST
         return BLOCK if self.sheds else LARGE
 
@@ -86,11 +97,13 @@ class Pace:
         """A piece took so long, of which `choosing` to look at its start rows."""
         shed = self.sheds and not past
         self.rows += rows
-        if self.rows == rows <= WARM:
-            return  # the kernels were loaded
+        if Piece.seconds is None and rows <= WARM:
+            Piece.loads, Piece.seconds = False, None if Piece.loads else seconds
+            return
         each, chosen = (seconds - choosing) / rows, tried / rows
         if not shed:
-            self._full(rows, chosen, each, choosing)
+            own = seconds - choosing - (Piece.seconds or 0.0)
+            self._full(rows, chosen, max(own / rows, _LEAST_ROWS * each), choosing)
             return
         self.choosing += _FADE * (choosing / rows - self.choosing)
         if self.dense - chosen > _APART * self.dense:
@@ -109,7 +122,7 @@ class Pace:
             self.fixed = PER_ROW * each
             self.unit = (1 - PER_ROW) * each / self.dense
         if each > self.target:
-            self.before = min(self.rows, self.before + rows + WARM)
+            self.before = min(self.rows, self.before + rows)
             self.saved = max(-self.target * SAVED, self.saved + (self.target - each) * rows)
 
     def begin(self) -> None:
@@ -120,7 +133,7 @@ class Pace:
     def why(self) -> str:
         """Why rows were matched in full that took longer than the bound."""
         if self.sheds or not self.whole:
-            return f"what rows take is known after the first {WARM + 2 * FIRST:,}"
+            return f"what rows take is known after the first {2 * FIRST:,}"
         return (
             f"{self.target * 1e6:.2f} µs per event and pattern are less than choosing start rows "
             f"pays for; with all of them tried an event took {self.whole * 1e6:.2f} µs"

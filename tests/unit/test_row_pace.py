@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from ensue.operator.budget import Bound
-from ensue.shared.row_pace import BLOCK, FIRST, LARGE, SAVED, WARM, Pace
+from ensue.shared.row_pace import BLOCK, FIRST, LARGE, SAVED, WARM, Pace, Piece
 
 US = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def _pieces_that_take_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Piece, "seconds", 0.0)
 
 
 def driven(pace: Pace, rows: int, fixed: float, unit: float, choosing: float = 0.5) -> float:
@@ -31,7 +36,7 @@ def test_a_share_holds_in_time(share: float) -> None:
     each = driven(pace, 200_000, 1.0, 95.0)
     assert pace.sheds
     assert 0.8 * share < each / (20 * US) < share + 0.02
-    assert pace.before == WARM + 2 * FIRST
+    assert pace.before == 2 * FIRST
 
 
 def test_an_amount_that_fits_sheds_nothing() -> None:
@@ -59,3 +64,18 @@ def test_what_is_left_is_there_for_later_blocks() -> None:
         pace.measured(BLOCK, 0, pace.target * BLOCK / 10, 0.0)
     assert pace.allowed(BLOCK, BLOCK) > before
     assert pace.saved <= pace.target * SAVED
+
+
+def test_what_a_piece_takes_whatever_its_rows_does_not_make_rows_dear(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Measured on the second small piece of a process, since the first loads the kernels."""
+    monkeypatch.setattr(Piece, "seconds", None)
+    monkeypatch.setattr(Piece, "loads", True)
+    pace = Pace(Bound(0.5, share=True))
+    for beside in (2.0, 1e-3):
+        assert pace.piece == WARM
+        pace.measured(WARM, 0, beside, 0.0)
+    assert Piece.seconds == 1e-3 and pace.piece == FIRST
+    pace.measured(FIRST, 0, 1e-3 + FIRST * US, 0.0)
+    assert pace.whole == pytest.approx(US) and not pace.dear and pace.piece == LARGE
