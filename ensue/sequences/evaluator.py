@@ -111,6 +111,11 @@ class SequencesEvaluator(InPieces):
             self.engine == COMPACT and not self._subsets.automaton.absences
         )
 
+    @property
+    def thinnable(self) -> bool:
+        """Whether its graphs can leave out rows at which matches begin."""
+        return self._machine is not None and self._machine.start_labels != 0
+
     def _begin(self, plan: Plan, schema: pa.Schema, state: Snapshot | None) -> None:
         reason = supports(plan.query)
         if reason:
@@ -230,6 +235,7 @@ class SequencesEvaluator(InPieces):
             graph = self._graph_of(batch, live)
             if graph is not None and self.effort is not None:
                 graph.effort = self.effort
+                self.effort.follow(graph, batch)
             if graph is not None and self._listing.compact:
                 yield from self._graphs(batch, graph.stretches(self._most(), subgraphs))
                 return
@@ -366,6 +372,8 @@ class SequencesEvaluator(InPieces):
                 self._reported += size - late
                 self._timed_out += late
                 self.metrics.matches += size
+                if self.effort is not None:
+                    self.effort.matched(stretch.lengths, stretch.rows)
                 if asked and self._counts_fast(batch):
                     everything = before + self._exact(batch)
                     if everything > self._listing.max_matches:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +60,15 @@ class EventMachine:
     steps: kernels.Steps
     most_takes: int
     timeouts: bool = False  # partial matches that run out of time are roots too
+
+    @cached_property
+    def start_labels(self) -> int:
+        """Bits of the labels under which matches begin; 0 where events ahead may have them, too."""
+        steps, labels = self.steps, 0
+        for label in steps.take_label[: steps.take_offset[steps.entry_offset[1]]].tolist():
+            labels |= 1 << label
+        ahead = int(np.bitwise_or.reduce(steps.mask[1:])) if len(steps.mask) > 1 else 0
+        return 0 if labels & ahead else labels
 
     def graph(self, batch: EventBatch, live: NDArray[np.int64]) -> ClassGraph:
         """The match graph of a batch; GuardOverflowError where its numbers do not fit."""
@@ -185,6 +195,18 @@ class ClassGraph(Graph):
         self._classes = _classes(len(machine.states), CLASSES, rows)
         self._timeouts = machine.timeouts_of(batch)
         self._status = kernels.DONE
+        self._bits: NDArray[np.int64] | None = None  # with all rows at which a match may begin
+
+    def starts(self) -> NDArray[np.int64] | None:
+        labels = self._machine.start_labels
+        return np.flatnonzero(self._rows.bits & labels) if labels else None
+
+    def leave_out(self, rows: NDArray[np.int64], begin: int) -> None:
+        bits = self._rows.bits
+        if self._bits is None:
+            self._bits = bits.copy()
+        bits[begin:] = self._bits[begin:]
+        bits[rows] &= ~self._machine.start_labels
 
     def advance(self) -> int:
         self._status, self.used, found = kernels.advance(

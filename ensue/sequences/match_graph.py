@@ -96,6 +96,12 @@ class Effort:
         """So much CPU time more; `row` of the batch was reached."""
         self.seconds += seconds
 
+    def follow(self, graph: Graph, batch: EventBatch) -> None:
+        """The graph of a batch, before its first row."""
+
+    def matched(self, lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Matches of so many events each, which are these rows."""
+
 
 L = TypeVar("L", bound=Listed)
 Lister = Callable[[Nodes, NDArray[np.int64], int, int], Iterator[L]]
@@ -122,6 +128,14 @@ class Graph(ABC):
     @abstractmethod
     def make_room(self) -> None:
         """What one more row may need; raises what made `advance` stop for good."""
+
+    def starts(self) -> NDArray[np.int64] | None:
+        """Rows at which a match may begin; None where these events can be other ones, too."""
+        return None
+
+    def leave_out(self, rows: NDArray[np.int64], begin: int) -> None:
+        """From a row on no match begins at these rows, and at all others as before."""
+        raise NotImplementedError
 
     def stretches(self, most: int, lister: Lister[L]) -> Iterator[L]:
         """What `lister` makes of the matches of all partitions, in order of their ends.

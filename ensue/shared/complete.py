@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ensue import errors
 from ensue.automaton.plan import Plan
 from ensue.automaton.share import Union
+from ensue.operator.budget import Bound
 from ensue.operator.protocol import Metrics
 from ensue.sequences.output import Found
 from ensue.shared.absences import proved
@@ -36,6 +37,7 @@ from ensue.shared.merged import EARLY, FEW, Allowance, Merged, TooDearError, Tri
 from ensue.shared.options import Sharing
 from ensue.shared.partials import MANY, Partials
 from ensue.shared.prepare import TooLargeError
+from ensue.shared.starts import Starts, Thinned
 
 
 class Complete:
@@ -54,6 +56,7 @@ class Complete:
         self._apart: bool | None = None  # patterns are matched one by one; None: not chosen yet
         self._in_vain = False  # the exact answer was tried under the bound, and did not fit
         self._dear = False  # nor did it in the least time that an event takes under a bound
+        self.thinned = [Thinned() for _ in union.members]  # start rows, on merged states
         self.parts: dict[str, list[Found]] = {}  # patterns whose matches are kept, not put out
 
     def _complete(
@@ -128,6 +131,8 @@ class Complete:
         control = self.engine.controller
         merging = control.whole and self.options.merge and not self._in_vain
         merging = merging and self._merged.compiled
+        if merging and control.only_timed and self._merged.thinnable:
+            return self._thinned(table, starts)
         if merging and control.calibrating and control.only_timed and not self._dear:
             most = SHEDDING if self._measurable(table, starts) else math.inf
             exact = self._tried(table, starts, math.inf, most, 1.0)
@@ -151,6 +156,27 @@ class Complete:
         exact = self._tried(table, starts, allowed[0], allowed[1])
         self._in_vain = exact is None
         return exact
+
+    def _thinned(self, table: pa.Table, starts: NDArray[np.int64]) -> list[tuple[int, pa.Table]]:
+        """On merged states, without the start rows for which there is no time."""
+        control, rows = self.engine.controller, len(table)
+        allowed = control.allowed()
+        bound = Bound(control.share, share=True)
+        if allowed is not None:
+            bound = Bound(max(allowed[1], LEAST_BOUND))
+        self._merged.load(table)
+        effort = Starts(rows, self.thinned, bound, SHEDDING, self.options.seed)
+        left = sum(each.left for each in self.thinned)
+        found = list(self._alone(table, starts, effort))
+        tried, now_left = (sum(getattr(e, n) for e in self.thinned) for n in ("tried", "left"))
+        if now_left > left:
+            limit = math.inf if allowed is None else bound.amount
+            control.thinned(tried, now_left, effort.seconds / rows, limit)
+        elif allowed is None:
+            control.cheap(True)
+        else:
+            control.exceeded(rows, effort.seconds, bound.amount)
+        return found
 
     def _measurable(self, table: pa.Table, starts: NDArray[np.int64]) -> bool:
         """Whether some of the rows tell what a share is of, or following each partial match pays.

@@ -169,13 +169,25 @@ class Controller:
             "of was not measured"
         )
 
+    def thinned(self, tried: int, left: int, taken: float, allowed: float) -> None:
+        """So many start rows were tried and left out on merged states; seconds are per row."""
+        self._note = self._why = (
+            f"the exact answer does not fit: {tried:,} of {tried + left:,} start rows were tried"
+        )
+        self._before = 0
+        if taken > _SLACK * allowed:
+            self._before = int(self.totals[ROWS])
+            self._why += (
+                f", and an event took {taken * 1e6:.2f} µs instead of {allowed * 1e6:.2f} µs"
+            )
+
     def exceeded(self, rows: int, seconds: float, allowed: float) -> None:
-        """Says so where even the exact answer, the cheapest there is, takes longer than allowed."""
+        """Says so where the cheapest answer there is takes longer than allowed."""
         if seconds > rows * allowed:
             self._before = rows
             self._why = (
-                f"{allowed * 1e6:.2f} µs per event are less than any answer takes; the exact one "
-                f"took {seconds / rows * 1e6:.2f} µs and is given"
+                f"{allowed * 1e6:.2f} µs per event are less than any answer takes; this one took "
+                f"{seconds / rows * 1e6:.2f} µs"
             )
 
     def settled(self, ratio: float) -> None:

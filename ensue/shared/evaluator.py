@@ -56,6 +56,7 @@ from ensue.shared.open import OpenPartition
 from ensue.shared.options import DEFAULT, Report, Sharing, check_shedding
 from ensue.shared.partials import MANY, counted
 from ensue.shared.prepare import Prepared, TooLargeError
+from ensue.shared.starts import Thinned
 
 
 class SharedEvaluator(Complete, Refusing):
@@ -99,6 +100,7 @@ class SharedEvaluator(Complete, Refusing):
     def _start(self) -> None:
         vars(self).pop("_merged", None)  # of the patterns from before
         self._apart, self._in_vain, self._dear = None, False, False
+        self.thinned = [Thinned() for _ in self.union.members]
         # A bound on a pattern goes with it.
         budget = budget_of(self._budget, [member.name for member in self.union.members])
         if budget is not None:
@@ -229,8 +231,12 @@ class SharedEvaluator(Complete, Refusing):
         control = self.engine.controller
         blobs = [self._partials, *(part.partials for part in self._open.values())]
         meta = sum((partials.meta for partials in blobs), self._ended)
+        estimates = control.estimates()
+        for member, known in zip(self.union.members, self.thinned, strict=True):
+            if known.left:
+                estimates[member.name] = known.estimate()
         return Report(
-            control.estimates(),
+            estimates,
             int(control.totals[ROWS]),
             int(control.totals[WORK]),
             int(meta[at.SHED]),

@@ -85,6 +85,9 @@ class Allowance(Effort):
         self._limits = work, seconds
         self.visits[1] = self.visits[0] + STRIDE
 
+    def end(self) -> None:
+        """All patterns are through."""
+
     def listed(self, matches: int) -> None:
         self._matches += matches
         self.check()
@@ -129,6 +132,11 @@ class Merged:
         """Whether kernels follow every pattern; elsewhere the shared plan is the faster one."""
         return all(evaluator.compiled for evaluator in self._evaluators)
 
+    @property
+    def thinnable(self) -> bool:
+        """Whether start rows of every pattern can be left out (`starts.py`)."""
+        return all(evaluator.thinnable for evaluator in self._evaluators)
+
     def load(self, table: pa.Table) -> None:
         """Loads the kernels by a row, so that no bound on time pays for it."""
         if not Merged.loaded and table.num_rows:
@@ -149,6 +157,7 @@ class Merged:
             for found in evaluator.insert(Events(own, starts, complete)).tables():
                 effort.listed(found.num_rows)
                 yield index, found
+        effort.end()
 
     def work(self, table: pa.Table, starts: NDArray[np.int64], window: int = 0) -> float:
         """Of a row; of a single partition, of those behind its first `window` rows."""

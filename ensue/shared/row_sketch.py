@@ -25,18 +25,17 @@ class StartSketch:
         self.matched = np.zeros(BUCKETS)
         self._edges: dict[str, NDArray[np.float64]] = {}
 
+    @staticmethod
+    def reads(planned: Plan) -> tuple[str, ...]:
+        """The columns that tell start rows apart; one may be named twice."""
+        return (*planned.query.partition_by, *sorted(_read(planned)))
+
     def keys(
         self, planned: Plan, columns: Mapping[str, pa.Array], length: int
     ) -> NDArray[np.int64]:
         mixed = np.zeros(length, np.uint64)
-        read = {
-            column.name
-            for test in planned.tests
-            for part in (*test.neighbour, *test.correlated)
-            for column in c.walk(part)
-            if isinstance(column, c.Column)
-        }
-        for name in (*planned.query.partition_by, *sorted(read)):
+        read = _read(planned)
+        for name in self.reads(planned):
             values = self._binned(name, columns[name], name in read)
             mixed = (mixed ^ values) * np.uint64(0x9E3779B97F4A7C15)
             mixed ^= mixed >> np.uint64(31)
@@ -65,12 +64,27 @@ class StartSketch:
         return (self.matched[keys] + mean) / (self.tried[keys] + 1.0)
 
     def learn(
-        self, keys: NDArray[np.int64], tried: NDArray[np.bool_], hit: NDArray[np.bool_]
+        self,
+        keys: NDArray[np.int64],
+        tried: NDArray[np.bool_],
+        matches: NDArray[np.bool_] | NDArray[np.int64],
     ) -> None:
+        """Of rows with these keys some were tried, and led to matches."""
         self.tried *= FADE_STARTS
         self.matched *= FADE_STARTS
         np.add.at(self.tried, keys[tried], 1.0)
-        np.add.at(self.matched, keys[hit], 1.0)
+        np.add.at(self.matched, keys[matches > 0], matches[matches > 0])
+
+
+def _read(planned: Plan) -> set[str]:
+    """What conditions on other rows read."""
+    return {
+        column.name
+        for test in planned.tests
+        for part in (*test.neighbour, *test.correlated)
+        for column in c.walk(part)
+        if isinstance(column, c.Column)
+    }
 
 
 def _is_bytes(kind: pa.DataType) -> bool:

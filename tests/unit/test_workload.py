@@ -302,7 +302,7 @@ def test_patterns_come_and_go_while_running() -> None:
     (lambda q: ensue.workload(a=q).matches(EVENTS, ensue.Budget(latency="150%")), "150%"),
     (lambda q: ensue.workload(a=q.after_match("to next row")).matches(EVENTS, ensue.Budget(work=1)),
      "after_match"),
-    (lambda q: ensue.workload(a=q).matches(EVENTS, history=EVENTS), "there is none"),
+    (lambda q: ensue.workload(a=q).matches(EVENTS, history=EVENTS), "no budget is given"),
     (lambda q: ensue.workload(a=q).aggregate(EVENTS, ensue.Budget(work=9), n="sum(x)"), "count"),
 ])  # fmt: skip
 def test_bad_input(call: object, says: str) -> None:

@@ -16,7 +16,9 @@ from ensue.api.workload import Workload
 from ensue.automaton.share import unite
 from ensue.operator.budget import Budget
 from ensue.run import local
-from ensue.shared import complete, merged
+from ensue.sequences import match_graph
+from ensue.sequences.evaluator import SequencesEvaluator
+from ensue.shared import complete, merged, starts
 from ensue.shared.engine import Engine
 from ensue.shared.merged import Allowance, TooDearError, Trial
 from tests import workload_cases as cases
@@ -192,3 +194,45 @@ def test_a_trial_ends_where_the_shared_plan_would_cost_more() -> None:
             dear.check(row, int(row / 20_000 * alone * 1.5))
     assert not dear.over
     assert math.isclose(alone * merged.UNIT, 10 * (4e6 + 1e7))
+
+
+class Ticks:
+    """A clock that goes on by so much with every look."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_start_row_all_matches_are_found_or_none(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """By a clock that ticks with every look, so that time does not depend on the machine."""
+    table, patterns = stream(6000, seed), chains("EF", 400)
+    full = rows_of(ensue.workload(patterns).matches(table))
+    monkeypatch.setattr(merged, "STRIDE", 64)
+    monkeypatch.setattr(starts, "STRIDE", 64)
+    monkeypatch.setattr(match_graph, "thread_time", Ticks(5e-4))
+    load = ensue.workload(patterns)
+    found = rows_of(load.matches(table, Budget(latency="20 us")))
+    assert "start rows were tried" in load.report.reason and followed_alone(load)
+    tried = {match[:2] for match in found}
+    assert 0 < len(found) < len(full)
+    assert found == [match for match in full if match[:2] in tried]
+    for name, told in load.report.patterns.items():
+        mine, whole = (sum(match[0] == name for match in some) for some in (found, full))
+        assert told.found == mine
+        assert told.low is None or told.low <= mine / whole <= told.high
+
+
+def test_start_rows_are_left_out_only_where_nothing_else_takes_their_label() -> None:
+    table = stream(2000)
+    for text, thin in (("A ->> B", True), ("A+ ->> B", False), ("A ->> !A ->> B", False)):
+        plan = unite({"p": q(text, B="x > A.x").query}).members[0].plan
+        evaluator = SequencesEvaluator()
+        evaluator.open(plan, local.prepare(plan, table).schema)
+        assert evaluator.thinnable == thin
