@@ -118,6 +118,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--data", type=Path, help="keep the generated rows here, or find them")
     parser.add_argument("--rows", type=int, help="another number of rows")
     parser.add_argument("--repeat", type=int, default=3, help="runs after the warm-up (3)")
+    parser.add_argument("--only", default="", help="budgets: streams whose name has this text")
     parser.add_argument("--strict", action="store_true", help="fail where a target is missed")
     parser.add_argument("--keep", action="store_true", help="keep the figures in results/ too")
     parser.add_argument("--full", action="store_true", help="papers: at the papers' sizes")
@@ -144,7 +145,9 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:
         folder = given.data or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        settings = rows.Settings(folder, given.rows, given.repeat, given.peer)
+        settings = rows.Settings(
+            folder, given.rows, given.repeat, given.peer, given.only, given.keep
+        )
         missed = []
         for name, size in plan.items():
             sized = replace(settings, rows=size, repeat=1 if quick else given.repeat)

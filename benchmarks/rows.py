@@ -35,6 +35,8 @@ class Settings:
     rows: int | None = None
     repeat: int = 3
     peer: str | None = None
+    only: str = ""
+    keep: bool = False
     session: list[Any] = field(default_factory=list)
 
     @property
