@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks import (
@@ -40,6 +39,7 @@ from benchmarks import (
     suse,
     suse_data,
     suse_worst,
+    whole,
 )
 from benchmarks.harness import KEPT, OUT, overview, say
 from benchmarks.papers import run as papers
@@ -79,23 +79,6 @@ BENCHMARKS = {
     **replay.COMMANDS,
 }
 
-# `./dev bench quick`: one of each kind, at sizes that together take minutes.
-QUICK: dict[str, int | None] = {
-    "w1": 200_000,
-    "w2": 200_000,
-    "sequences": 200_000,
-    "sequences-totals": None,
-    "quantify": 100_000,
-    "afa": 20_000,
-    "suse": None,
-    "replay": 100_000,
-    "graph-large": 1_000_000,
-    "long": 8_000_000,
-    "growth": None,
-    "shapes": None,
-    "cold": None,
-}
-
 
 def _purpose(name: str, run: Callable[..., bool]) -> str:
     """The first line of the benchmark's docstring, without its name."""
@@ -107,7 +90,8 @@ def main(arguments: Sequence[str]) -> int:
     listing = [f"  {name}: {_purpose(name, run)}" for name, run in BENCHMARKS.items()]
     parser = argparse.ArgumentParser(
         prog="./dev bench",
-        description="Benchmarks; `all` runs every one, `quick` one of each kind at a small size, "
+        description="Benchmarks; `all` runs every one, `quick` one of each kind at a small size "
+        "(`quick NAME...` only these) and one table of all aims, "
         "`table` shows all figures that were kept, `papers [NAME...]` runs what the papers show "
         "and writes docs/papers.md, and `peers [NAME...]` does the same for other engines.",
         epilog="\n".join(["benchmarks:", *listing]),
@@ -138,8 +122,6 @@ def main(arguments: Sequence[str]) -> int:
     if not Path("/proc/stat").exists():
         parser.error("CPU and memory are read from /proc, which only Linux has")
     names = list(BENCHMARKS) if "all" in given.name else given.name
-    quick = names == ["quick"]
-    plan = QUICK if quick else dict.fromkeys(names, given.rows)
     began = time.time()
 
     with tempfile.TemporaryDirectory(prefix="ensue-bench-") as temporary:
@@ -149,14 +131,20 @@ def main(arguments: Sequence[str]) -> int:
             folder, given.rows, given.repeat, given.peer, given.only, given.keep
         )
         missed = []
-        for name, size in plan.items():
-            sized = replace(settings, rows=size, repeat=1 if quick else given.repeat)
-            if not BENCHMARKS[name](sized):
+        if "quick" in names:
+            parts = {name: whole.PARTS[name] for name in names if name in whole.PARTS}
+            records = whole.run(BENCHMARKS, settings, parts or None)
+            if given.keep:
+                whole.keep(records, KEPT)
+            missed = [one["what"] for one in records if one.get("met") is False]
+            names = []
+        for name in names:
+            if not BENCHMARKS[name](settings):
                 missed.append(name)
         for session in settings.session:
             session.stop()
     say(f"figures are in {OUT.relative_to(OUT.parent.parent)}")
-    if given.keep:
+    if given.keep and names:
         KEPT.mkdir(exist_ok=True)
         for path in OUT.glob("*.json"):
             if path.stat().st_mtime >= began:

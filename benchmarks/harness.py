@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import json
+import math
 import os
 import platform
 import subprocess
@@ -154,35 +155,79 @@ def _figure(value: float) -> str:
 
 
 def overview(folder: Path) -> bool:
-    """One table of all records in a folder: each promise beside its aim, then each comparison."""
+    """One table of all records in a folder: each promise beside its aim; whether all are met."""
+    return show([each for path in sorted(folder.glob("*.json")) for each in lines_of(path)])
+
+
+def show(lines: Sequence[Mapping[str, Any]]) -> bool:
+    """Prints lines as one table; whether all aims are met."""
     table = Table(title="All benchmarks", title_justify="left", title_style="bold")
     table.add_column("benchmark")
     table.add_column("what")
-    for column in ("ours", "peer or floor", "ratio", "aim", "met", "commit"):
+    for column in ("ours", "peer or floor", "ratio", "aim", "met"):
         table.add_column(column, justify="right")
-    told = reached = 0
-    for path in sorted(folder.glob("*.json")):
-        record = json.loads(path.read_text())
-        commit = str(record["machine"]["commit"])
-        for target in record["targets"]:
-            reached += target["met"]
-            aim = f"{'≤' if target['at_most'] else '≥'} {_figure(target['limit'])}"
-            met = "yes" if target["met"] else "[yellow]no[/yellow]"
-            value = _figure(target["value"])
-            table.add_row(path.stem, target["name"], value, "", "", aim, met, commit)
-        told += len(record["targets"])
-        base, *others = record["measurements"] if record.get("compared", True) else [{"cpu": []}]
-        first = median(base["cpu"] or [0.0])
-        for one in others:
-            if not one["cpu"]:
-                continue
-            cpu = median(one["cpu"])
-            ratio = _figure(cpu / max(first, 1e-9))
-            what = f"{one['name']} ÷ {base['name']}"
-            table.add_row(path.stem, what, f"{cpu:.2f} s", f"{first:.2f} s", ratio, "", "", commit)
+    for each in lines:
+        met = {True: "yes", False: "[yellow]no[/yellow]", None: ""}[each["met"]]
+        table.add_row(*(each[name] for name in list(each)[:-1]), met)
     CONSOLE.print(table)
-    say(f"{reached} of {told} aims met")
-    return reached == told
+    told = [each["met"] for each in lines if each["met"] is not None]
+    say(f"{sum(told)} of {len(told)} aims met")
+    return all(told)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """Of a record: each promise beside its aim, or each comparison where nothing is promised."""
+    record = json.loads(path.read_text())
+    measured = [one for one in record["measurements"] if one["cpu"]]
+    lines = []
+    for target in record["targets"]:
+        aim = f"{'≤' if target['at_most'] else '≥'} {_figure(target['limit'])}"
+        value = _figure(target["value"])
+        ours, other = _sides(measured, target["value"], target["at_most"])
+        figures = (ours, other, value) if ours else (value, "", "")
+        lines.append(line(path.stem, target["name"], *figures, aim, target["met"]))
+    if not lines and record.get("compared", True):
+        for one in measured[1:]:
+            cpu, first = median(one["cpu"]), median(measured[0]["cpu"])
+            what = f"{one['name']} ÷ {measured[0]['name']}"
+            ratio = _figure(cpu / max(first, 1e-9))
+            lines.append(line(path.stem, what, f"{cpu:.2f} s", f"{first:.2f} s", ratio, "", None))
+    return lines
+
+
+def line(
+    benchmark: str, what: str, ours: str, other: str, ratio: str, aim: str, met: bool | None
+) -> dict[str, Any]:
+    return {
+        "benchmark": benchmark,
+        "what": what,
+        "ours": ours,
+        "peer or floor": other,
+        "ratio": ratio,
+        "aim": aim,
+        "met": met,
+    }
+
+
+def _sides(measured: Sequence[Mapping[str, Any]], value: float, at_most: bool) -> tuple[str, str]:
+    """The two measurements whose ratio a promise is about, ours first; empty where there are none.
+
+    A ratio of times that is to be small has ours above the line, one that is to be large below.
+    """
+    pairs = [(one, other) for one in measured for other in measured if one is not other]
+    for kind, rate in (("cpu", False), ("wall", False), ("cpu", True), ("wall", True)):
+        for pair in pairs:
+            times = [median(each[kind]) for each in pair]
+            if min(times) <= 0:
+                continue
+            both = times if not rate else [e["rows"] / t for e, t in zip(pair, times, strict=True)]
+            if not both[1] or not math.isclose(both[0] / both[1], value, rel_tol=1e-9):
+                continue
+            ours, peer = both if at_most is not rate else both[::-1]
+            if rate:
+                return f"{_figure(ours)} / s", f"{_figure(peer)} / s"
+            return f"{ours:.2f} s", f"{peer:.2f} s"
+    return "", ""
 
 
 def _write(

@@ -14,8 +14,9 @@ import pytest
 from pyarrow.csv import write_csv
 
 from benchmarks import __main__ as command
-from benchmarks import harness, processes, sharp_data
+from benchmarks import harness, processes, sharp_data, whole
 from benchmarks.harness import Measurement, Target
+from benchmarks.rows import Settings
 
 ON_LINUX = pytest.mark.skipif(not Path("/proc/stat").exists(), reason="reads /proc")
 
@@ -67,6 +68,38 @@ def test_a_report_is_written_with_its_targets(
     assert str(missed) == "ratio: 2.00 (target ≤ 1.50): MISSED"
 
 
+@ON_LINUX
+def test_the_whole_table_survives_a_part_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness, "OUT", tmp_path / "out")
+    floor = Measurement("floor", 100, wall=[1.0], cpu=[2.0], others=[0.0])
+    ours = Measurement("ours", 100, wall=[3.0], cpu=[3.0], others=[0.0])
+
+    def measured(settings: Settings) -> bool:
+        assert (settings.rows, settings.repeat) == (100, 1)
+        ratio = ours.cpu_median / floor.cpu_median
+        promises = [Target("CPU, ours ÷ floor", ratio, 1.2), Target("matches", 7.0, 1.0, False)]
+        return harness.report("title", [floor, ours], promises, "one")
+
+    def broken(settings: Settings) -> bool:
+        raise ValueError("no such file")
+
+    parts: dict[str, int | None] = {"broken": None, "measured": 100}
+    told = whole.run({"broken": broken, "measured": measured}, Settings(tmp_path), parts)
+    whole.keep(told, tmp_path)
+    kept = [json.loads(line) for line in (tmp_path / "quick.jsonl").read_text().splitlines()]
+    assert [(one.get("part"), one.get("failed")) for one in kept[1:3]] == [
+        ("broken", "ValueError: no such file"),
+        ("measured", None),
+    ]
+    assert [tuple(one.values()) for one in kept[3:]] == [
+        ("the whole table", "broken runs", "ValueError: no such file", "", "", "", False),
+        ("one", "CPU, ours ÷ floor", "3.00 s", "2.00 s", "1.50", "≤ 1.20", False),
+        ("one", "matches", "7.00", "", "", "≥ 1.00", True),
+    ]
+
+
 def test_without_a_name_they_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main([]) == 0
     listed = capsys.readouterr().out
@@ -102,3 +135,7 @@ def test_trips_are_found_below_the_folder_whatever_their_columns_are_called(
     ]
     with pytest.raises(sharp_data.MissingDataError, match=r"no crimes .* below"):
         sharp_data.crimes(str(tmp_path), 2)
+
+
+def test_what_the_whole_table_runs_is_there() -> None:
+    assert set(whole.PARTS) <= set(command.BENCHMARKS)
