@@ -16,6 +16,8 @@ from ensue.draw.table import PrintedTable, put
 from ensue.draw.timeline import Timeline
 from ensue.front.expressions import Scope, parse_condition
 from ensue.operator.as_of import unsaid
+from ensue.operator.digits import number_of
+from ensue.operator.digits import told as told_count
 from ensue.operator.listing import Listing
 from ensue.operator.notices import Notices
 from ensue.query import nodes
@@ -115,7 +117,7 @@ def _attempts(query: Query, table: pa.Table) -> list[str]:
             count = _reaching(query, begun, table)
         except errors.EnsueError:
             continue
-        told.append(f"    {nodes.pattern_text(begun, folds=False)}: {count:,}")
+        told.append(f"    {nodes.pattern_text(begun, folds=False)}: {told_count(count)}")
     if not told:
         return []
     of = f" of the first {ATTEMPTED:,} rows" if table.num_rows == ATTEMPTED else ""
@@ -139,7 +141,7 @@ def _reaching(query: Query, begun: nodes.Node, table: pa.Table) -> int:
     number = Measure("n", parse_condition("count(*)", Scope(part.variables, "measure n")))
     part = replace(part, measures=(number,), skip=Skip(SkipMode.NONE), all_matches=True)
     counted = local.totals(part, table, Grouping(as_text=True))
-    return int(counted.column("n")[0].as_py())
+    return number_of(counted.column("n")[0].as_py())
 
 
 def _joined(table: pa.Table, keys: tuple[str, ...], name: str) -> pa.Table:

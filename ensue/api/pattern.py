@@ -28,6 +28,7 @@ from ensue.front.grammar import parse_pattern
 from ensue.front.sase import parse_sase
 from ensue.operator.as_of import END, asked, unsaid
 from ensue.operator.budget import Budget
+from ensue.operator.digits import number_of
 from ensue.operator.listing import MAX_MATCHES, Listing
 from ensue.query.depth import roomy
 from ensue.query.options import known_options
@@ -296,8 +297,8 @@ class Pattern(Looking):
         if is_spark(data):
             from ensue.run.spark.raised import first
 
-            return self._checked(int(first(counted)["n"]), data)
-        return int(to_arrow(counted).column("n")[0].as_py())
+            return self._checked(number_of(first(counted)["n"]), data)
+        return number_of(to_arrow(counted).column("n")[0].as_py())
 
     def _checked(self, number: int, data: Any) -> int:
         """Warn where a DataFrame has no match and one aggregate over it says why."""

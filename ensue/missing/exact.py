@@ -18,7 +18,7 @@ from ensue.automaton.plan import Plan
 from ensue.automaton.subsets import Subsets
 from ensue.missing.budget import BudgetEngine
 from ensue.missing.columns import FoundMissing, MissingOutput
-from ensue.missing.guarded import GuardedNodes
+from ensue.missing.guarded import GuardedNodes, check_size
 from ensue.missing.kernels import nodes as kernels
 from ensue.missing.nodes import NodeStore, Rows, Track
 from ensue.missing.words import Answer, Pairs, Words, extended, least
@@ -89,22 +89,24 @@ class EveryNode(BudgetEngine):
         raise _GuardFailedError(int(place[0]))
 
     def _by_row(self, store: NodeStore, most: int) -> Iterator[tuple[int, Pairs, Answer]]:
-        current, found = -1, dict[bytes, tuple[Pairs, Answer]]()
+        current, found, size = -1, dict[bytes, tuple[Pairs, Answer]](), 0
         for row, labels, rows, links in store.listed(self._letters):
             if row != current:
                 yield from _in_order(current, found)
-                current, found = row, {}
+                current, found, size = row, {}, 0
             key = labels.tobytes() + rows.tobytes()
             answer = self._answer(links)
             known = found.get(key)
             if known is None:
                 pairs = list(zip(labels.tolist(), rows.tolist(), strict=True))
                 found[key] = pairs, answer
+                size += 300 + 130 * len(pairs)  # objects of Python
+                check_size(size, len(found), row)
                 if len(found) >= most:
                     assert self._aligned is not None
                     for pairs, _ in found.values():  # not all ways were seen
                         yield row, pairs, self._aligned.answer(pairs)
-                    current, found = -1, {}
+                    current, found, size = -1, {}, 0
             elif answer < known[1]:
                 found[key] = known[0], answer
         yield from _in_order(current, found)

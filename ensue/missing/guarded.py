@@ -20,6 +20,8 @@ from ensue.missing.words import Answer, Pairs, extended, least
 from ensue.stopping import look
 
 MAX_NODES = 5_000_000
+MAX_PLAIN = 1_000_000  # of those, objects of Python
+MAX_BYTES = 1 << 29  # that the matches of one row take while they are told apart
 Serialisations = dict[int, tuple[Entry, ...]]  # by node, as long as nodes keep their numbers
 
 
@@ -53,7 +55,9 @@ class GuardedNodes:
         for label, links in self._into.items():
             if bits >> label & 1:
                 for link in links:
-                    fresh += self._through(link, label, row, low)
+                    for node in self._through(link, label, row, low):
+                        fresh.append(node)
+                        check_nodes(self._count + len(fresh), "MAX_PLAIN")
         found: dict[tuple[tuple[int, int], ...], Answer] = {}
         for node in fresh:
             self._at[node.state].append(node)
@@ -62,7 +66,6 @@ class GuardedNodes:
                 pairs = tuple(entry for entry in node.entries if entry[1] != MISSING)
                 found[pairs] = min(answer, found.get(pairs, answer))
         self._count += len(fresh)
-        check_nodes(self._count)
         for pairs in sorted(found, key=lambda pairs: [(r, label) for label, r in pairs]):
             yield list(pairs), found[pairs]
 
@@ -100,13 +103,25 @@ class GuardedNodes:
                 yield MatchNode(link.target, node.start, entries, answer, node.length + 1)
 
 
-def check_nodes(count: int) -> None:
+def check_nodes(count: int, limit: str = "MAX_NODES") -> None:
     """Refuses more match nodes than there may be."""
-    if count > MAX_NODES:
+    most = globals()[limit]
+    if count > most:
         raise errors.LimitError(
-            f"{count:,} partial matches are open at one row; the limit is {MAX_NODES:,}",
+            f"{count:,} partial matches are open at one row; the limit is {most:,}",
             remedy="bound the pattern with within(...), partition it, or raise "
-            "ensue.missing.guarded.MAX_NODES",
+            f"ensue.missing.guarded.{limit}",
+        )
+
+
+def check_size(bytes_of: int, found: int, row: int) -> None:
+    """Refuses matches of one row that would fill the memory."""
+    if bytes_of > MAX_BYTES:
+        raise errors.LimitError(
+            f"more than {found:,} matches end at row {row:,}; all of them take more than the limit "
+            f"of {MAX_BYTES:,} bytes",
+            remedy="bound the pattern with within(...), partition it, take some with limit=..., or "
+            "raise ensue.missing.guarded.MAX_BYTES",
         )
 
 

@@ -21,6 +21,7 @@ from ensue.missing.kernels.agents import Agents
 from ensue.missing.kernels.guards import Guards, Registers
 from ensue.missing.kernels.select import Choice
 from ensue.sequences.batch import EventBatch
+from ensue.stopping import look
 
 NODE_FIELDS: dict[str, type] = {
     "state": np.int32, "row": np.int64, "error": np.int32, "first": np.int64, "time": np.float64,
@@ -208,6 +209,7 @@ class NodeStore:
         place = np.zeros(2, np.int64)
         for row, end in ends.tolist():
             while True:
+                look()
                 found = kernels.trajectories(
                     self.nodes, letters, end, place, *path, labels, rows, links, lengths
                 )

@@ -13,21 +13,37 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ensue import errors
+
 # The largest primes below 2^62: sums of two residues stay below 2^63. Found by Miller-Rabin;
 # tests/unit/test_paths_bad_input.py checks them.
 _OFFSETS = (57, 87, 117, 143, 153, 167, 171, 195, 203, 273, 287, 317, 443, 483, 495, 575)
 PRIMES = tuple(2**62 - offset for offset in _OFFSETS)
+MAX_STEPS = 1_000_000_000  # of all passes, where there are more than a few
+FEW = 16
 _SLACK_BITS = 2  # rough counts are good to far more than a factor of four
 
 Counter = Callable[[np.uint64], tuple[NDArray[np.uint64], NDArray[np.float64]]]
 
 
-def exact_counts(count: Counter, bits_bound: float) -> list[list[int]]:
-    """Counts as Python integers; `bits_bound` holds where they are too large for floats."""
+def exact_counts(
+    count: Counter, bits_bound: float, work: Callable[[], int] = int
+) -> list[list[int]]:
+    """Counts as Python integers; `bits_bound` holds where they are too large for floats.
+
+    `work` says how many steps the last pass took.
+    """
     residues, rough = count(np.uint64(PRIMES[0]))
     largest = float(rough.max()) if rough.size else 0.0
     bits = math.log2(largest) if 0 < largest < math.inf else (bits_bound if largest else 0.0)
     needed = math.ceil((bits + _SLACK_BITS) / 61.99)
+    if work() * needed > MAX_STEPS and needed > FEW:
+        raise errors.LimitError(
+            f"counting these paths takes {work() * needed:,} steps, since there may be as many as "
+            f"2^{math.ceil(bits):,}; the limit is {MAX_STEPS:,}",
+            remedy="set a smaller max_hops, ask for end points, or raise "
+            "ensue.paths.counts.MAX_STEPS",
+        )
     combined = [[int(value) for value in row] for row in residues]
     modulus = PRIMES[0]
     for prime in _primes(needed)[1:]:

@@ -366,7 +366,7 @@ class PathEngine:
         # At most (largest degree) choices per step; a finite search visits no product state twice.
         steps = hops if hops < UNBOUNDED else self.store.node_count * plan.automaton.states
         bits = (steps + 1) * math.log2(self.store.largest_degree + 1) + math.log2(steps + 2)
-        return exact_counts(count, bits)
+        return exact_counts(count, bits, lambda: self.work)
 
     def _tally(self, request: Request, found: Found) -> NDArray[np.int64]:
         counts = np.zeros((len(request.origins), len(request.queries)), np.int64)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ensue import errors
+from ensue.operator.digits import digits
 from ensue.paths.graph_store import GraphStore
 from ensue.paths.search import Found, Request
 
@@ -78,11 +79,11 @@ def _lists(offset: NDArray[np.int64], values: pa.Array) -> pa.Array:
 
 def _numbers(counts: list[int], as_text: bool) -> pa.Array:
     if as_text:
-        return pa.array([str(count) for count in counts], pa.string())
+        return pa.array(list(map(digits, counts)), pa.string())
     if any(count >= 10**_DIGITS for count in counts):
         largest = max(counts)
         raise errors.OverflowDataError(
-            f"a count has {len(str(largest))} digits; decimal({_DIGITS},0) holds {_DIGITS}",
+            f"a count has {len(digits(largest))} digits; decimal({_DIGITS},0) holds {_DIGITS}",
             remedy="set as_text=True, or use count(), which gives a Python integer",
         )
     return pa.array([Decimal(count) for count in counts], pa.decimal128(_DIGITS, 0))

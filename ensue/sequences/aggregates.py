@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 
 from ensue import aggregate, errors
 from ensue.automaton.plan import Plan
+from ensue.operator.digits import digits, number_of, ratio, ratio_of
 from ensue.query import condition as c
 from ensue.scalar.columns import Rows, evaluate
 from ensue.scalar.moments import in_numbers
@@ -160,8 +161,8 @@ class Aggregates:
         """The value of an exact atom as text, of any size."""
         slot, (occurrences, value, _) = self.slots[index], total[1][index]
         if slot.function == "count":
-            return str(total[0] if self.counts_matches(index) else occurrences)
-        return None if occurrences == 0 else str(int(value))
+            return digits(total[0] if self.counts_matches(index) else occurrences)
+        return None if occurrences == 0 else digits(int(value))
 
     def counts_matches(self, index: int) -> bool:
         """count(*): the number of matches, not of events."""
@@ -201,21 +202,21 @@ class Aggregates:
     def pack(self, total: Total) -> str:
         """A total as text that `unpack` reads; extremes travel as columns of their own."""
         parts = [
-            [str(n), None if slot.function in ("min", "max") else _text(value), repr(odd)]
+            [digits(n), None if slot.function in ("min", "max") else _text(value), repr(odd)]
             for slot, (n, value, odd) in zip(self.slots, total[1], strict=True)
         ]
-        return json.dumps([str(total[0]), parts])
+        return json.dumps([digits(total[0]), parts])
 
     def unpack(self, text: str, extremes: Sequence[Any]) -> Total:
         count, parts = json.loads(text)
-        return int(count), tuple(
-            (int(n), extreme if value is None else Fraction(value), float(odd))
+        return number_of(count), tuple(
+            (number_of(n), extreme if value is None else ratio_of(value), float(odd))
             for (n, value, odd), extreme in zip(parts, extremes, strict=True)
         )
 
 
 def _text(value: Any) -> str:
-    return str(Fraction(value)) if value is not None else "0"
+    return ratio(Fraction(value)) if value is not None else "0"
 
 
 def _extreme(function: str, known: Any, value: Any) -> Any:
@@ -248,8 +249,9 @@ def _float(value: Fraction) -> float:
 
 def _decimal(value: int) -> Decimal:
     if abs(value) >= _LARGEST:
+        size = len(digits(abs(value)))
         raise errors.OverflowDataError(
-            f"a count or sum over all matches has {len(str(abs(value)))} digits; a table holds 38",
+            f"a count or sum over all matches has {size} digits; a table holds 38",
             remedy='ask for text with q.aggregate(..., big="text"), or use q.count(data) for a '
             "Python integer",
         )

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from ensue import errors
+from ensue.operator.digits import told
 from ensue.operator.hold import Carried
 from ensue.operator.status import MATCHED, OPEN, TIMEOUT
 from ensue.query.query import Query, Skip, SkipMode
@@ -203,9 +204,9 @@ def drawn(
 
 
 def too_many(count: int, limit: int, timed_out: int = 0) -> errors.LimitError:
-    late = f" and {timed_out:,} partial ones that ran out of time" if timed_out else ""
+    late = f" and {told(timed_out)} partial ones that ran out of time" if timed_out else ""
     return errors.LimitError(
-        f"there are {count:,} matches{late}; max_matches is {limit:,}",
+        f"there are {told(count)} matches{late}; max_matches is {limit:,}",
         remedy="take some of them with limit=..., draw some with sample=..., or ask for an "
         "aggregate over all of them with q.aggregate(...); or raise max_matches"
         + (", or leave timeouts out" if timed_out else ""),

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ensue import errors
 from ensue.operator.arrange import flat
+from ensue.operator.digits import digits
 from ensue.operator.protocol import Capabilities, Key, Refusing, Snapshot
 from ensue.operator.state import restoring
 from ensue.operator.turns import Turns
@@ -294,7 +295,7 @@ class Summary(Turns, Refusing):
         if max(shares, default=0) < 10**38:
             column = pa.array(shares, pa.decimal128(38, 0))
         else:
-            column = pa.array([str(share) for share in shares])
+            column = pa.array(list(map(digits, shares)))
         return table.append_column("matches", column)
 
     def _answers(self, valued: bool = True) -> dict[Key, Answer]:

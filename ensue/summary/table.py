@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ensue import errors
 from ensue.operator.arrange import flat
+from ensue.operator.digits import digits
 from ensue.query.query import Query
 from ensue.summary.intake import VALUE
 from ensue.summary.options import SummaryOptions
@@ -62,12 +63,12 @@ def _shown(value: Any, kind: pa.DataType, name: str) -> Any:
     if value is None:
         return None
     if pa.types.is_string(kind):
-        return str(value)
+        return digits(value) if isinstance(value, int) else str(value)
     if not pa.types.is_decimal(kind):
         return value
     if abs(value) >= Decimal(10) ** (kind.precision - kind.scale):
         raise errors.OverflowDataError(
-            f"a {name} has {len(str(int(value)))} digits, and DECIMAL holds {kind.precision}",
+            f"a {name} has {len(digits(int(value)))} digits, and DECIMAL holds {kind.precision}",
             remedy="ask for digits: summarize(..., counts='text')",
         )
     return Decimal(value)

@@ -12,7 +12,7 @@ import pytest
 import ensue
 from ensue import errors
 from ensue.missing import budget as budgets
-from ensue.missing import compiled, guarded
+from ensue.missing import compiled, guarded, nodes
 from tests.unit.test_acep_budget import asked, shown
 from tests.unit.test_acep_exhaustive import asked as unbounded
 from tests.unit.test_acep_exhaustive import check, said, table
@@ -94,6 +94,35 @@ def test_like_in_python(in_python: Any, define: Any, budget: Any) -> None:
         assert fast.schema.metadata == slow.schema.metadata  # work and what was shed
 
 
+@pytest.mark.parametrize(
+    "define", [None, *CONDITIONS[:2], {"C": "upper(A.word) = upper(word)"}], ids=str
+)
+@pytest.mark.parametrize("budget", [None, ensue.Budget(work=10**9), ensue.Budget(work=3)], ids=str)
+def test_nodes_may_be_forgotten_and_moved_at_any_event(
+    define: Any, budget: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for one node, and with a compaction before each event, nothing else is found."""
+    rows = events(120, 11)
+    told = {"history": 3, "adapt": "secondary"} if define else {"history": 3}
+    pattern = asked("A ->> B+ ->> C", 1, 8, define or {}, **told)
+    wanted = pattern.matches(rows, budget=budget)
+    advance, made = budgets.BudgetEngine._events, nodes.NodeStore.__init__
+
+    def compacting(self: Any, rows: Any, place: Any, stop: int, shift: int, store: Any) -> int:
+        store.compact(int(rows.lows[place[0]]) - shift)
+        return advance(self, rows, place, int(place[0]) + 1, shift, store)
+
+    def small(self: Any, states: int, levels: int, places: int) -> None:
+        made(self, states, levels, places, 1)
+
+    monkeypatch.setattr(budgets.BudgetEngine, "_events", compacting)
+    monkeypatch.setattr(nodes.NodeStore, "__init__", small)
+    found = pattern.matches(rows, budget=budget)
+    assert shown(found) == shown(wanted) and len(found)
+    if budget is not None:
+        assert found.schema.metadata == wanted.schema.metadata  # work and what was shed
+
+
 def test_these_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*given: Any) -> None:
         raise AssertionError("a condition was asked in Python")
@@ -150,4 +179,13 @@ def test_too_many_partial_matches_are_refused(monkeypatch: pytest.MonkeyPatch) -
     rows = pa.table({"stream": [0] * 40, "id": np.arange(40), "kind": ["B"] * 40, "x": range(40)})
     pattern = asked("A ->> B+ ->> C", 2, 100, {"B": "x <> LAST(B.x, 1)"})
     with pytest.raises(errors.LimitError, match="partial matches"):
+        pattern.matches(rows)
+    monkeypatch.setattr(guarded, "MAX_NODES", 10**6)
+    monkeypatch.setattr(guarded, "MAX_BYTES", 10_000)
+    many = asked("A ->> B+ ->> C", 2, 100, {"B": "kind = A.kind OR x > -1"})
+    with pytest.raises(errors.LimitError, match=r"matches end at row \d+; all of them take more"):
+        many.matches(rows)
+    monkeypatch.setattr(guarded, "MAX_PLAIN", 300)
+    monkeypatch.setattr(budgets, "Compiler", PlainOnly)
+    with pytest.raises(errors.LimitError, match="limit is 300"):
         pattern.matches(rows)

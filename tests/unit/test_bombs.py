@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 
@@ -121,3 +123,28 @@ def test_matches_that_overlap_fill_no_memory(
     with pytest.raises(errors.LimitError, match="the answer needs more than 1 MB"):
         matcher.end()
     assert asked.count(table) >= 2_999
+
+
+def test_counts_of_more_than_4300_digits() -> None:
+    """Python converts no such number to text or back by itself."""
+    size = 15_000
+    rows = pa.table({"t": range(size), "k": ["A"] + ["B"] * (size - 1)})
+    asked = ensue.pattern("A ->> B+", types="k").order_by("t")
+    wanted = 2 ** (size - 1) - 1
+    assert asked.count(rows) == ensue.workload(a=asked).count(rows)["a"] == wanted
+    text = asked.aggregate(rows, n="count(*)", big="text")["n"][0].as_py()
+    assert int(Decimal(text)) == wanted
+    with pytest.raises(errors.OverflowDataError, match="has 4516 digits"):
+        asked.aggregate(rows, n="count(*)")
+    with pytest.raises(errors.LimitError, match=r"more than 10\^4,515 matches"):
+        asked.matches(rows)
+    assert "10^4,515" in asked.explain(rows)
+
+
+def test_counting_paths_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    edges = pa.table({"subject": list("aab"), "relation": ["r"] * 3, "object": list("aba")})
+    graph = ensue.graph(edges)
+    assert graph.count("r*", start="a", max_hops=2_000) > 2**1_000
+    monkeypatch.setattr("ensue.paths.counts.MAX_STEPS", 1_000)
+    with pytest.raises(errors.LimitError, match=r"there may be as many as 2\^"):
+        graph.count("r*", start="a", max_hops=2_000)

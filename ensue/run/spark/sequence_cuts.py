@@ -29,6 +29,7 @@ from ensue.automaton.plan import PREFIX, Plan
 from ensue.automaton.sequence import compile_sequence
 from ensue.automaton.subsets import Subsets
 from ensue.operator.arrange import arrange, flat
+from ensue.operator.digits import digits, number_of
 from ensue.operator.hold import cut_piece
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events
@@ -232,7 +233,7 @@ def count_by_product(planned: Plan, prepared: DataFrame) -> DataFrame:
         rows, starts = arrange(table, (), query.order_by)
         matrix = piece_matrix(EventBatch(planned, subsets, rows, starts), subsets, states)
         assert matrix is not None
-        text = json.dumps([[str(value) for value in row] for row in matrix])
+        text = json.dumps([[digits(value) for value in row] for row in matrix])
         first = rows.slice(0, 1).select(names)
         yield from first.append_column(_MATRIX, pa.array([text])).combine_chunks().to_batches()
 
@@ -242,11 +243,11 @@ def count_by_product(planned: Plan, prepared: DataFrame) -> DataFrame:
         if held:
             table, _ = arrange(pa.Table.from_batches(held), (), query.order_by)
             pieces = [
-                [[int(value) for value in row] for row in json.loads(text)]
+                [[number_of(value) for value in row] for row in json.loads(text)]
                 for text in table.column(_MATRIX).to_pylist()
             ]
             total = product_of(pieces)
-        yield pa.RecordBatch.from_pydict({"count": [str(total)]})
+        yield pa.RecordBatch.from_pydict({"count": [digits(total)]})
 
     columns = [prepared.schema[key.column] for key in query.order_by]
     found = spark_schema(pa.schema([pa.field(_MATRIX, pa.string())]))
