@@ -25,6 +25,7 @@ from ensue.draw.table import Explanation
 from ensue.front import statement, window_clause
 from ensue.front.clause import Clause
 from ensue.front.sql import MatchQuery
+from ensue.query.depth import roomy
 from ensue.query.nodes import pattern_text
 from ensue.query.query import Query
 from ensue.query.timeout import Timeout, timed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 Asked = tuple[Query, Any, Hidden]  # a row pattern, and the rows it stands on where known
 
 
+@roomy
 @timed
 def explain(
     text: str,

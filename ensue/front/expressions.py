@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import sqlglot
 from sqlglot import exp
@@ -42,8 +43,16 @@ class Scope:
 
 
 def parse_condition(text: str, scope: Scope, dialect: str = "spark") -> c.Condition:
-    """The condition tree of an SQL expression text."""
-    return from_sqlglot(parse_sql(text, scope.where, dialect), scope, text)
+    """The condition tree of an SQL expression text; one that somebody holds is not read again."""
+    key = text, scope, dialect
+    if (found := _KNOWN.get(key)) is None:
+        found = from_sqlglot(parse_sql(text, scope.where, dialect), scope, text)
+        if isinstance(found, c.Call):  # others may be constants, which live for ever
+            _KNOWN[key] = found
+    return found
+
+
+_KNOWN = WeakValueDictionary[tuple[str, Scope, str], c.Condition]()
 
 
 @roomy

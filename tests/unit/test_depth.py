@@ -26,6 +26,7 @@ def found(condition: str) -> list[dict[str, int]]:
     assert roomy(lambda: again == query.query == kept)()
     hash(query)
     query.explain()
+    ensue.explain(query.sql())
     rows = query.matches(ROWS).to_pylist()
     assert sys.getrecursionlimit() == limit
     return rows
