@@ -111,6 +111,7 @@ def test_sub_patterns_at_other_places_are_whole_again_where_sharing_does_not_pay
     assert rows_of(found) == rows_of(cases.shared(named).matches(table))
 
 
+@pytest.mark.compiled  # of a size: as plain Python it takes longer than 600 other tests
 def test_what_fits_into_the_bound_is_exact() -> None:
     table, patterns = stream(6000), chains("EFG")
     full = rows_of(cases.shared(patterns).matches(table))
