@@ -28,7 +28,7 @@ PARTS: dict[str, int | None] = {
     "sequences": 200_000,
     "sequences-totals": None,
     "many-rows": 20_000,
-    "prefilter": 400_000,
+    "prefilter": None,
     "stream": 200_000,
     "quantify": None,
     "afa": 20_000,
