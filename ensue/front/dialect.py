@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from ensue import errors
 
@@ -152,8 +153,38 @@ def row_dialect(name: str) -> type[Dialect]:
             if name not in _NAMED
         }
 
+        # Places after a join where further joins lead to no ON; None: they are read as they come.
+        _no_condition: set[tuple[int, int]] | None = None
+
         def _parse_unary(self) -> exp.Expression | None:
             return parse_frame(self) or super()._parse_unary()
+
+        def reset(self) -> None:
+            super().reset()
+            self._no_condition = set()
+
+        def _parse_table(self, *given: Any, **named: Any) -> Any:
+            if not named.get("joins"):
+                return super()._parse_table(*given, **named)
+            before, self._no_condition = self._no_condition, None
+            try:
+                return super()._parse_table(*given, **named)
+            finally:
+                self._no_condition = before
+
+        def _parse_joins(self, **named: Any) -> Iterator[exp.Join]:
+            """After a join without a condition sqlglot looks for `JOIN ... ON ... ON`, and forgets
+            what it found there: each further join would double its time."""
+            place = id(self._tokens), self._index
+            if self._no_condition is None or "alias_tokens" not in named:
+                return super()._parse_joins(**named)
+            if place in self._no_condition:
+                return iter(())
+            found = list(super()._parse_joins(**named))
+            ahead = self._curr.token_type if found and self._curr else None
+            if ahead not in (TokenType.ON, TokenType.USING):
+                self._no_condition.add(place)
+            return iter(found)
 
     class RowTokenizer(base.Tokenizer):  # type: ignore[misc]
         # Spark 4 also reads a doubled quote inside a string as one quote.

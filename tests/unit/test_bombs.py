@@ -148,3 +148,19 @@ def test_counting_paths_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ensue.paths.counts.MAX_STEPS", 1_000)
     with pytest.raises(errors.LimitError, match=r"there may be as many as 2\^"):
         graph.count("r*", start="a", max_hops=2_000)
+
+
+def test_joins_without_a_condition_are_read_in_linear_time() -> None:
+    """What they mean stays the same, conditions of inner joins included."""
+    clause = "MATCH_RECOGNIZE (ORDER BY t MEASURES 1 AS o PATTERN (A) DEFINE A AS t = 1)"
+    tables = {"t": pa.table({"t": [1]}), "u": pa.table({"t": [1, 2]})}
+    for joins, rows in (
+        ("JOIN u JOIN u AS v ON u.t = v.t", 2),
+        ("JOIN u JOIN u AS v ON u.t = v.t ON v.t = 1", 1),
+        ("CROSS JOIN u", 2),
+        ("JOIN (SELECT u.t FROM u JOIN u AS v USING (t)) AS w ON w.t > 1", 1),
+    ):
+        text = f"SELECT m.o FROM t {clause} AS m {joins}"
+        assert ensue.sql(text, **tables).num_rows == rows
+    many = "".join(f" JOIN t AS t{number}" for number in range(60))
+    assert "Row pattern" in ensue.explain(f"SELECT m.o FROM t {clause} AS m{many}")
