@@ -254,6 +254,26 @@ class NodeStore:
         self.nodes.best[:] = best.reshape(self.nodes.best.shape)
         agents = tables["agents"]
         self.agents = Agents(*(agents.column(name).to_numpy().copy() for name in AGENT_FIELDS))
+        self._check(used, links)
+
+    def _check(self, used: int, links: int) -> None:
+        """Numbers that kernels follow lead somewhere; else the state is damaged."""
+        nodes, registers = self.nodes, self.nodes.registers
+        states, _ = nodes.best.shape
+        node, link = np.arange(used), np.arange(links)
+        held = [registers[kernels.USED] == used, registers[kernels.LINKS] == links]
+        held += [0 <= registers[kernels.ENDS] <= len(self.ends)]
+        held += [within(nodes.state[:used], 0, states), within(nodes.head[:used], 0, links)]
+        held += [within(nodes.below[:used], NONE, node), within(nodes.agent[:used], NONE, links)]
+        held += [within(nodes.before[:links], NONE, used), within(nodes.more[:links], NONE, link)]
+        held += [within(nodes.top, NONE, used), within(nodes.best, NONE, used)]
+        held += [within(self.agents.node, NONE, used), within(nodes.error[:used], 0, 1 << 30)]
+        if not all(held):
+            raise ValueError("a stored number leads nowhere")
+
+
+def within(values: NDArray[Any], low: int, high: int | NDArray[np.int64]) -> bool:
+    return bool(np.all((values >= low) & (values < high)))
 
 
 def registers_of(nodes: int, ints: int, floats: int) -> Registers:

@@ -62,6 +62,8 @@ def restore_partition(
     told = parts.json("told")
     partials = engine.partials()
     used = parts.numbers["used"]
+    if used != len(parts.array("arena_0")):
+        raise ValueError("as many partial matches as are told")  # before memory is taken for them
     partials.grow(max(partials.capacity, 2 * used))
     members = engine.automaton.union.members
     names = tuple(member.name for member in members) if before is None else before
