@@ -52,6 +52,7 @@ _LEAST = 1e-9  # seconds per event of a match
 _USUAL = 5e-8  # the same, before anything was listed; trials that tell less than half are off
 _NEARLY_ALL = "a share that is less than the match graph takes, which is nearly all of it"
 _TRIALS = 2e-3  # seconds of counting and of the tables that tell what output costs
+_READ = 3e-7  # seconds of a row beside the graph, which no bound saves
 _SURE = 2.0  # what is expected to take less than its part of the bound is listed without trials
 
 
@@ -268,8 +269,8 @@ class _Turn:
     def _fits(self, upper: float, through: float) -> bool:
         """Whether listing all, at most so many matches, is surely inside the bound on time.
 
-        Of a share also where it takes no longer than the graph: counting what is there and trying
-        what output takes would cost as much as the matches.
+        Of a share also where it takes no longer than the graph and reading the rows: counting what
+        is there and trying what output takes would cost as much as the matches.
         """
         latency = self._bounds.latency
         if latency is None:
@@ -277,7 +278,8 @@ class _Turn:
         each = (self._length if self._listed else self._usual) * max(self._spent.unit, _USUAL)
         graph = self._graph
         if latency.share:
-            room = graph + (_TRIALS if self._spent.rows == self._rows else 0.0)
+            first = self._spent.rows == self._rows
+            room = graph + _READ * self._rows + (_TRIALS if first else 0.0)
         else:
             left = latency.amount * self._rows * through + self._spent.saved - self._clock.now
             room = left / _SURE
