@@ -35,7 +35,7 @@ it was stopped, and writes this page.
   matcher that takes 250 events at a time; **KB** is what it holds in the end. Both on the first
   seed, where there is a matcher.
 - **Covered**: in how many runs the interval of the reported recall held the truth, of those that
-  told one; its mean width.
+  told one; its mean width. The interval of an exact answer is a point, and counts.
 - **Baselines** have the same share of the work, on the first seed.
 
 SuSe's bound is its size as a share of the events, not a time. The machine has two cores and was
@@ -80,7 +80,7 @@ class Kept:
         self._keep = keep
         self._path = (KEPT if keep else OUT) / "budgets" / "lines.json"
         known = json.loads(self._path.read_text())["lines"] if self._path.exists() else []
-        self.lines = [Line(**{**line, "told": tuple(line["told"])}) for line in known]
+        self.lines = [_line(line) for line in known]
 
     def has(self, what: str, stream: str, seed: int) -> bool:
         mine = [1 for k in self.lines if (k.what, k.stream, k.seed) == (what, stream, seed)]
@@ -89,13 +89,17 @@ class Kept:
     def add(self, line: Line) -> None:
         same = (line.what, line.stream, line.seed, line.share)
         self.lines = [k for k in self.lines if (k.what, k.stream, k.seed, k.share) != same]
-        self.lines.append(line)
+        self.lines.append(_line(_short(json.loads(json.dumps(asdict(line), default=float)))))
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        rows = ",\n".join(json.dumps(_short(asdict(k)), default=float) for k in self.lines)
+        rows = ",\n".join(json.dumps(asdict(k)) for k in self.lines)
         head = json.dumps({"machine": machine()})[:-1]
         self._path.write_text(f'{head}, "lines": [\n{rows}\n]}}\n')
         if self._keep:
             PAGE.write_text(page(self.lines))
+
+
+def _line(known: dict[str, Any]) -> Line:
+    return Line(**{**known, "told": tuple(known["told"])})
 
 
 def _short(value: Any) -> Any:

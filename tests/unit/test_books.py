@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import budgets_page
 from benchmarks.chart import Chart, short
 from benchmarks.papers import page as papers
 from benchmarks.papers.run import JOBS
@@ -28,6 +29,10 @@ def test_the_page_of_the_papers_is_what_the_points_give() -> None:
 def test_the_page_of_the_peers_is_what_the_figures_give() -> None:
     assert (DOCS / "peers.md").read_text() == peers.page()
     assert peers.ABOUT.keys() == PEERS.keys()
+
+
+def test_the_page_of_the_budgets_is_what_was_kept() -> None:
+    assert (DOCS / "budgets.md").read_text() == budgets_page.page(budgets_page.Kept(True).lines)
 
 
 @pytest.mark.parametrize("paper", papers.PAPERS, ids=lambda paper: paper.key)
