@@ -184,7 +184,7 @@ def by_guards(case: Asked) -> list[Answer] | str:
         cells = guards.cells + value.cell + 200
         ints, floats, nulls = np.zeros(cells, np.int64), np.zeros(cells), np.zeros(cells, np.bool_)
         none = np.zeros(1, np.int64)
-        status = vm.run_guard(
+        status = _run_alone(vm.run_guard)(
             guards.code, 0, len(guards.code), 0, 0, 0, 1, 1, none, np.zeros(1), banks.ints,
             banks.floats, banks.int_nulls, banks.float_nulls, banks.int_constants,
             guards.float_constants, ints, floats, nulls,
@@ -297,7 +297,9 @@ def by_arcs(case: Asked) -> list[Answer] | str:
                 cells[place] = _bits(code, value, KINDS[name])
         floats = cells.view(np.float64)
         if code.is_quick(compiled):
-            status = _quick_machine()(lines, compiled.begin, compiled.end, cells, floats, nulls)
+            status = _run_alone(run_quick)(
+                lines, compiled.begin, compiled.end, cells, floats, nulls
+            )
         else:
             status = run_compiled(lines, compiled.begin, compiled.end, cells, nulls)
         out = compiled.outputs[-1]
@@ -315,12 +317,12 @@ def _bits(code: Code, value: Any, kind: k.Kind) -> int:
 
 
 @cache
-def _quick_machine() -> Any:
-    """It is written into its callers; here it has one of its own."""
+def _run_alone(kernel: Any) -> Any:
+    """A kernel that only others call, with a way in from Python."""
     from numba import njit
 
     @njit
-    def run(code, begin, end, cells, floats, nulls):  # type: ignore[no-untyped-def]
-        return run_quick(code, begin, end, cells, floats, nulls)
+    def run(*given):  # type: ignore[no-untyped-def]
+        return kernel(*given)
 
     return run

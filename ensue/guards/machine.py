@@ -94,7 +94,7 @@ def extreme(
     return b if order < 0 else a
 
 
-@borrowing
+@inner
 def run_guard(
     code: NDArray[np.int64],  # [instruction, (operation, destination, a, b)]
     begin: int,

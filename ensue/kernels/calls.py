@@ -12,6 +12,8 @@ from typing import Any
 
 from numba import njit, types
 
+from ensue.kernels.linked import Cache, Inner
+
 _njit: Any = njit
 _without_value: Any = types.unliteral
 
@@ -23,12 +25,16 @@ def with_options(**options: Any) -> Callable[[Any], Any]:
     a step of its inference later, for the type: twice.
     """
     # Nobody asks for the way in from C, which would be compiled as well.
+    if options.get("no_cpython_wrapper"):
+        options["pipeline_class"] = Inner
     decorate = _njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
 
     def decorated(function: Any) -> Any:
         kernel = decorate(function)
         template = getattr(kernel, "get_call_template", None)
         if template is not None:  # Numba is on
+            if options.get("no_cpython_wrapper"):
+                kernel._cache = Cache(function)
 
             def of_types(given: Any, named: Any) -> Any:
                 plain = {name: _without_value(kind) for name, kind in named.items()}

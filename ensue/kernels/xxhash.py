@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
+
 SEED = 42
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
@@ -78,7 +80,7 @@ def _round(lane: Any, word: Any) -> Any:
     return _turned(lane + word * _P2, 31) * _P1
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _hash_of(data: NDArray[np.uint8], begin: int, end: int, seed: Any) -> Any:
     at = begin
     if end - begin >= _HALF:

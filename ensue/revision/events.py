@@ -71,6 +71,7 @@ class EventOperator(ABC):
         self._gone: dict[tuple[int, int, int], None] = {}
         self._promises: dict[c.Condition, int] = {}
         self._retracted = False
+        self._disordered = False  # changes came that are not events in order
         self._ignoring = False
         self.elsewhere = 0  # partial matches that other partitions hold
         self._book: ArcBook | None = None
@@ -224,10 +225,18 @@ class EventOperator(ABC):
         faults = np.zeros((MAX_FAULTS, 3), np.int64)
         counts = limits.counts(self.elsewhere)
         rows = np.zeros((64, layout.OUTPUT_REGISTER + self.code.fields), np.int64)
-        self.store, rows = self.kernels.process(
-            self.store, self.table, operations, keys, cells, self.ignoring,
-            self.settings.sequenced, self.settings.unique, resume, status, faults, counts, rows,
-        )  # fmt: skip
+        walk, done = layout.walk_from(resume), False
+        kept = self.ignoring, self.settings.sequenced, self.settings.unique
+        if not self._disordered and resume == NONE:
+            done, self.store, rows = self.kernels.process_in_order(
+                self.store, self.table, operations, keys, cells, *kept, walk, faults, counts, rows
+            )
+        if not done:
+            self._disordered = self._disordered or resume == NONE
+            self.store, rows = self.kernels.process(
+                self.store, self.table, operations, keys, cells, *kept, walk, status, faults,
+                counts, rows,
+            )  # fmt: skip
         look()
         limits.check(counts)
         return Delta(

@@ -22,20 +22,35 @@ from ensue.kernels import copies
 from ensue.kernels.stop import asked_in_python
 from ensue.query import condition as c
 from ensue.revision.code import Code, Compiled
-from ensue.revision.kernels import arcs, changes, intervals, layout, output, steps, store, time
+from ensue.revision.kernels import (
+    arcs,
+    changes,
+    intervals,
+    layout,
+    output,
+    retract,
+    steps,
+    store,
+    time,
+)
 from ensue.revision.rows import RowStore
 from ensue.scalar import kinds as k
 from ensue.scalar.values import Compiled as CompiledValue
 from ensue.scalar.values import Leaf, compile_value
 
-_MODULES = (copies, store, arcs, output, steps, intervals, changes, time)
+_MODULES = (copies, store, arcs, output, steps, intervals, retract, changes, time)
 FAILED = -3  # of an arc: its Python function raised
 Answer = Callable[..., int]
 
 
 @cache
 def compiled_kernels() -> Any:
-    return SimpleNamespace(**{n: v for module in _MODULES for n, v in vars(module).items()})
+    """Those that Python may call."""
+    found = {n: v for module in _MODULES for n, v in vars(module).items()}
+    inner = "no_cpython_wrapper"
+    return SimpleNamespace(
+        **{n: v for n, v in found.items() if inner not in getattr(v, "targetoptions", ())}
+    )
 
 
 def plain_kernels(run_arc: Answer) -> Any:

@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.missing.constants import DISCOUNT, RATE, REWARD, TRIES
 from ensue.missing.kernels.history import (
     DEPTH,
@@ -85,7 +86,7 @@ def learning_rate(tries: int) -> float:
     return RATE / (RATE - 1.0 + tries)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _learn(learner: Learner, agents: Agents, agent: int, best: float) -> None:
     """Q[s', a'] += α(n) (r' + γ max Q[s, a] - Q[s', a'])."""
     state, action = agents.q_state[agent], agents.action[agent]
@@ -97,7 +98,7 @@ def _learn(learner: Learner, agents: Agents, agent: int, best: float) -> None:
     learner.values[state, action] = known + rate * (agents.reward[agent] + DISCOUNT * best - known)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _free(learner: Learner, agents: Agents, agent: int) -> None:
     """The agent has come to an end: nothing more is to be earned."""
     _learn(learner, agents, agent, 0.0)
@@ -105,7 +106,7 @@ def _free(learner: Learner, agents: Agents, agent: int) -> None:
     agents.q_state[agent] = -1
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def q_state_of(
     machine: Machine, learner: Learner, state: int, error: int, remaining: int, letter: int
 ) -> int:
@@ -115,7 +116,7 @@ def q_state_of(
     return ((state * bound[WINDOWS] + remaining) * bound[LEVELS] + level) * width + letter
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def act(
     machine: Machine,
     nodes: Nodes,
@@ -201,7 +202,7 @@ def act(
     return made
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def begin(
     machine: Machine,
     nodes: Nodes,
@@ -247,7 +248,7 @@ def begin(
     return made
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _adopt(history: History, vector: int, bit: int) -> None:
     """A vector on the way to a bundle that an agent found: the deciding copy is told."""
     if history.registers[DEPTH] == 0 and history.slots[vector] >= 0:
@@ -264,7 +265,7 @@ def _adopt(history: History, vector: int, bit: int) -> None:
         credit(history, 0, vector, bit)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def credit_agents(nodes: Nodes, history: History, ends: NDArray[np.int64], first: int) -> None:
     """Matches that agents completed: their vectors lead to a new bundle of the deciding copy."""
     registers = nodes.registers

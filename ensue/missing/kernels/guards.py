@@ -26,7 +26,7 @@ from ensue.guards.registers import (
     same_registers,
     take_row,
 )
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 from ensue.missing.kernels.nodes import (
     GENERATION,
     MOST,
@@ -64,7 +64,7 @@ class Registers(NamedTuple):
     gone: NDArray[np.int64]
 
 
-@inlined
+@inner_inlined
 def join(
     guards: Guards, registers: Registers, node: int, before: int, link: int, target: int, row: int
 ) -> bool:
@@ -83,7 +83,7 @@ def join(
     return take_row(guards.machine, guards.letters[target], row, ints, floats)
 
 
-@inlined
+@inner_inlined
 def asked(
     guards: Guards, registers: Registers, node: int, before: int, link: int, target: int, row: int
 ) -> int:
@@ -108,14 +108,14 @@ def asked(
     return TRUE
 
 
-@inlined
+@inner_inlined
 def _forget(guards: Guards, registers: Registers, node: int, state: int) -> None:
     """Resets what nothing ahead reads."""
     reset_registers(guards.machine, state, registers.ints[node], registers.floats[node])
     registers.gone[node] &= guards.live_gone[state]
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def extend_guarded(
     machine: Machine,
     nodes: Nodes,

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.kernels.copies import copy_row
 
 PRIME = 2147483647  # 2^31 - 1: hash(v) = (a v + b mod PRIME) mod length
@@ -38,7 +39,7 @@ class History(NamedTuple):
     factors: NDArray[np.int64]  # [row of the sketch, (a, b)]
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def ones(word: np.uint64) -> int:
     """Bits set in a word."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -60,7 +61,7 @@ def cell(history: History, row: int, vector: int) -> int:
     return row * length + mixed % length
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _entry(history: History, vector: int) -> int:
     """The entry of a vector in the full history, made where there is none; -1: no room."""
     entry = history.slots[vector]
@@ -127,7 +128,7 @@ def look(history: History, vector: int, words: NDArray[np.uint64]) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def rescore(history: History, entry: int) -> None:
     """Bits per visit of one entry of the full history."""
     total = 0
@@ -144,7 +145,7 @@ def rescore_all(history: History) -> None:
             rescore(history, entry)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def take_over(history: History) -> None:
     """The second copy decides from now on; a new second copy starts empty."""
     history.counts[0] = history.counts[1]
@@ -181,7 +182,7 @@ def end_learning(history: History) -> None:
     rescore_all(history)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def oldest_bit(history: History) -> int:
     """A bit of the deciding copy for a bundle that an agent found: the oldest is forgotten."""
     registers = history.registers

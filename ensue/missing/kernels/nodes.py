@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.kernels.hashing import slot_of
 from ensue.kernels.stop import asked
 from ensue.missing.kernels.history import EPOCH, LEARNING, PHASE, History, credit, new_bundle
@@ -102,7 +103,7 @@ def vector_of(
     return ((state * windows + remaining) * levels + level) * times + waited
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _note(
     machine: Machine, nodes: Nodes, choice: Choice, place: int, node: int, target: int, error: int,
     link: int, time: float, window: float,
@@ -166,7 +167,7 @@ def collect(
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def new_node(
     nodes: Nodes, before: int, target: int, error: int, first: int, row: int, time: float
 ) -> int:
@@ -187,7 +188,7 @@ def new_node(
     return int(node)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def add_link(nodes: Nodes, node: int, before: int, vector: int, via: int) -> None:
     link = nodes.registers[LINKS]
     nodes.registers[LINKS] += 1
@@ -241,7 +242,7 @@ def extend(
     return node
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def trace(
     nodes: Nodes, history: History, scratch: Scratch, node: int, copy: int, bit: int, serial: int
 ) -> None:

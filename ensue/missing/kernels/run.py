@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from ensue.guards.machine import TRUE
+from ensue.kernels.calls import inner_allocating
 from ensue.missing.kernels.agents import Agents, Learner, act, begin, credit_agents
 from ensue.missing.kernels.guards import Guards, Registers, asked, extend_guarded, join
 from ensue.missing.kernels.history import DEPTH, ENTRIES, LEARNING, PHASE, History, visit
@@ -75,7 +76,7 @@ def prepare(
     return count, DONE, limited
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def without_made(choice: Choice, nodes: Nodes, fresh: int, count: int) -> int:
     """Leaves out the candidates that agents have extended by links from `fresh` on; how many stay.
 

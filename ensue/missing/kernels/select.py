@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.missing.kernels.history import DEPTH, History, look, ones
 
 
@@ -51,7 +52,7 @@ class Choice(NamedTuple):
     promise: NDArray[np.float64]  # scores of all groups, and of those extended; summed over events
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _sift_up(choice: Choice, place: int) -> None:
     heap, score = choice.heap, choice.score
     moving = heap[place]
@@ -64,7 +65,7 @@ def _sift_up(choice: Choice, place: int) -> None:
     heap[place] = moving
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _sift_down(choice: Choice, size: int) -> None:
     heap, score = choice.heap, choice.score
     moving, place = heap[0], 0
@@ -133,7 +134,7 @@ def cover(choice: Choice, group: int, version: int) -> bool:
     return changed
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def group_candidates(choice: Choice, count: int, event: int) -> int:
     """Puts candidates of one vector together; the number of groups."""
     groups = 0
@@ -195,7 +196,7 @@ def choose(choice: Choice, history: History, count: int, event: int, budget: int
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _in_turn(choice: Choice, size: int, chosen: int, budget: int) -> int:
     """One candidate of each group in the heap's array, again and again."""
     while size and chosen < budget:
@@ -216,7 +217,7 @@ def _in_turn(choice: Choice, size: int, chosen: int, budget: int) -> int:
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def greedy(choice: Choice, size: int, budget: int) -> int:
     """The first candidates of the groups that cover most, by lazy evaluation of their gains."""
     for group in range(size):

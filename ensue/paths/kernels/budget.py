@@ -27,6 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import Adjacency, Moves, doubled, first_entry, next_entry
 from ensue.paths.kernels.paths import EDGE, NO_RETURN, NODE, PARENT, STATE, SYMBOL, repeats
@@ -57,7 +58,7 @@ class Piece(NamedTuple):
     paused: Any  # where it stands
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _random(state: np.uint64) -> np.uint64:
     """The next number of a xorshift generator."""
     state ^= state << np.uint64(13)

@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
 from ensue.kernels.copies import copy_row
 from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import Adjacency, Moves, Place, Search, doubled, next_move
@@ -24,7 +25,7 @@ from ensue.paths.kernels.paths import EDGE, NODE, PARENT, ROW, STATE, SYMBOL, Ro
 NEVER = np.int32(2**31 - 1)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def steps_to_accept(
     table: NDArray[np.int32], accept_offset: NDArray[np.int32]
 ) -> NDArray[np.int32]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ensue.kernels.calls import inner_allocating
 from ensue.kernels.hashing import grown, slot_of
 from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import (
@@ -129,7 +130,7 @@ def search_ends(
     return found[:outs], counts, work
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _lowest(word: np.uint64) -> int:
     """The number of the lowest bit that is set."""
     place = 0

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 
 
 class Adjacency(NamedTuple):
@@ -99,7 +99,7 @@ def build_dense(
     return offset, neighbour, edge
 
 
-@inlined
+@inner_inlined
 def first_entry(graph: Adjacency, node: int, symbol: int) -> int:
     """Where the entries of (node, symbol) begin; those of the next symbol begin at their end."""
     if graph.entry_symbol.shape[0] == 0:
@@ -114,7 +114,7 @@ def first_entry(graph: Adjacency, node: int, symbol: int) -> int:
     return low
 
 
-@inlined
+@inner_inlined
 def next_entry(automaton: Moves, state: int, visit: int, entry: int, high: int) -> tuple[int, Any]:
     """The next entry of a symbol that can be crossed, and the state behind it; below 0: none."""
     entry += 1
@@ -129,13 +129,13 @@ def next_entry(automaton: Moves, state: int, visit: int, entry: int, high: int) 
     return entry, np.int32(-1)
 
 
-@inlined
+@inner_inlined
 def before_moves(automaton: Moves, state: int) -> Place:
     """The place before the first move."""
     return Place(automaton.visit_offset[state] - 1, 0, 0)
 
 
-@inlined
+@inner_inlined
 def next_move(
     graph: Adjacency, automaton: Moves, state: int, node: int, at: Place
 ) -> tuple[Place, int]:
@@ -153,7 +153,7 @@ def next_move(
         high = first_entry(graph, node, symbol + 1)
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def doubled(values: Any) -> Any:
     """A copy with room for twice as many rows."""
     return np.concatenate((values, np.empty_like(values)))

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_inlined
 from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import (
     Adjacency,
@@ -33,7 +33,7 @@ ROW = 6
 Rows = NDArray[np.int32]
 
 
-@inlined
+@inner_inlined
 def repeats(mode: int, rows: Rows, at: int, node: int, edge: int, start: int) -> bool:
     """Whether the partial path of row `at` may not go on over this edge to this node."""
     if mode == WALK:

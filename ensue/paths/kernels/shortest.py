@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import borrowing, inlined
+from ensue.kernels.calls import inner, inner_inlined
 from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import (
     Adjacency,
@@ -150,7 +150,7 @@ def search_from(
 # -- from both ends ------------------------------------------------------------------------------
 
 
-@inlined
+@inner_inlined
 def _ways(
     graph: Adjacency, automaton: Moves, back: Backwards, forward: bool, node: int, state: int
 ) -> int:
@@ -167,7 +167,7 @@ def _ways(
     return ways if forward else ways * back.most
 
 
-@borrowing
+@inner
 def _expand(
     graph: Adjacency,
     automaton: Moves,

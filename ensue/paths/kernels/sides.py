@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_allocating, inner_inlined
 from ensue.kernels.hashing import grown, slot_of
 from ensue.kernels.stop import asked
 from ensue.paths.kernels.graph import doubled
@@ -38,7 +38,7 @@ class Side(NamedTuple):
     sizes: NDArray[np.int64]  # rows, links and places of the heap in use
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def nothing_reached() -> Side:
     size = 256
     return Side(
@@ -54,7 +54,7 @@ def nothing_reached() -> Side:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def has_room(side: Side, more: int) -> bool:
     """Whether so many ways can be noted."""
     used, linked, heaped = side.sizes[USED], side.sizes[LINKED], side.sizes[HEAPED]
@@ -66,7 +66,7 @@ def has_room(side: Side, more: int) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def with_room(side: Side, more: int) -> Side:
     """The side with room for so many further ways."""
     keys, stamps, values, rows, cost, links, heap_cost, heap_row, sizes = side
@@ -81,14 +81,14 @@ def with_room(side: Side, more: int) -> Side:
     return Side(keys, stamps, values, rows, cost, links, heap_cost, heap_row, sizes)
 
 
-@inlined
+@inner_inlined
 def row_of(side: Side, key: int) -> int:
     """The row of a product state, or -1."""
     slot = slot_of(side.keys, side.stamps, 1, key)
     return side.values[slot] if side.stamps[slot] == 1 else -1
 
 
-@inlined
+@inner_inlined
 def reached(
     side: Side,
     key: int,
@@ -125,7 +125,7 @@ def reached(
     return row if changed else -1
 
 
-@inlined
+@inner_inlined
 def pushed(side: Side, row: int) -> None:
     """Lets a row wait by its cost. There has to be room."""
     at, cost = side.sizes[HEAPED], side.cost[row]
@@ -139,7 +139,7 @@ def pushed(side: Side, row: int) -> None:
     side.heap_cost[at], side.heap_row[at] = cost, row
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def popped(side: Side) -> int:
     """The row that costs least; -1 where it waited with a cost that is no longer the least."""
     first, cost_then = side.heap_row[0], side.heap_cost[0]

@@ -6,10 +6,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from ensue.kernels.calls import inner_allocating
+
 _SHORTEST, _LONGEST = 3, 5  # pieces of words, in bytes
 
 
-@njit(cache=True, nogil=True)
+@inner_allocating
 def _is_word(byte: int) -> bool:
     return byte >= 128 or 48 <= byte <= 57 or 97 <= byte <= 122
 

@@ -70,3 +70,12 @@ ENDED, OTHER_CHANGE, ROOM, CUT, ASKED = range(5)
 INSERT = 1
 FROM_START = -2  # of `resume`: everything is made again
 DONE, UNKNOWN, TAKEN_NUMBER, EQUAL_TIME, AGAINST_TIME = range(5)
+
+
+def walk_from(resume: int) -> Numbers:
+    """Before the first change: `resume` is the event after which all is made again (a change of
+    arcs), FROM_START or NONE."""
+    walk = np.zeros(WALK, np.int64)
+    walk[CHANGE], walk[CHANGED], walk[MET] = NONE, NONE, resume
+    walk[ONWARD] = walk[REMAKING] = resume != NONE
+    return walk

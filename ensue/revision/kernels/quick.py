@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ensue.guards import machine as vm
 from ensue.kernels.arithmetic import checked_difference, checked_sum, compare_floats
-from ensue.kernels.calls import inlined
+from ensue.kernels.calls import inner_inlined
 
 QUICK = frozenset(
     {
@@ -21,7 +21,7 @@ QUICK = frozenset(
 )  # fmt: skip
 
 
-@inlined
+@inner_inlined
 def run_quick(
     code: NDArray[np.int64],
     place: int,
