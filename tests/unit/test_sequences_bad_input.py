@@ -296,7 +296,7 @@ def test_time_outs_count_as_what_is_listed() -> None:
     q = ABC.within(300)
     with pytest.raises(errors.LimitError) as caught:
         q.matches(table, timeouts=True)
-    assert f"0 matches and {2**200:,} partial ones that ran out of time" in str(caught.value)
+    assert "0 matches and more than 10^60 partial ones that ran out of time" in str(caught.value)
     assert "or leave timeouts out" in str(caught.value)
     assert q.matches(table, timeouts=True, limit=3).num_rows == 3
     assert q.matches(events("ABBC"), timeouts=True, max_matches=7).num_rows == 7
