@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numba
 from numba import njit, types
 
-from ensue.kernels.linked import Cache, Inner
+# `linked` overrides methods of Numba that are not documented: it has run with these versions.
+# Others make machine code of every kernel, with the same answers.
+LINKED = (0, 61) <= numba.version_info.short <= (0, 68)
+if LINKED:
+    from ensue.kernels.linked import Cache, Inner
 
 _njit: Any = njit
 _without_value: Any = types.unliteral
@@ -25,7 +30,8 @@ def with_options(**options: Any) -> Callable[[Any], Any]:
     a step of its inference later, for the type: twice.
     """
     # Nobody asks for the way in from C, which would be compiled as well.
-    if options.get("no_cpython_wrapper"):
+    linked = LINKED and options.get("no_cpython_wrapper")
+    if linked:
         options["pipeline_class"] = Inner
     decorate = _njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)
 
@@ -33,7 +39,7 @@ def with_options(**options: Any) -> Callable[[Any], Any]:
         kernel = decorate(function)
         template = getattr(kernel, "get_call_template", None)
         if template is not None:  # Numba is on
-            if options.get("no_cpython_wrapper"):
+            if linked:
                 kernel._cache = Cache(function)
 
             def of_types(given: Any, named: Any) -> Any:
