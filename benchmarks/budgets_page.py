@@ -30,7 +30,7 @@ it was stopped, and writes this page.
   and the least.
 - **CPU** is that of the whole call over that of the call without a bound (the least of two each),
   mean and greatest. Where an exact answer takes less than choosing would, it is given: recall 1
-  at a CPU of about 1, and the report says so.
+  at a CPU of 1 to 1.6, and the report says so.
 - **p95** is the 95th percentile of the time per event over that of the run without a bound, in a
   matcher that takes 250 events at a time; **KB** is what it holds in the end. Both on the first
   seed, where there is a matcher.

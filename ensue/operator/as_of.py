@@ -109,8 +109,7 @@ def given(name: str, kind: pa.DataType, as_of: Any) -> pa.Scalar:
         if isinstance(as_of, (str, bool)):
             raise TypeError
         if isinstance(as_of, datetime) and as_of.tzinfo is None and pa.types.is_timestamp(kind):
-            zone = kind.tz and pa.lib.string_to_tzinfo(kind.tz)
-            as_of = as_of.replace(tzinfo=zone or None)
+            as_of = _in_zone(as_of, kind.tz)
         return pa.scalar(as_of, kind)
     except (pa.ArrowException, TypeError, OverflowError, ValueError):
         form = " (a datetime)" if pa.types.is_timestamp(kind) else ""
@@ -119,6 +118,17 @@ def given(name: str, kind: pa.DataType, as_of: Any) -> pa.Scalar:
             remedy=f'give a value of that type{form}, as_of="end" where the data is complete, or '
             "leave it out: the latest time in the table",
         ) from None
+
+
+def _in_zone(moment: datetime, zone: str | None) -> datetime:
+    if zone is None:
+        return moment
+    found: Any = pa.lib.string_to_tzinfo(zone)
+    # Zones of pytz, which Arrow may give, have more than one offset and choose by themselves.
+    localized: datetime = (
+        found.localize(moment) if hasattr(found, "localize") else moment.replace(tzinfo=found)
+    )
+    return localized
 
 
 def counted_rows(as_of: Any) -> errors.EnsueError:

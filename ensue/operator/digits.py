@@ -33,5 +33,5 @@ def ratio_of(text: str) -> Fraction:
 
 def told(number: int) -> str:
     """For a message: all digits, or how many there are."""
-    size = Decimal(number).adjusted() + 1
+    size = Decimal(int(number)).adjusted() + 1
     return f"{number:,}" if size <= SHOWN else f"more than 10^{size - 1:,}"

@@ -102,7 +102,8 @@ class _Sample:
 
     def _take(self, nodes: Nodes, roots: NDArray[np.int64]) -> None:
         used = int(roots[:, 1].max()) + 1
-        sums = np.cumsum(self._counted(nodes, used, roots, _unknown(used)))
+        with np.errstate(over="ignore"):
+            sums = np.cumsum(self._counted(nodes, used, roots, _unknown(used)))
         if not isfinite(sums[-1]):
             raise _TooManyError
         here = int(sums[-1])

@@ -100,6 +100,8 @@ class Pace:
         if Piece.seconds is None and rows <= WARM:
             Piece.loads, Piece.seconds = False, None if Piece.loads else seconds
             return
+        if Piece.seconds is not None:  # the piece behind those that load may have loaded some too
+            Piece.seconds = min(Piece.seconds, seconds / 2)
         each, chosen = (seconds - choosing) / rows, tried / rows
         if not shed:
             own = seconds - choosing - (Piece.seconds or 0.0)

@@ -139,7 +139,7 @@ class _Batch:
         known.chance = float(self._chance[~sure].mean()) if not sure.all() else 0.0
         for start in np.flatnonzero(self._drawn & (found > 0)).tolist():
             there = int(found[start])
-            known.sample.add(there * int(self._best[start]), there, self._chance[start])
+            known.sample.add(there * int(self._best[start]), there, float(self._chance[start]))
 
     def _own_keys(self) -> NDArray[np.int64]:
         if self._keys is None:

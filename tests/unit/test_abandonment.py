@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 
 import ensue
 from ensue import errors
+from ensue.operator import as_of as end_of_table
 from ensue.sequences import counts
 
 HOUR = 60
@@ -268,6 +269,21 @@ def test_a_column_called_status_is_not_shown_twice(query: ensue.Pattern) -> None
         with pytest.raises(errors.DuplicateNameError, match="timeouts=True adds the column"):
             named(rows.append_column("status", rows["u"]), timeouts=True)
     assert query.matches(rows.append_column("status", rows["u"])).num_rows
+
+
+def test_a_zone_with_several_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older Arrow gives zones of pytz where that is installed; they choose by the time."""
+
+    class Zone(tzinfo):
+        def utcoffset(self, _: datetime | None) -> timedelta:
+            return timedelta(minutes=53)  # of long ago
+
+        def localize(self, moment: datetime) -> datetime:
+            return moment.replace(tzinfo=timezone(timedelta(hours=2)))
+
+    monkeypatch.setattr(pa.lib, "string_to_tzinfo", lambda _: Zone())
+    found = end_of_table.given("t", pa.timestamp("us", "Europe/Berlin"), datetime(2024, 7, 1, 12))
+    assert found.cast(pa.int64()).as_py() == datetime(2024, 7, 1, 10, tzinfo=UTC).timestamp() * 1e6
 
 
 def test_what_as_of_is_not() -> None:

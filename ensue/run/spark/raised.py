@@ -31,7 +31,9 @@ _REMEDY = "\nWhat to do: "
 _DATA = "22"  # how the SQLSTATE of a data exception begins
 # The same in the text of a stream's exception, which has no SQLSTATE of its own; its fragment is
 # what the carets below the text point at.
-_TOLD = re.compile(rf"(\[[A-Z_.]+\] (?:(?!\[[A-Z_]{{4,}}).)*?) SQLSTATE: {_DATA}\w{{3}}", re.DOTALL)
+_TOLD = re.compile(
+    rf"(\[[A-Z0-9_.]+\] (?:(?!\[[A-Z0-9_]{{4,}}).)*?) SQLSTATE: {_DATA}\w{{3}}", re.DOTALL
+)
 _POINTED = re.compile(r"== SQL \(line \d+, position \d+\) ==\n(.*)\n( *)(\^+)")
 
 

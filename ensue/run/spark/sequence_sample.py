@@ -16,6 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from ensue.automaton.plan import PREFIX, Plan
+from ensue.operator.digits import digits, number_of
 from ensue.operator.listing import Listing
 from ensue.operator.protocol import Events
 from ensue.run import choose
@@ -44,7 +45,7 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
             for table in evaluator.insert(events).tables():
                 count = table.num_rows
                 named = table.append_column(UNIT, pa.array([unit] * count))
-                weight = pa.array([str(evaluator.drawn_from)] * count)
+                weight = pa.array([digits(evaluator.drawn_from)] * count)
                 yield named.append_column(WEIGHT, weight)
 
     def chosen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,7 +58,7 @@ def matches(planned: Plan, prepared: DataFrame, schema: pa.Schema, listing: List
             units.setdefault(unit, []).append(row)
         order = sorted(units)
         weights = table.column(WEIGHT)
-        sums = list(accumulate(int(weights[units[unit][0]].as_py()) for unit in order))
+        sums = list(accumulate(number_of(weights[units[unit][0]].as_py()) for unit in order))
         chooser = random.Random(listing.seed)
         picks: list[int] = []
         for _ in range(listing.sample or 0):
